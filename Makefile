@@ -15,7 +15,7 @@ help:  ## show the targets
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[fast]'
 	@touch $@
 
 $(BIN)/.ready: $(BIN)/.installed

@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py [--run DIR] [--data DIR] [--sentences 1000] [--rounds 5] [--cells small-greedy ...]
                                   [--systems glassformer engine hf ct2] [--precisions float32 int8]
-                                  [--bleu] [--profile] [--json FILE]
+                                  [--bleu] [--json FILE]
 
 ``engine`` is glassformer's own engine that runs the weights with CTranslate2, ``ct2`` CTranslate2 alone.
 The peers are no dependency: ``pip install '.[bench]'`` installs them. One that is missing is left out and named.
@@ -22,7 +22,6 @@ that the translations need, over those that matrix products alone reach on this 
 """
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -34,13 +33,12 @@ from typing import Any
 
 from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
-from decoding_models import banned_of, is_forced, model_of, multiply_adds, output_limit, sentences_of
-from decoding_reports import bleu, profile
-from decoding_systems import NEEDS, Runner, Search, Setting, installed, translator_options
+from decoding_models import convert_model, is_forced, lines, model_of, multiply_adds, output_limit, sentences_of
+from decoding_systems import NEEDS, Runner, Search, Setting, is_installed
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
-from glassformer.interop.ctranslate2 import convert
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
 
 CORES = os.cpu_count() or 1
@@ -59,7 +57,7 @@ def settings_of(system: str, precision: str, search: str) -> list[Setting]:
     alone = [Setting(system, precision, threads) for threads in sorted({1, CORES}, reverse=True)]
     if search == "single" or CORES == 1:
         return alone
-    if system in {"ct2", "engine"} or (system == "glassformer" and "workers" in translator_options()):
+    if system != "hf":
         return [alone[0], Setting(system, precision, 1, workers=CORES)]
     return [alone[0], Setting(system, precision, 1, processes=CORES)]
 
@@ -79,16 +77,14 @@ def arms_of(systems: list[str], precisions: list[str]) -> dict[str, tuple[str, s
     for name, (system, precision) in ARMS.items():
         if system not in systems or precision not in precisions:
             continue
-        if not installed(system):
+        if not is_installed(system):
             print(f"{name}: left out, {NEEDS[system]} is not here. Install it: pip install {NEEDS[system]}")
-        elif system == "glassformer" and precision != "float32" and "precision" not in translator_options():
-            print(f"{name}: left out, this glassformer's Translator has no precision.")
         else:
             arms[name] = (system, precision)
     return arms
 
 
-def tuned(
+def tune(
     settings: list[Setting], batches: tuple[int, ...], start: Callable[[Setting], Runner], ids: list[list[int]],
     search: Search,
 ) -> tuple[Runner, Search, dict[str, float]]:  # fmt: skip
@@ -131,7 +127,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
     runners, searches, tunings = {}, {}, {}
     for arm, (system, precision) in arms.items():
         ways = settings_of(system, precision, kind), batches_of(system, kind)
-        runners[arm], searches[arm], tunings[arm] = tuned(*ways, start, few, search)
+        runners[arm], searches[arm], tunings[arm] = tune(*ways, start, few, search)
         runners[arm](ids, searches[arm])  # warms up, and starts every worker
         print(f"  {arm:28} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
     ceiling = Ceiling(name)
@@ -144,6 +140,9 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
             seconds[arm].append(spent)
     for closing in (*runners.values(), ceiling):
         closing.close()
+    for arm, rows in outputs.items() if is_forced(name, options.run) else ():
+        if arm.startswith("glassformer") and any(len(row) != search.limit for row in rows):
+            raise SystemExit(f"{cell}: {arm} wrote fewer than {search.limit} tokens, though it cannot write eos.")
     result = summed_up(seconds, len(ids))
     result["tuning"] = tunings
     result["settings"] = {arm: f"{runner.setting}, batch {searches[arm].batch}" for arm, runner in runners.items()}
@@ -199,8 +198,21 @@ def shares(result: dict[str, Any], ceilings: list[dict[str, float]], work: float
     }
 
 
+def bleu(run: Path, data: Path, outputs: dict[str, list[list[int]]]) -> dict[str, float]:
+    """Cased BLEU (13a) of each arm's outputs against Multi30k's test_2016."""
+    import sacrebleu
+
+    _, tokenizer = RunDirectory(run).read_tokenizers()
+    scores = {}
+    for arm, rows in outputs.items():
+        references = lines(data, "de", len(rows))
+        scores[arm] = sacrebleu.corpus_bleu([tokenizer.to_text(row) for row in rows], [references]).score
+    print("  BLEU: " + ", ".join(f"{arm} {score:.2f}" for arm, score in scores.items()))
+    return scores
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, help="a trained small, post-norm")
     parser.add_argument("--data", type=Path, help="holds test_2016_flickr.en.gz and .de.gz; else ids are random")
     parser.add_argument("--sentences", type=int, default=1000)
@@ -216,8 +228,6 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", choices=[*NEEDS], default=[*NEEDS])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
     parser.add_argument("--bleu", action="store_true", help="also BLEU of each arm of small (cased, 13a)")
-    parser.add_argument("--profile", action="store_true", help="also where glassformer's time goes, by operator")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser, "--sentences 4 --single-sentences 2 --tuning-sentences 0 --rounds 2 --cells small-greedy"
     )
@@ -235,42 +245,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch)
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
-            if {"ct2", "engine"} & {*options.systems} and installed("ct2"):
-                model = model_of(name, options.run)
-                src, tgt = (
-                    list(map(str, range(vocab))) for vocab in (model.config.src_vocab, model.config.tgt_vocab)
-                )
-                convert(model, (src, tgt), directory / f"{name}.ctranslate2", banned=banned_of(name, options.run))
+            if {"ct2", "engine"} & {*options.systems} and is_installed("ct2"):
+                convert_model(name, options.run, directory)
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
-            write(results, options.json)
-    if options.profile:
-        results["profile"] = {cell: profiles(cell, options) for cell in options.cells}
-    write(results, options.json)
-
-
-def profiles(cell: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Where the time of each glassformer arm goes."""
-    name, kind = cell.split("-")
-    search = Search(
-        SEARCHES[kind][0], output_limit(name, options.run), SEARCHES[kind][1], batches_of("glassformer", kind)[-1]
-    )
-    ids = sentences_of(options.run, options.data, options.sentences)[: 20 if search.one_by_one else 200]
-    arms = arms_of(["glassformer"], options.precisions)
-    return {arm: profile(name, options.run, precision, ids, search) for arm, (_, precision) in arms.items()}
+            write_json(options.json, results)  # so that a run that is cut short leaves what it had
 
 
 def versions() -> dict[str, str]:
     """Of the peers that are here."""
     from importlib.metadata import version
 
-    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if installed(system)}
-
-
-def write(results: dict[str, Any], path: Path | None) -> None:
-    """After each cell, so that a run that is cut short leaves what it had."""
-    if path:
-        path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if is_installed(system)}
 
 
 if __name__ == "__main__":

@@ -7,13 +7,13 @@ nothing but the product is timed. The ceiling of a precision is its fastest kern
 
 import json
 import os
-import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
 
 import torch
+from processes import Answerer
 from torch import Tensor
 
 ROWS, SECONDS = 640, 0.4
@@ -72,27 +72,19 @@ class Ceiling:
     """A process on each core that waits to be asked."""
 
     def __init__(self, size: str) -> None:
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, __file__, size], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                env={**os.environ, "OMP_NUM_THREADS": "1"},
-            )
-            for _ in range(os.cpu_count() or 1)
-        ]  # fmt: skip
+        self.processes = [Answerer(__file__, size, OMP_NUM_THREADS="1") for _ in range(os.cpu_count() or 1)]
 
     def __call__(self) -> dict[str, float]:
         """Multiply-adds a second of each kernel, all cores together."""
         for process in self.processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        rates = [json.loads(process.stdout.readline()) for process in self.processes if process.stdout]
+            process.send("go")
+        rates = [process.receive() for process in self.processes]
         return {name: sum(each[name] for each in rates) for name in rates[0]}
 
     def close(self) -> None:
         """End the processes, which end with their standard input."""
         for process in self.processes:
-            process.communicate()
+            process.close()
 
 
 if __name__ == "__main__":

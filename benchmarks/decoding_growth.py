@@ -3,10 +3,10 @@
     python benchmarks/decoding_growth.py [--model small] [--precision float32] [--workers 1] [--texts 64] [--rounds 3]
                                          [--sentences 100000] [--json FILE] [--plot FILE]
 
-Weights are random and eos is banned, so that every output has 16 tokens (5 in the long input). Texts are ids in
-decimal, and so is what comes back. One thing varies at a time; the others stay at a batch of 32, greedy search, 14
-source tokens and a vocabulary of 10,000. Points are visited by turns, round after round; printed are medians and
-quartiles of sentences a second.
+Weights are random and eos is banned, so that every output has 16 tokens (5 in the long input). Texts are ids, and so
+is what comes back. One thing varies at a time; the others stay at a batch of 32, greedy search, 14 source tokens and
+a vocabulary of 10,000. Points are visited by turns, round after round; printed are medians and quartiles of sentences
+a second.
 
 The cache's bytes for a token are stated from the shapes, and measured on the tensors after some steps. Over the long
 input, which ``translate_stream`` reads, the memory that the process and its children hold is sampled after each
@@ -14,7 +14,6 @@ chunk; its slope is a least-squares line through the second half. --plot wants m
 """
 
 import argparse
-import json
 import os
 import random
 import time
@@ -24,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from decoding_models import FORCED, SHAPES, forced_model
-from decoding_systems import close, glassformer_translator
+from decoding_models import FORCED, SHAPES, IdTokenizer, forced_model
+from decoding_systems import glassformer_translator
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.settings import DecodeConfig, ModelConfig
 
-CHUNK, SHORT = 1000, 5
+CHUNK, SHORT, SAMPLES_KEPT = 1000, 5, 60
 AXES: dict[str, tuple[int, ...]] = {
     "batch": (1, 2, 4, 8, 16, 32, 64, 128, 256), "beam": (1, 2, 4, 5, 8, 16), "source": (4, 8, 16, 32, 64, 128, 256),
     "vocabulary": (1_000, 4_000, 10_000, 32_000, 64_000),
@@ -55,14 +54,13 @@ class Point:
 
 
 def texts_of(count: int, tokens: int, vocabulary: int, seed: int = 1) -> Iterator[str]:
-    """Random ids in decimal, without the eos that the Translator adds."""
-    draw = random.Random(seed)
+    """Random ids, without the eos that the Translator adds."""
+    draw, tokenizer = random.Random(seed), IdTokenizer(vocabulary)
     for _ in range(count):
-        yield " ".join(str(draw.randrange(4, vocabulary)) for _ in range(tokens - 1))
+        yield tokenizer.to_text(draw.randrange(4, vocabulary) for _ in range(tokens - 1))
 
 
-def configured(name: str, vocabulary: int) -> ModelConfig:
-    """A shape with another vocabulary."""
+def with_vocabulary(name: str, vocabulary: int) -> ModelConfig:
     return replace(SHAPES[name], src_vocab=vocabulary, tgt_vocab=vocabulary)
 
 
@@ -74,7 +72,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
     for round_ in range(options.rounds + 1):
         for point, spent in seconds.items():
             if point.vocabulary not in translators:
-                model = forced_model(configured(options.model, point.vocabulary))
+                model = forced_model(with_vocabulary(options.model, point.vocabulary))
                 translators[point.vocabulary] = glassformer_translator(model, options.precision, options.workers)
             texts = list(texts_of(max(options.texts, point.batch), point.source, point.vocabulary))
             start = time.perf_counter()
@@ -82,7 +80,7 @@ def growth(options: argparse.Namespace) -> dict[str, Any]:
             if round_:  # the first one warms up
                 spent.append((time.perf_counter() - start) / len(texts))
     for translator in translators.values():
-        close(translator)
+        translator.close()
     found: dict[str, Any] = {}
     for axis, row in points.items():
         print(f"\n{axis:12} sentences/s")
@@ -122,26 +120,32 @@ def cache_bytes(name: str, rows: int = 4, source: int = 14, steps: int = 24) -> 
 
 def long_input(options: argparse.Namespace) -> dict[str, Any]:
     """Short sentences without end: speed, and memory after each thousand."""
-    model = forced_model(configured(options.model, 10_000))
+    model = forced_model(with_vocabulary(options.model, 10_000))
     translator = glassformer_translator(model, options.precision, options.workers)
     decoding = DecodeConfig(beam=1, max_length_a=0.0, max_length_b=SHORT)
-    samples: list[tuple[int, float]] = []
+    samples: list[tuple[float, float]] = []
     start = time.perf_counter()
     for done, _ in enumerate(translator.translate_stream(texts_of(options.sentences, 6, 10_000), decoding), 1):
         if done % CHUNK == 0 or done == options.sentences:
             samples.append((done, resident_mib()))
     spent = time.perf_counter() - start
-    close(translator)
-    later = samples[len(samples) // 2 :]
-    result = {
-        "sentences": options.sentences, "sentences_per_s": options.sentences / spent,
-        "first_mib": samples[0][1], "last_mib": samples[-1][1], "most_mib": max(mib for _, mib in samples),
-        "mib_per_100000_sentences": 1e5 * slope(later), "samples": samples[:: max(1, len(samples) // 50)],
-    }  # fmt: skip
+    translator.close()
+    speed = {"sentences": options.sentences, "sentences_per_s": options.sentences / spent}
+    result = {**speed, **summarise(samples, "mib_per_100000_sentences", 1e5)}
     print(f"\n{options.sentences} sentences, {result['sentences_per_s']:.0f} a second; memory after the first "
           f"{samples[0][0]}: {result['first_mib']:.0f} MiB, at the end {result['last_mib']:.0f}, at most "
           f"{result['most_mib']:.0f}; {result['mib_per_100000_sentences']:+.1f} MiB for 100,000 more")  # fmt: skip
     return result
+
+
+def summarise(samples: list[tuple[float, float]], name: str, unit: float) -> dict[str, Any]:
+    """The first and the last sample, the highest, and the slope of the second half."""
+    later = samples[len(samples) // 2 :]
+    return {
+        "first_mib": samples[0][1], "middle_mib": later[0][1], "last_mib": samples[-1][1],
+        "most_mib": max(mib for _, mib in samples), name: unit * slope(later),
+        "samples": samples[:: max(1, len(samples) // SAMPLES_KEPT)],
+    }  # fmt: skip
 
 
 def resident_mib() -> float:
@@ -154,7 +158,7 @@ def resident_mib() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def slope(points: list[tuple[int, float]]) -> float:
+def slope(points: list[tuple[float, float]]) -> float:
     """Of the least-squares line; 0 through one point."""
     x_mean, y_mean = (sum(values) / len(points) for values in zip(*points, strict=True))
     below = sum((x - x_mean) ** 2 for x, _ in points)
@@ -187,7 +191,7 @@ def plot(found: dict[str, Any], path: Path, title: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--model", choices=list(SHAPES), default="small")
     parser.add_argument("--precision", default="float32", help="of the Translator")
     parser.add_argument("--workers", type=int, default=1, help="of the Translator")
@@ -195,7 +199,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="at least 2")
     parser.add_argument("--axes", nargs="*", choices=list(AXES), default=list(AXES))
     parser.add_argument("--sentences", type=int, default=100_000, help="of the long input; 0 leaves it out")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="such as growth.png")
     options = parse_options(
         parser, "--model small --texts 2 --rounds 2 --axes source --sentences 1000 --plot {scratch}/growth.png"
@@ -210,8 +213,7 @@ def main() -> None:
     results["cache_bytes_per_token"] = cache_bytes(options.model)
     if options.sentences:
         results["long_input"] = long_input(options)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
     if options.plot and options.axes:
         plot(results["sentences_per_s"], options.plot, title)
 

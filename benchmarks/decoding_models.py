@@ -4,17 +4,19 @@
 every output has as many tokens as the limit says. Without a run, ``small`` is made as ``base`` is.
 """
 
-import gzip
 import random
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 
 import torch
 
+from glassformer.interop.ctranslate2 import convert
 from glassformer.interop.transformers_export import BANNED
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
+from glassformer.text.lines import read_lines
 
 FORCED, LONGEST = 16, 64  # output tokens of a model that writes no eos; most of one that does
 SHAPES = {
@@ -22,17 +24,21 @@ SHAPES = {
     "base": ModelConfig.base(src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
 }
 TESTS = "test_2016_flickr"
+LETTERS, DIGITS = str.maketrans("0123456789", "abcdefghij"), str.maketrans("abcdefghij", "0123456789")
 
 
 class IdTokenizer:
-    """Stands where a ``Translator`` has a tokenizer: its text is the ids in decimal, so that no time goes there."""
+    """Stands where a ``Translator`` has a tokenizer: its text is the ids, so that no time goes there.
+
+    Their digits are letters, because a text without any is copied and not translated.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
 
     def to_ids(self, text: str) -> list[int]:
         """The ids that the text spells."""
-        return [int(number) for number in text.split()]
+        return [int(number) for number in text.translate(DIGITS).split()]
 
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The same of each text."""
@@ -40,7 +46,7 @@ class IdTokenizer:
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The ids, spelt."""
-        return " ".join(map(str, ids))
+        return " ".join(map(str, ids)).translate(LETTERS)
 
     def entry(self, number: int) -> str:
         """The token of an id, as a converted model has it."""
@@ -87,6 +93,15 @@ def forced_model(config: ModelConfig) -> Transformer:
     return model
 
 
+def convert_model(name: str, run: Path | None, directory: Path) -> None:
+    """Write the model as CTranslate2 reads it, with ids in decimal as its tokens, if it is not there yet."""
+    place = directory / f"{name}.ctranslate2"
+    if not place.exists():
+        model = model_of(name, run)
+        src, tgt = (IdTokenizer(size).entries() for size in (model.config.src_vocab, model.config.tgt_vocab))
+        convert(model, (src, tgt), place, banned=banned_of(name, run))
+
+
 def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[int]]:
     """Source ids with eos: of Multi30k's test_2016 in the run's tokens, or random ones of such lengths."""
     if run is not None and data is not None:
@@ -98,9 +113,7 @@ def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[i
 
 
 def lines(data: Path, language: str, count: int) -> list[str]:
-    """The first lines of one side of the test set."""
-    with gzip.open(data / f"{TESTS}.{language}.gz", "rt", encoding="utf-8") as file:
-        return file.read().splitlines()[:count]
+    return list(islice(read_lines(data / f"{TESTS}.{language}.gz"), count))
 
 
 def multiply_adds(config: ModelConfig, source: int, steps: int, beam: int) -> float:

@@ -11,7 +11,6 @@ counts. The clock takes time, too: it is subtracted as measured.
 
 import argparse
 import gc
-import json
 import statistics
 import tempfile
 import time
@@ -24,15 +23,14 @@ from unittest.mock import patch
 
 import torch
 from decoding import CELLS, SEARCHES, versions
-from decoding_models import banned_of, model_of, output_limit, sentences_of
+from decoding_models import convert_model, output_limit, sentences_of
 from decoding_systems import CTranslate2, Glassformer, Search, Setting
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from torch import nn
 
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search import beam, beam_search, greedy, steps
-from glassformer.interop.ctranslate2 import convert
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear
 from glassformer.model.norm import LayerNorm
@@ -93,7 +91,7 @@ def part_of(module: nn.Module, *_: Any) -> str:
 
 
 @contextmanager
-def clocked() -> Iterator[Clock]:
+def time_parts() -> Iterator[Clock]:
     """A block in which the parts are timed."""
     clock = Clock()
     with ExitStack() as patches:
@@ -140,7 +138,7 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
             system(ids, searches[arm])
             if turn:  # the first only warms up
                 seconds[arm].append(time.process_time() - start)
-        with clocked() as clock:
+        with time_parts() as clock:
             systems["glassformer int8"](ids, searches["glassformer int8"])
         clocks.append(clock)
     gc.collect()
@@ -172,12 +170,11 @@ def report(cell: str, sentences: int, seconds: dict[str, list[float]], clocks: l
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
     parser.add_argument("--turns", type=int, default=7, help="at least 2")
     parser.add_argument("--sentences", type=int, default=128)
     parser.add_argument("--single-sentences", type=int, default=10)
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(parser, "--cells small-greedy --turns 2 --sentences 4", modules=["ctranslate2"])
     if options.turns < 2:
         parser.error(f"--turns: found {options.turns}, expected at least 2, for a spread.")
@@ -187,14 +184,9 @@ def main() -> None:
         print(f"{key:12} {value}")
     with tempfile.TemporaryDirectory() as scratch:
         for cell in options.cells:
-            name, place = cell.split("-")[0], Path(scratch, f"{cell.split('-')[0]}.ctranslate2")
-            if not place.exists():
-                model = model_of(name, None)
-                src, tgt = (list(map(str, range(n))) for n in (model.config.src_vocab, model.config.tgt_vocab))
-                convert(model, (src, tgt), place, banned=banned_of(name, None))
+            convert_model(cell.split("-")[0], None, Path(scratch))
             results["cells"][cell] = measure(cell, options, Path(scratch))
-            if options.json:
-                options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -12,23 +12,22 @@ earlier commit bundles. These are seconds of processor time of one thread, which
 clock.
 """
 
-import argparse
 import json
 import os
 import random
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
 from decoding import CELLS
 from machine import machine, ratio
-from smoke import parse_options
+from processes import Answerer
+from smoke import ROOT, new_parser, parse_options, write_json
 from turns import KINDS
 
 WARM_UP = 2  # turns
-ROOT = Path(__file__).resolve().parents[1]
+TURNS = ROOT / "benchmarks" / "turns.py"
 
 
 def git(*words: str) -> str:
@@ -56,34 +55,18 @@ def take_turns(trees: dict[str, Path], turns: int, kinds: list[str]) -> dict[str
     found: dict[str, dict[str, list[float]]] = {name: {} for name in trees}
     bundled = str(trees["earlier"] / "glassformer" / "bundled" / "en-de")
     for kind in kinds:
-        with ExitStack() as open_processes:
-            processes = {
-                name: open_processes.enter_context(
-                    subprocess.Popen(
-                        [sys.executable, str(ROOT / "benchmarks" / "turns.py"), kind, bundled], cwd=tree, text=True,
-                        env={**os.environ, "PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"},
-                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                    )
-                )
-                for name, tree in trees.items()
-            }  # fmt: skip
-            for turn in range(turns + WARM_UP):
-                for name in sorted(processes, reverse=turn % 2 == 1):
-                    seconds = one_turn(processes[name])
-                    if turn >= WARM_UP:
-                        found[name].setdefault(kind, []).append(seconds)
-            for process in processes.values():
-                assert process.stdin is not None
-                process.stdin.close()
+        processes = {
+            name: Answerer(TURNS, kind, bundled, cwd=tree, PYTHONPATH=str(tree), OMP_NUM_THREADS="1")
+            for name, tree in trees.items()
+        }
+        for turn in range(turns + WARM_UP):
+            for name in sorted(processes, reverse=turn % 2 == 1):
+                seconds = processes[name].ask("a turn")
+                if turn >= WARM_UP:
+                    found[name].setdefault(kind, []).append(seconds)
+        for process in processes.values():
+            process.close()
     return found
-
-
-def one_turn(process: "subprocess.Popen[str]") -> float:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-    return float(process.stdout.readline())
 
 
 def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, float]]:
@@ -96,7 +79,7 @@ def print_ratios(seconds: dict[str, dict[str, list[float]]]) -> dict[str, dict[s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("earlier", help="a commit, a tag or a branch")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cells", nargs="*", choices=CELLS, default=CELLS)
@@ -104,7 +87,6 @@ def main() -> None:
     parser.add_argument("--single-sentences", type=int, default=20)
     parser.add_argument("--turns", type=int, default=0, help="of training and of translating with the bundled model")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of work that takes turns")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(parser, "HEAD --rounds 1 --cells small-greedy --sentences 4 --turns 2 --kinds greedy")
     random.seed(1)
     commits = {"today": git("rev-parse", "HEAD"), "earlier": git("rev-parse", options.earlier)}
@@ -128,8 +110,7 @@ def main() -> None:
                 git("worktree", "remove", "--force", str(tree))
     ratios = print_ratios(seconds)
     result = {"machine": machine(), "commits": commits, "ratios": ratios, "seconds": seconds}
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

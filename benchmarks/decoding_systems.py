@@ -5,10 +5,8 @@
 and a request that goes to two processes at once is timed from the first beginning to the last end.
 """
 
-import inspect
 import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from decoding_models import IdTokenizer, banned_of, model_of
+from processes import Answerer
 
 NEEDS = {"hf": "transformers", "ct2": "ctranslate2", "engine": "ctranslate2", "glassformer": "glassformer"}
 
@@ -58,36 +57,21 @@ class System(Protocol):
         ...
 
 
-def installed(system: str) -> bool:
+def is_installed(system: str) -> bool:
     return find_spec(NEEDS[system]) is not None
 
 
-def translator_options() -> set[str]:
-    """Which of the options for speed this glassformer's Translator has."""
-    from glassformer.decoding import Translator
-
-    return {*inspect.signature(Translator.__init__).parameters} & {"precision", "workers"}
-
-
 def glassformer_translator(model: Any, precision: str, workers: int) -> Any:
-    """THE place where a Translator is made: a model and id tokenizers, with whatever options it has."""
+    """A Translator of ids."""
     from glassformer.decoding import Translator
     from glassformer.settings import DecodeConfig
 
-    wanted = {"precision": precision, "workers": workers}
-    known = {name: value for name, value in wanted.items() if name in translator_options()}
     tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
-    return Translator(model, *tokenizers, DecodeConfig(), **known)
-
-
-def close(translator: Any) -> None:
-    """End what a Translator keeps running, if it keeps anything."""
-    if callable(end := getattr(translator, "close", None)):
-        end()
+    return Translator(model, *tokenizers, DecodeConfig(), precision=precision, workers=workers)
 
 
 class Glassformer:
-    """``Translator.translate``, whose texts are ids in decimal."""
+    """``Translator.translate``, whose texts are those of ``IdTokenizer``."""
 
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         import torch
@@ -108,7 +92,7 @@ class Glassformer:
             beam=search.beam, length_penalty=0.0, max_length_a=0.0, max_length_b=search.limit,
             batch_tokens=search.batch,
         )  # fmt: skip
-        texts = [" ".join(map(str, row[:-1])) for row in ids]  # the Translator adds eos itself
+        texts = [self.translator.src_tokenizer.to_text(row[:-1]) for row in ids]  # the Translator adds eos itself
         if search.one_by_one:
             found = [self.translator.translate([text], options)[0] for text in texts]
         else:
@@ -128,10 +112,7 @@ class CTranslate2Engine(Glassformer):
         engine = ctranslate2_engine.CTranslate2Engine(
             converted, model.config, tokenizers, precision=setting.precision, workers=setting.workers
         )
-        translator = Translator.__new__(Translator)  # ``load`` takes a run, which has a tokenizer of texts
-        translator.models = ()
-        translator._set_up(engine, tokenizers, DecodeConfig(), None)
-        return translator
+        return Translator.from_engine(engine, tokenizers, DecodeConfig())
 
 
 class HuggingFace:
@@ -210,20 +191,13 @@ class Runner:
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         told = {"model": name, "run": run and str(run), "directory": str(directory), "setting": asdict(setting)}
         threads = str(setting.threads)
-        environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
-                       "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}  # fmt: skip
+        environment = {
+            "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+        }  # fmt: skip
         self.setting = setting
-        self.processes = [
-            subprocess.Popen(
-                [sys.executable, __file__],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
-            )
-            for _ in range(setting.processes)
-        ]  # fmt: skip
-        for process in self.processes:
-            _send(process, told)
-        for process in self.processes:
-            self._receive(process)
+        self.processes = [Answerer(__file__, **environment) for _ in range(setting.processes)]
+        self.ask([told] * setting.processes)
 
     def __call__(self, ids: list[list[int]], search: Search) -> tuple[float, list[list[int]]]:
         """Seconds, and the output for each source."""
@@ -238,17 +212,13 @@ class Runner:
     def ask(self, requests: list[Any]) -> list[Any]:
         """One request for each process, all at once; their answers."""
         for process, request in zip(self.processes, requests, strict=True):
-            _send(process, request)
-        return [self._receive(process) for process in self.processes]
+            process.send(request)
+        return [process.receive() for process in self.processes]
 
     def close(self) -> None:
         """End the processes, which end with their standard input."""
         for process in self.processes:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.close()
-            process.wait(60)
-            process.stdout.close()
+            process.close()
 
     def _dealt(self, things: list[Any], ids: list[list[int]] | None = None) -> list[list[Any]]:
         """A hand for each process, dealt from the longest source to the shortest."""
@@ -258,17 +228,6 @@ class Runner:
         order = sorted(range(len(things)), key=lambda place: -lengths[place])
         hands = len(self.processes)
         return [[things[place] for place in order[hand::hands]] for hand in range(hands)]
-
-    def _receive(self, process: Any) -> Any:
-        line = process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.setting.system} {self.setting.precision}, {self.setting}: the process ended.")
-        return json.loads(line)
-
-
-def _send(process: Any, thing: Any) -> None:
-    process.stdin.write(json.dumps(thing) + "\n")
-    process.stdin.flush()
 
 
 def serve() -> None:
@@ -286,7 +245,8 @@ def serve() -> None:
         start = time.monotonic()
         outputs = system(request["ids"], search)
         print(json.dumps({"start": start, "end": time.monotonic(), "outputs": outputs}), file=answers, flush=True)
-    close(getattr(system, "translator", None))
+    if isinstance(system, Glassformer):
+        system.translator.close()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ before: ``exponent`` is the growth between the two, 1 if the time is proportiona
 stopped, and so noted. Results of other names stay in the file.
 """
 
-import argparse
 import json
 import math
 import multiprocessing
@@ -22,14 +21,12 @@ from typing import Any
 
 from large_files import LARGE_FILES
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.documents import FileTranslator
 from glassformer.documents.restore import Result
 from glassformer.text.formats import FORMATS, FormatOptions
 from glassformer.text.formats.segment import Part
-
-DEFAULT_JSON = Path(__file__).parent / "results" / "documents.json"
 
 
 class Repeater(FileTranslator):
@@ -83,19 +80,18 @@ def measure_growth(name: str, segments: int, limit: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--segments", type=int, default=200_000)
     parser.add_argument("--limit", type=int, default=600, help="CPU seconds for one file")
     parser.add_argument("--name", default="now", help="under which the results are kept")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--segments 400")
+    options = parse_options(parser, "--segments 400", kept="documents.json")
     kept = json.loads(options.json.read_text("utf-8")) if options.json.exists() else {}
     rows = {}
     for name in LARGE_FILES:
         rows[name] = measure_growth(name, options.segments, options.limit)
         print(f"{name:10} {rows[name]}", flush=True)
         kept[options.name] = {"machine": machine(), "formats": rows}
-        options.json.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        write_json(options.json, kept)
 
 
 if __name__ == "__main__":

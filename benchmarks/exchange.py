@@ -12,15 +12,15 @@ each time with the search of the import. What is in DIR is used again.
 """
 
 import argparse
-import gzip
 import io
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.checkpoint import checkpoints, read_json
 from glassformer.decoding import Translator
@@ -28,6 +28,7 @@ from glassformer.interop.programs import read_model
 from glassformer.interop.transformers_export import export_transformers
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import DecodeConfig
+from glassformer.text.lines import read_lines
 from glassformer.training.evaluation.evaluation import score
 from glassformer.training.reporting.display import Display
 from glassformer.training.request.arguments import TrainRequest
@@ -39,12 +40,6 @@ SIZES = {
     "activation_function": "swish", "scale_embedding": True, "dropout": 0.1,
 }  # fmt: skip
 BEAM, LIMIT = 4, 60
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a file, plain or .gz."""
-    data = path.read_bytes()
-    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode().splitlines()
 
 
 def make_marian(pairs: Path, directory: Path, pieces: int) -> None:
@@ -91,7 +86,7 @@ def compare(run: Path, exported: Path, texts: list[str]) -> dict[str, Any]:
 
     if not exported.exists():
         export_transformers(load_run(run, "cpu"), exported)
-    translator = Translator.load(run, device="cpu")
+    translator = Translator.load(run, engine="torch")
     options = read_model(str(exported), print).config.decode  # the search of generation_config.json
     found = [one.text for one in translator.translate(texts, options)]
     model = AutoModelForSeq2SeqLM.from_pretrained(exported)
@@ -121,7 +116,7 @@ def bleu(run: Path, texts: list[str], references: list[str], options: DecodeConf
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--work", type=Path, required=True, help="where models are made")
     parser.add_argument("--train", type=Path, help="pairs, separated by a tab, to train a model on")
     parser.add_argument("--run", type=Path, help="or a model that is there")
@@ -132,7 +127,6 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2000, help="of --tune")
     parser.add_argument("--updates", type=int, default=150, help="of fine-tuning")
     parser.add_argument("--sentences", type=int, default=1000, help="to compare with generate")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser,
         "--work {scratch} --train {data}/tatoeba/en-de.tsv.gz --pieces 500 --minutes 0.05 --sentences 4",
@@ -150,7 +144,7 @@ def main() -> None:
         fit(run, {"pairs": str(options.train)}, work / "start", *limit, "train.metric=loss",
             "train.valid_translations=20")  # fmt: skip
     if options.test:
-        texts, references = (read_lines(Path(f"{options.test}.{side}.gz")) for side in ("en", "de"))
+        texts, references = (list(read_lines(Path(f"{options.test}.{side}.gz"))) for side in ("en", "de"))
     else:
         pairs = [line.split("\t")[:2] for line in read_lines(options.train)][-1000:]
         texts, references = ([pair[side] for pair in pairs] for side in (0, 1))
@@ -158,8 +152,7 @@ def main() -> None:
     found["generate"] = compare(run, work / "exported", texts[: options.sentences])
     if options.tune:
         found["fine_tuning"] = tune(work, options, texts, references)
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, found)
 
 
 def tune(work: Path, options: argparse.Namespace, texts: list[str], references: list[str]) -> dict[str, Any]:
@@ -169,7 +162,9 @@ def tune(work: Path, options: argparse.Namespace, texts: list[str], references: 
     files = []
     for path, side in zip(options.tune, ("en", "de"), strict=True):
         files.append(work / f"tune.{side}")
-        files[-1].write_text("".join(f"{line}\n" for line in read_lines(path)[: options.pairs]), encoding="utf-8")
+        files[-1].write_text(
+            "".join(f"{line}\n" for line in islice(read_lines(path), options.pairs)), encoding="utf-8"
+        )
     tuned = RunDirectory(work / "tuned")
     if not tuned.final.exists():
         data = {"src": str(files[0]), "tgt": str(files[1])}

@@ -10,7 +10,6 @@ training's own processor time. The data of Multi30k is licensed for non-commerci
 must not be distributed.
 """
 
-import argparse
 import json
 import random
 import subprocess
@@ -23,7 +22,7 @@ from typing import Any
 
 from machine import machine
 from small_data import FILES, ROOT, corpus_of, glassformer
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 WAYS: dict[str, list[str]] = {
     "from nothing": [],
@@ -34,7 +33,6 @@ WAYS: dict[str, list[str]] = {
     "from the bundled model, peak rate 1e-3": ["--init", "bundled", "--set", "train.peak_rate=1e-3"],
     "from the bundled model, peak rate 2e-3": ["--init", "bundled", "--set", "train.peak_rate=2e-3"],
 }
-DEFAULT_JSON = ROOT / "benchmarks" / "results" / "fine_tuning.json"
 
 
 def write_texts(data: Path, pairs: int, seeds: list[int], home: Path) -> dict[str, list[str | Path]]:
@@ -58,15 +56,16 @@ def write_texts(data: Path, pairs: int, seeds: list[int], home: Path) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--pairs", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="those to compare (default all)")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--data {data} --minutes 0.03 --pairs 200 --ways 'from nothing'", files=FILES)
+    options = parse_options(
+        parser, "--data {data} --minutes 0.03 --pairs 200 --ways 'from nothing'", files=FILES, kept="fine_tuning.json"
+    )
     lock = Lock()
     results: list[dict[str, Any]] = []
 
@@ -86,7 +85,7 @@ def main() -> None:
             with lock:
                 results.append(result)
                 print(json.dumps(result), flush=True)
-                options.json.write_text(json.dumps({**report, "results": results}, indent=1) + "\n", encoding="utf-8")
+                write_json(options.json, {**report, "results": results})
 
         report = {"machine": machine(), "minutes": options.minutes, "pairs": options.pairs, "before": scores()}
         with ThreadPoolExecutor(options.jobs) as pool:

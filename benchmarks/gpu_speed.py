@@ -4,18 +4,17 @@ import time
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
 from decoding import SEARCHES
-from decoding_models import SHAPES, banned_of, model_of, output_limit, sentences_of
-from decoding_systems import NEEDS, Search, Setting, installed
+from decoding_models import SHAPES, convert_model, output_limit, sentences_of
+from decoding_systems import NEEDS, Search, Setting, is_installed
 from decoding_systems import SYSTEMS as TRANSLATORS
-from gpu_stages import Bench, Cell, check, median, of_peer, products_in, seconds_of, speed
+from gpu_stages import Bench, Cell, check, of_peer, products_in, seconds_of, speed
 from training import work_of
 from training_systems import SYSTEMS, Step, batches_of, config_of, glassformer_step, missing
-
-from glassformer.interop.ctranslate2 import convert
 
 PRECISIONS = ("float32", "tf32", "bf16")
 # For each arm: the system, and the function that builds its step for a config, a precision and a device.
@@ -131,10 +130,10 @@ def decoding(bench: Bench) -> dict[str, Cell]:
 def translating_speed(bench: Bench, name: str, kind: str, arm: str) -> dict[str, Any]:
     """Sentences a second by the clock, ids in and out, and whether outputs are those of glassformer on the CPU."""
     system, precision = DECODERS[arm]
-    if not installed(system):
+    if not is_installed(system):
         return {"left_out": f"{NEEDS[system]} is not installed"}
     if system == "ct2":
-        _convert(name, bench.scratch)
+        convert_model(name, None, bench.scratch)
         precision = "float32" if bench.smoke and precision == "float16" else precision  # which a CPU does not have
     beam, one_by_one = SEARCHES[kind]
     count = (2 if bench.smoke else 16) if one_by_one else (4 if bench.smoke else 512)
@@ -171,11 +170,3 @@ def cpu_outputs(name: str, kind: str, count: int) -> list[list[int]]:
     setting = Setting("glassformer", "float32", torch.get_num_threads())
     translate = TRANSLATORS["glassformer"](name, None, Path(), setting)
     return translate(sentences_of(None, None, count), Search(beam, output_limit(name, None), one_by_one, 1024))
-
-
-def _convert(name: str, scratch: Path) -> None:
-    """The model as CTranslate2 reads it, once."""
-    directory = scratch / f"{name}.ctranslate2"
-    if not directory.exists():
-        vocabulary = list(map(str, range(SHAPES[name].src_vocab)))
-        convert(model_of(name, None), (vocabulary, vocabulary), directory, banned=banned_of(name, None))

@@ -2,7 +2,6 @@
 
 import gc
 import json
-import statistics
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -166,10 +165,6 @@ def _wall_seconds(run: Callable[[], Any]) -> float:
 def speed(amounts: list[float], seconds: list[float]) -> dict[str, float]:
     """Median and quartiles of amounts a second."""
     return spread([amount / spent for amount, spent in zip(amounts, seconds, strict=True)])
-
-
-def median(values: list[float]) -> float:
-    return statistics.median(values)
 
 
 @contextmanager

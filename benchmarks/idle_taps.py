@@ -10,20 +10,18 @@ the first arm again: what it shows beside 1 is noise. Where noise hides the taps
 still tells.
 """
 
-import argparse
-import json
 import random
 import statistics
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from torch import Tensor
 
 from glassformer.model import Transformer
@@ -163,19 +161,25 @@ def calls_of_taps(work: Work) -> int:
     return calls
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what taps cost when idle and when traced.")
-    parser.add_argument("--rounds", type=int, default=200, help="measurements of each arm (default 200)")
+def begin(description: str | None, rounds: int) -> tuple[Namespace, dict[str, Any]]:
+    """The options, with seeds and threads set, and the results, in which there is the machine."""
+    parser = new_parser(description)
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"measurements of each arm (default {rounds})")
     parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0 leaves its own choice")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--rounds 3")
     torch.manual_seed(1)
     random.seed(1)
     if options.threads:
         torch.set_num_threads(options.threads)
-    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds, "tap_ns": tap_cost_ns()}
+    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
     for key, value in results["machine"].items():
         print(f"{key:8} {value}")
+    return options, results
+
+
+def main() -> None:
+    options, results = begin(__doc__, 200)
+    results["tap_ns"] = tap_cost_ns()
     print(f"one idle tap costs {results['tap_ns']:.0f} ns more than a function that returns its argument")
     for name in ("tiny", "small"):
         model = Transformer(ModelConfig.from_name(name)).eval()
@@ -186,8 +190,7 @@ def main() -> None:
                 taps_ms = 1e-6 * results["tap_ns"] * calls_of_taps(work)
                 times = measure(work, arms, options.rounds)
                 results[f"{name}: {what}"] = report(f"{name}: {what}", times, taps_ms)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from machine import machine
 from rich.console import Console
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
@@ -42,7 +42,6 @@ SETTINGS: dict[str, Any] = {
     "text": {"vocab_size": 8000},
     "train": {"batch_tokens": 2048, "log_every": 10, "valid_translations": 20, "validate_every": 10**6},
 }
-DEFAULT_JSON = Path(__file__).parent / "results" / "large_corpus.json"
 MB = 2**20
 
 
@@ -68,7 +67,6 @@ def sentences(pairs: int) -> Iterator[tuple[str, str]]:
 
 
 def write_corpus(directory: Path, pairs: int) -> None:
-    """Write the corpus to two files."""
     with (directory / "corpus.src").open("w") as src, (directory / "corpus.tgt").open("w") as tgt:
         for src_lines, tgt_lines in sentences(pairs):
             src.write(src_lines)
@@ -109,7 +107,6 @@ def tell(line: str) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """The ids of a process and all its descendants."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -123,7 +120,6 @@ def family(pid: int) -> list[int]:
 
 
 def processor_s(pid: int) -> float:
-    """The processor time of a process, in seconds."""
     try:
         parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -191,7 +187,6 @@ class Stages:
 
 
 def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
-    """Generate a corpus of ``pairs`` pairs and measure the work on it."""
     with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
         directory = Path(scratch)
         began = time.monotonic()
@@ -209,7 +204,6 @@ def measure(pairs: int, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print a table of the stages."""
     print(f"\n{result['pairs']:,} pairs: {result['text_mb']:,.0f} MB of text, {result['encoded_mb']:,.0f} MB encoded")
     print(
         f"{'stage':18} {'seconds':>9} {'processor':>9} {'pairs/s':>9} {'held MB':>9} {'all processes':>14} "
@@ -228,19 +222,18 @@ def record(path: Path, results: list[dict[str, Any]]) -> None:
     kept = json.loads(path.read_text())["results"] if path.exists() else []
     measured = {result["pairs"] for result in results}
     kept = [result for result in kept if result["pairs"] not in measured]
-    path.write_text(json.dumps({"results": sorted([*kept, *results], key=lambda one: one["pairs"])}, indent=1) + "\n")
+    write_json(path, {"results": sorted([*kept, *results], key=lambda one: one["pairs"])})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[1_000_000, 5_000_000, 20_000_000])
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--scratch", type=Path, help="where to put the temporary directory")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--write", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    options = parse_options(parser, "--pairs 5000 --updates 2 --scratch {scratch}")
+    options = parse_options(parser, "--pairs 5000 --updates 2 --scratch {scratch}", kept="large_corpus.json")
     if options.write:
         write_corpus(options.directory, options.write)
         return

@@ -5,14 +5,11 @@
 The kinds go by turns. What ``for_inference`` takes for small in int8 follows from this table.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import torch
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from torch import nn
 
 from glassformer.model.linears import LINEARS, Precision
@@ -39,9 +36,8 @@ def measure(into: int, out: int, rows: int, rounds: int) -> dict[str, dict[str, 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--json", type=Path)
     given = parse_options(parser, "--rounds 2")
     torch.set_num_threads(1)
     results = {}
@@ -52,8 +48,7 @@ def main() -> None:
             results[f"{into} x {out}, {rows} rows"] = found
             medians = "  ".join(f"{one['median']:9.1f}" for one in found.values())
             print(f"{into:>6} x {out:<6} {rows:>4}  {medians}")
-    if given.json:
-        given.json.write_text(json.dumps({"machine": machine(), **results}, indent=1) + "\n", encoding="utf-8")
+    write_json(given.json, {"machine": machine(), **results})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ the bundled model translates them with greedy search, which ends after five toke
 Memory is what the process holds in RAM. The slope is a least-squares line through the second half of the samples.
 """
 
-import argparse
 import json
 import os
 import tempfile
@@ -20,9 +19,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from decoding_growth import resident_mib, slope
+from decoding_growth import CHUNK, resident_mib, summarise
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer import Translator
 from glassformer.settings import DecodeConfig
@@ -30,9 +29,6 @@ from glassformer.tasks import load_task
 from glassformer.training.reporting.run_log import Display, TrainProgress
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.train import train
-
-CHUNK = 1000
-SAMPLES_KEPT = 60
 
 
 class Sampler(Display):
@@ -73,7 +69,7 @@ def sentences(count: int) -> Iterator[str]:
 
 def while_translating(count: int) -> dict[str, Any]:
     """Memory by the number of sentences that are translated."""
-    translator, samples = Translator.load(), list[tuple[float, float]]()
+    translator, samples = Translator.load(engine="torch"), list[tuple[float, float]]()
     start = time.perf_counter()
     options = DecodeConfig(beam=1, max_length_a=0.0, max_length_b=5)
     stream = translator.translate_stream(sentences(count), options)
@@ -85,21 +81,10 @@ def while_translating(count: int) -> dict[str, Any]:
     return {"sentences": count, "sentences_per_s": count / spent, **summary}
 
 
-def summarise(samples: list[tuple[float, float]], name: str, unit: float) -> dict[str, Any]:
-    """The first and the last sample, the highest, and the slope of the second half."""
-    later = samples[len(samples) // 2 :]
-    return {
-        "first_mib": samples[0][1], "middle_mib": later[0][1], "last_mib": samples[-1][1],
-        "most_mib": max(mib for _, mib in samples), name: unit * slope(later),
-        "samples": samples[:: max(1, len(samples) // SAMPLES_KEPT)],
-    }  # fmt: skip
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=30, help="of the training; 0 leaves it out")
     parser.add_argument("--sentences", type=int, default=100_000, help="at least 2,000; 0 leaves them out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where results are added")
     options = parse_options(parser, "--minutes 0.1 --sentences 2000")
     found: dict[str, Any] = {}
     if options.json and options.json.exists():
@@ -112,8 +97,7 @@ def main() -> None:
     for part in ("translating", "training"):
         rows = {key: value for key, value in found.get(part, {}).items() if key != "samples"}
         print(part, *(f"  {key:26} {value:12.1f}" for key, value in rows.items()), sep="\n")
-    if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, found)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ import argparse
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
@@ -21,8 +19,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from command import glassformer
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 # There are far fewer epochs than the published recipe's 85, so dropout is lower than its 0.3.
 COMMON = ["model.dropout=0.15", "text.vocab_size=4833"]
@@ -44,14 +43,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "cooldown, small updates, R-Drop": {**SMALL, "train.r_drop": 5},
 }
 FILES = [f"multi30k/{part}.{side}.gz" for part in ("train", "val", "test_2016_flickr") for side in ("en", "de")]
-DEFAULT_JSON = Path(__file__).parent / "results" / "multi30k.json"
-
-
-def glassformer(threads: int, *arguments: str | Path) -> str:
-    """The standard output of one command, which must succeed."""
-    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
 
 def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict[str, Any]:
@@ -63,9 +54,9 @@ def measure(way: str, seed: int, options: argparse.Namespace, run: Path) -> dict
     changes = [*COMMON, *chosen, *options.set, f"train.seed={seed}"]
     settings = ["--model", "tiny", "--max-minutes", str(options.minutes)]
     settings += [part for change in changes for part in ("--set", change)]
-    printed = glassformer(threads, "train", *paths, "--run", run, *settings)
+    printed = glassformer("train", *paths, "--run", run, *settings, threads=threads)
     test = ["--src", options.data / "test_2016_flickr.en.gz", "--ref", options.data / "test_2016_flickr.de.gz"]
-    scores = json.loads(glassformer(threads, "evaluate", *test, "--run", run, "--beam", "5", "--json"))
+    scores = json.loads(glassformer("evaluate", *test, "--run", run, "--beam", "5", "--json", threads=threads))
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {
         "way": way,
@@ -87,28 +78,27 @@ def record(path: Path, result: dict[str, Any]) -> None:
     """Add the result to the file, in place of an earlier one of the same measurement."""
     found = json.loads(path.read_text())["results"] if path.exists() else []
     others = [one for one in found if _key(one) != _key(result)]
-    path.write_text(json.dumps({"results": [*others, result]}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(path, {"results": [*others, result]})
 
 
 def _key(result: dict[str, Any]) -> tuple[str, int, float, int]:
-    """The key of a measurement."""
     return result["way"], result["seed"], result["minutes"], result["machine"]["threads"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=20.0, help="minutes of each training (default 20)")
     parser.add_argument("--only", default="*", metavar="GLOB", help="only the settings whose names match")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a setting of all")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parse_options(
         parser,
         "--data {data}/multi30k --minutes 0.05 --only plain --set train.log_every=1 "
         "--set decode.max_length_a=0 --set decode.max_length_b=4",
         files=FILES,
+        kept="multi30k.json",
     )
     lock = Lock()
 

@@ -11,7 +11,6 @@ longest task, which other programs do not change, and ``long_tasks`` counts thos
 than 50 ms.
 """
 
-import argparse
 import json
 import tempfile
 import time
@@ -21,7 +20,7 @@ from typing import Any
 import torch
 from machine import machine, spread
 from playwright.sync_api import Browser, Page, sync_playwright
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.decoding import Translator
 from glassformer.explain import walk
@@ -29,7 +28,6 @@ from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
-DEFAULT_JSON = Path(__file__).parent / "results" / "page.json"
 SENTENCE, OTHERS = "I love you, too.", ["She reads a book.", "He sleeps.", "Where is my friend?"]
 WORDS = "the house is near a river and we have two dogs with three children who read good books"
 TOKENS = 20
@@ -145,11 +143,12 @@ def write_large(path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--places", type=int, default=len(SCROLLED), help="of the page, that are scrolled from")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--rounds 2 --places 1", modules=["playwright"], files=["/usr/bin/chromium"])
+    options = parse_options(
+        parser, "--rounds 2 --places 1", modules=["playwright"], files=["/usr/bin/chromium"], kept="page.json"
+    )
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
         browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
         bundled, large = Path(scratch, "bundled.html"), Path(scratch, "large.html")
@@ -175,7 +174,7 @@ def main() -> None:
         }  # fmt: skip
         browser.close()
     print(json.dumps(report, indent=1))
-    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, report)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ of logits, and of any tap in relation to its greatest number. They are of small 
 positions, activation and two bundles of the other choices, and of the bundled model on 100 sentences.
 """
 
-import argparse
 import base64
 import json
 import math
@@ -25,10 +24,10 @@ from typing import Any
 import numpy as np
 import torch
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
+from verification import grid_models
 
 import glassformer.explain
-from glassformer.checkpoint import weights_of
 from glassformer.decoding import Translator
 from glassformer.explain.page.weights import count_parameters, pack_model, pack_weights
 from glassformer.explain.page.writer import import_map
@@ -41,12 +40,6 @@ from glassformer.text import Tokenizer
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 SCRIPT = Path(__file__).with_suffix(".js")
 N_TOKENS = 12
-BUNDLES: dict[str, dict[str, Any]] = {
-    "tied, as in the paper": {"tie_embeddings": "all", "tgt_vocab": 23},
-    "untied, biased, unscaled, d_v ≠ d_k": {
-        "tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False,
-    },
-}  # fmt: skip
 RUN = """
 import { readFileSync } from "node:fs";
 import { measure } from "./page_steps.js";
@@ -143,8 +136,7 @@ def report(engine: str, times: dict[str, list[float]]) -> dict[str, Any]:
 
 def errors_of(translator: Translator) -> dict[str, Any]:
     """The largest differences between JavaScript and PyTorch: of each cell of the grid, and of the bundled model."""
-    cells = list(product(*map(ModelConfig.choices, ("norm", "positions", "activation")), BUNDLES))
-    small = [small_model(norm=n, positions=p, activation=a, **BUNDLES[b]) for n, p, a, b in cells]
+    cells, small = zip(*grid_models(23, 19), strict=True)
     passes = [{"src": [5, 6, 7, 8, 2, 0], "tgt": [1, 9, 4, 5, 8]}]
     cases = [(model, passes) for model in small] + [(translator.model, sentence_passes(translator))]
     given = [
@@ -158,28 +150,13 @@ def errors_of(translator: Translator) -> dict[str, Any]:
     found = [
         differences(model, some, taps) for (model, some), taps in zip(cases, run_node(ERRORS, given), strict=True)
     ]
-    grid = [
-        {"norm": n, "positions": p, "activation": a, "others": b, **row}
-        for (n, p, a, b), row in zip(cells, found, strict=False)
-    ]
+    grid = [{**cell, **row} for cell, row in zip(cells, found, strict=False)]
     print("\nlargest difference of a logit, and of any tap in relation to its greatest number (at least 1)")
     for row in grid:
         names = f"{row['norm']:5}{row['positions']:11}{row['activation']:6}"
         print(f"  {names} {row['logits']:.1e} {row['taps_relative']:.1e}  {row['others']}")
     print(f"  bundled, {len(cases[-1][1])} sentences: {found[-1]['logits']:.1e} {found[-1]['taps_relative']:.1e}")
     return {"grid": grid, "bundled": {**found[-1], "sentences": len(cases[-1][1])}}
-
-
-def small_model(**choices: Any) -> Transformer:
-    sizes: dict[str, Any] = {
-        "src_vocab": 23, "tgt_vocab": 19, "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 2,
-        "n_decoder_layers": 2, "max_length": 37, "relative_clip": 2,
-    }  # fmt: skip
-    model = Transformer(ModelConfig(**{**sizes, **choices})).eval()
-    with torch.no_grad():
-        for weight in weights_of(model).values():
-            weight.add_(0.1 * torch.randn_like(weight))
-    return model
 
 
 def sentence_passes(translator: Translator) -> list[dict[str, list[int]]]:
@@ -218,10 +195,9 @@ def differences(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what the page computes in a browser.")
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=50, help="measurements of each time (default 50)")
     parser.add_argument("--chromium", metavar="FILE", help="also measure in this browser")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--rounds 2")
     torch.manual_seed(1)
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
@@ -231,8 +207,7 @@ def main() -> None:
     translator = Translator.load()
     results["models"] = times_of(translator, options.rounds, options.chromium)
     results["errors"] = errors_of(translator)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

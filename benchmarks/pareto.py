@@ -14,8 +14,6 @@ search on CTranslate2 in int8, without a shortlist. The verdict names the fastes
 lower.
 """
 
-import argparse
-import json
 import random
 import shutil
 import subprocess
@@ -30,7 +28,7 @@ from typing import Any
 import torch
 from machine import machine, spread
 from sacrebleu.metrics.chrf import CHRF
-from smoke import parse_options
+from smoke import ROOT, new_parser, parse_options, write_json
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import checkpoints, read_json
@@ -40,7 +38,6 @@ from glassformer.run_directory import RunDirectory, load_run
 from glassformer.text.corpus.corpus import Pair, read_pairs
 from glassformer.training.evaluation.evaluation import score
 
-ROOT = Path(__file__).parents[1]
 TEACHER = "teacher"
 TRAINING = [
     "--valid", "valid.tsv", "--set", "train.precision=bf16", "--set", "train.patience=0", "--set",
@@ -147,7 +144,7 @@ def make_shortlists(runs: dict[str, Path], work: Path) -> None:
 
 def our_translate(run: Path, beam: int, **engine: Any) -> Translate:
     """A Translator of ours with one worker."""
-    translator = Translator.load(run, device="cpu", workers=1, **engine)
+    translator = Translator.load(run, device="cpu", workers=1, **{"engine": "torch", **engine})
     options = translator.config.with_changes({"beam": beam})
     return lambda texts: [one.text for one in translator.translate(list(texts), options)]
 
@@ -215,7 +212,6 @@ def measure(points: dict[Point, Translate], pairs: Sequence[Pair]) -> list[dict[
 
 
 def describe(run: Path, name: str) -> dict[str, Any]:
-    """A student's size and training."""
     loaded = load_run(run, "cpu")
     counters = read_json(loaded.checkpoint / "state.json")["counters"]
     directory = RunDirectory(run)
@@ -291,14 +287,13 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--work", type=Path, required=True, help="where students are trained")
     parser.add_argument("--tatoeba", type=Path, help="the larger text of Tatoeba, to make WORK's files from")
     parser.add_argument("--students", nargs="*", default=[*STUDENTS], help="directories in WORK")
     parser.add_argument("--as-they-are", action="store_true", help="train nothing; a student may be unfinished")
     parser.add_argument("--note", default="", help="how students were trained that this script has not trained")
     parser.add_argument("--sentences", type=int, default=1000, help="of the test")
-    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / "pareto.json")
     parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "pareto.png")
     options = parse_options(
         parser,
@@ -306,6 +301,7 @@ def main() -> None:
         "--picture {scratch}/picture.png",
         modules=["transformers", "ctranslate2", "matplotlib"],
         files=["tatoeba/en-de-large.tsv.gz"],
+        kept="pareto.json",
     )
     torch.set_num_threads(1)
     work = options.work
@@ -328,7 +324,7 @@ def main() -> None:
     students = {name: describe(runs[name], name) for name in options.students}
     result = {"machine": machine(), "versions": versions, "sentences": len(pairs), "rounds": ROUNDS,
               "students": students, "note": options.note, "points": rows, "verdict": said}  # fmt: skip
-    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, result)
     draw(rows, options.picture)
 
 

@@ -6,23 +6,20 @@ A sentence is intact if it holds every placeholder exactly as often as its sourc
 look at. None may be lost without a flag.
 """
 
-import argparse
-import json
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer import Translator
 from glassformer.documents import FileTranslator
 from glassformer.documents.checks import lost_numbers
 from glassformer.documents.placeholders import find_codes
+from glassformer.documents.report import DOUBTFUL, kind_of
 from glassformer.text.formats.segment import Code
 
-DOUBT = "the translation is probably wrong"
-DEFAULT_JSON = Path(__file__).parent / "results" / "placeholders.json"
 # What stands for a thing, a person, or a count in a sentence.
 THINGS = [
     "I have %.", "Do you see %?", "He bought % yesterday.", "Where is %?", "We need % today.", "% is very old.",
@@ -64,11 +61,10 @@ def placeholders_of(text: str) -> Counter[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, help="a run directory; by default the bundled model")
     parser.add_argument("--show", action="store_true", help="print every translation")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "")
+    options = parse_options(parser, "", kept="placeholders.json")
     results = {}
     with (
         tempfile.TemporaryDirectory() as scratch,
@@ -80,7 +76,7 @@ def main() -> None:
             report = FileTranslator(translator).translate(source, target)
             outputs = target.read_text("utf-8").split("\n")
             # Whether a translation is good is another question than whether its placeholders are intact.
-            flagged = {one.line for one in report.flagged if not one.remark.startswith(DOUBT)}
+            flagged = {one.line for one in report.flagged if kind_of(one) != DOUBTFUL}
             kept = [
                 placeholders_of(text) == placeholders_of(output) and not lost_numbers(text, output)
                 for text, output in zip(texts, outputs, strict=True)
@@ -100,7 +96,7 @@ def main() -> None:
     total = {key: sum(row[key] for row in results.values()) for key in next(iter(results.values()))}
     print(f"{'all':10} {total}")
     report_json = {"machine": machine(), "run": str(options.run or "bundled"), "forms": results, "all": total}
-    options.json.write_text(json.dumps(report_json, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, report_json)
 
 
 if __name__ == "__main__":

@@ -10,18 +10,18 @@ do it. The last weights are tested, not the best ones: validation on trained len
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 from collections import defaultdict
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from command import glassformer
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.tasks.scan import commands
-from glassformer.tasks.task import divide, source
+from glassformer.tasks.task import divide
 from glassformer.text.corpus.corpus import Pair
 
 POSITIONS = ("sinusoidal", "relative", "rotary")
@@ -33,24 +33,17 @@ SETTINGS = {
     "train.peak_rate": 1e-3, "train.label_smoothing": 0.0, "train.metric": "exact_match", "train.average_last": 1,
     "train.patience": 0, "train.validate_every": 1_000_000,
 }  # fmt: skip
-DEFAULT_JSON = Path(__file__).parent / "results" / "positions_scan.json"
-
-
-def glassformer(*arguments: str | Path) -> str:
-    """The standard output of one command, which must succeed."""
-    command = [sys.executable, "-m", "glassformer", *map(str, arguments)]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def length(pair: Pair) -> int:
-    """The number of actions in a pair's target."""
     return len(pair.tgt.split())
 
 
 def write_data(directory: Path, longest: int, every: int) -> list[Pair]:
     """Write training and validation pairs, test sources and references; returns the test pairs."""
     pairs = [Pair(command, " ".join(actions)) for command, actions in commands()][::every]
-    train, valid, _ = divide((pair for pair in pairs if length(pair) <= longest), source, valid=VALID_SHARE, test=0.0)
+    kept = (pair for pair in pairs if length(pair) <= longest)
+    train, valid, _ = divide(kept, attrgetter("src"), valid=VALID_SHARE, test=0.0)
     for name, part in (("train.tsv", train), ("valid.tsv", valid)):
         (directory / name).write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in part))
     test = [pair for pair in pairs if length(pair) > longest]
@@ -95,7 +88,6 @@ def evaluate(data: Path, run: Path, test: list[Pair]) -> dict[str, Any]:
 
 
 def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
-    """Train and test one model after the other."""
     test = write_data(scratch, options.longest, options.every)
     models = {}
     for positions in options.positions:
@@ -115,7 +107,7 @@ def measure(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=6.0, help="minutes of each training (default 6)")
     parser.add_argument("--max-updates", type=int, default=100_000, help="maximum updates of each training")
     parser.add_argument("--longest", type=int, default=26, help="maximum actions of a training command (default 26)")
@@ -125,11 +117,12 @@ def main() -> None:
     parser.add_argument("--positions", nargs="+", choices=POSITIONS, default=POSITIONS)
     parser.add_argument("--every", type=int, default=1, help="take one command in so many (default 1)")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--minutes 0.03 --max-updates 2 --every 100 --positions relative")
+    options = parse_options(
+        parser, "--minutes 0.03 --max-updates 2 --every 100 --positions relative", kept="positions_scan.json"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         result = measure(options, Path(scratch))
-    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    write_json(options.json, result)
     print(f"written to {options.json}")
 
 

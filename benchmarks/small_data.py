@@ -17,29 +17,27 @@ Stop it when you like: the same command goes on where it stopped. A cell that is
 The data of Multi30k is licensed for non-commercial research: weights trained on it must not be distributed.
 """
 
-import argparse
-import gzip
 import json
-import os
 import random
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import torch
+from command import glassformer as run_command
 from machine import machine
-from smoke import parse_options
+from smoke import ROOT, new_parser, parse_options, write_json
 
 from glassformer.checkpoint import checkpoints, load_weights, weights_of
 from glassformer.decoding import Translator
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text.corpus.corpus import read_pairs
+from glassformer.text.lines import read_lines
 from glassformer.training.evaluation.evaluation import translate_and_score
 from glassformer.training.loop.averaging import average_weights
 from glassformer.training.loop.checkpointing import TrainState
@@ -50,8 +48,6 @@ TEST_PAIRS = 1_000
 FILES = ["tatoeba/en-de-large.tsv.gz"] + [
     f"multi30k/{part}.{side}.gz" for part in ("train", "test_2016_flickr") for side in ("en", "de")
 ]
-ROOT = Path(__file__).resolve().parents[1]
-DEFAULT_JSON = ROOT / "benchmarks" / "results" / "small_data.json"
 
 Rows = list[tuple[str, str]]
 
@@ -113,11 +109,6 @@ class Cell:
         return f"{self.corpus}-{self.pairs}-{self.seed}-{self.settings}".replace(" ", "_")
 
 
-def read_lines(path: Path) -> list[str]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [line.rstrip("\n") for line in file]
-
-
 def bare(text: str) -> str:
     """The letters and digits alone, without case."""
     return "".join(character for character in text.casefold() if character.isalnum())
@@ -127,7 +118,7 @@ def corpus_of(name: str, data: Path) -> tuple[Rows, Rows]:
     """The pairs to draw from, and those of the test set."""
     if name == "multi30k":
         sides = [
-            [read_lines(data / name / f"{part}.{side}.gz") for side in ("en", "de")]
+            [list(read_lines(data / name / f"{part}.{side}.gz")) for side in ("en", "de")]
             for part in ("train", "test_2016_flickr")
         ]
         train, test = (list(zip(*each, strict=True)) for each in sides)
@@ -144,16 +135,7 @@ def corpus_of(name: str, data: Path) -> tuple[Rows, Rows]:
     return pool, list(test_rows.values())
 
 
-# Runs the command with a clock that stands still while other processes have the core.
-PROCESSOR_TIME = "import time; time.monotonic = time.process_time; from glassformer.cli.main import main; main()"
-
-
-def glassformer(*arguments: str | Path, processor_time: bool = False) -> str:
-    """The standard output of one command with one thread, which must succeed."""
-    start = ["-c", PROCESSOR_TIME] if processor_time else ["-m", "glassformer"]
-    command = [sys.executable, *start, *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+glassformer = partial(run_command, threads=1)
 
 
 def candidate_scores(run: Path, files: dict[str, Path]) -> list[dict[str, Any]]:
@@ -209,7 +191,7 @@ def measure(cell: Cell, data: Path, runs: Path, minutes_times: float) -> dict[st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--only", default="now", metavar="GLOB", help="the settings whose names match (default: now)")
     parser.add_argument("--pairs", type=int, nargs="+", choices=MINUTES, default=list(MINUTES))
@@ -218,11 +200,11 @@ def main() -> None:
     parser.add_argument("--minutes-times", type=float, default=1.0, metavar="X", help="of the minutes (default 1)")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at the same time (default 1)")
     parser.add_argument("--runs", type=Path, default=ROOT / "build" / "small_data")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
     options = parse_options(
         parser,
         "--data {data} --pairs 2000 --seeds 1 --corpora multi30k --minutes-times 0.01 --runs {scratch}",
         files=FILES,
+        kept="small_data.json",
     )
     lock = Lock()
     results: list[dict[str, Any]] = json.loads(options.json.read_text())["results"] if options.json.exists() else []
@@ -233,7 +215,7 @@ def main() -> None:
         with lock:
             results.append(result)
             print(cell.name, result["test"], flush=True)
-            options.json.write_text(json.dumps({"results": results}, indent=1, ensure_ascii=False) + "\n", "utf-8")
+            write_json(options.json, {"results": results})
 
     cells = [
         Cell(corpus, pairs, seed, settings)

@@ -1,5 +1,7 @@
 """One sentence from the shell: what a whole process takes, by each engine, and by Hugging Face and CTranslate2 alone.
 
+Beside it stand the help, a trace and an evaluation of the same sentence, and a first use, which exports and compares.
+
     python benchmarks/startup.py [--run DIR] [--rounds 11] [--json FILE]
 
 Each process is started anew, loads the model, translates one sentence with beam search in one thread, prints it, and
@@ -9,7 +11,6 @@ resident. The peers run the smallest program that does it, of their own model, w
 engine's own export is made before, too. Without --run it is the bundled model.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine, ratio, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.bundled import BUNDLED
 from glassformer.interop.ctranslate2 import export_ctranslate2
@@ -30,6 +31,7 @@ from glassformer.run_directory import load_run
 
 TEXT = "I have no idea where they went."
 MEASURES = ("processor_s", "clock_s", "memory_mb")
+AUTO, FIRST = "glassformer", "glassformer, first use"
 TORCH, ENGINE = "glassformer, torch", "glassformer, ctranslate2"
 
 HUGGING_FACE = """
@@ -56,20 +58,32 @@ def commands_of(run: Path, directory: Path, beam: int) -> dict[str, list[str]]:
     loaded = load_run(run, "cpu")
     export_transformers(loaded, directory / "hf")
     export_ctranslate2(loaded, directory / "ct2")
-    translate = [sys.executable, "-m", "glassformer", "translate", TEXT, "--run", str(run), "--workers", "1"]
-    engine = [*translate, "--engine", "ctranslate2"]
+    program = [sys.executable, "-m", "glassformer"]
+    translate = [*program, "translate", TEXT, "--run", str(run), "--workers", "1"]
+    engine, torch = ([*translate, "--engine", name] for name in ("ctranslate2", "torch"))
     peer = [sys.executable, "-c", CTRANSLATE2, str(directory / "ct2"), TEXT]
     return {
-        TORCH: translate,
-        f"{TORCH}, int8": [*translate, "--precision", "int8"],
+        AUTO: translate,
+        FIRST: translate,
+        TORCH: torch,
+        f"{TORCH}, int8": [*torch, "--precision", "int8"],
         ENGINE: engine,
         f"{ENGINE}, int8": [*engine, "--precision", "int8"],
         "CTranslate2": [*peer, "float32", str(beam)],
         "CTranslate2, int8": [*peer, "int8", str(beam)],
         "Hugging Face generate": [sys.executable, "-c", HUGGING_FACE, str(directory / "hf"), TEXT],
+        "glassformer --help": [*program, "--help"],
+        "glassformer trace": [*program, "trace", TEXT, "--run", str(run)],
+        "glassformer evaluate": [*program, "evaluate", str(_pairs(directory)), "--run", str(run)],
         "import torch": [sys.executable, "-c", "import torch"],
         "import ctranslate2": [sys.executable, "-c", "import ctranslate2"],
     }
+
+
+def _pairs(directory: Path) -> Path:
+    path = directory / "pairs.tsv"
+    path.write_text(f"{TEXT}\tIch habe keine Ahnung, wohin sie gegangen sind.\n", encoding="utf-8")
+    return path
 
 
 # Runs a command and says what it took. It is a process of its own and small: until a new process has become another
@@ -86,11 +100,13 @@ print(json.dumps([process.returncode, said, [usage.ru_utime + usage.ru_stime, se
 """
 
 
-def measure(command: list[str]) -> tuple[dict[str, float], str]:
-    """What the process took, and what it printed."""
+def measure(name: str, command: list[str]) -> tuple[dict[str, float], str]:
+    """What the process took, and what it printed; a first use finds no export."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     launcher = [sys.executable, "-S", "-c", LAUNCHER, *command]
-    done = subprocess.run(launcher, stdout=subprocess.PIPE, text=True, env=environment, check=True)
+    with tempfile.TemporaryDirectory() as cache:
+        environment |= {"XDG_CACHE_HOME": cache} if name == FIRST else {}
+        done = subprocess.run(launcher, stdout=subprocess.PIPE, text=True, env=environment, check=True)
     code, said, found = json.loads(done.stdout)
     if code:
         raise SystemExit(f"{' '.join(command)} ended with {code}.")
@@ -98,14 +114,13 @@ def measure(command: list[str]) -> tuple[dict[str, float], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--run", type=Path, default=BUNDLED)
     parser.add_argument("--rounds", type=int, default=11, help="default 11")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="GLOB", help="the processes, by their names")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser,
-        "--rounds 1 --only '*torch' '*ctranslate2' CTranslate2 'Hugging*'",
+        "--rounds 1 --only 'glassformer*' CTranslate2 'Hugging*'",
         modules=["transformers", "ctranslate2"],
     )
     with tempfile.TemporaryDirectory() as scratch:
@@ -116,14 +131,15 @@ def main() -> None:
             if any(fnmatchcase(name, pattern) for pattern in options.only)
         }
         rounds: dict[str, dict[str, list[float]]] = {name: {each: [] for each in MEASURES} for name in commands}
-        outputs = {name: measure(command)[1] for name, command in commands.items()}  # exports, and warms the disk
+        outputs = {
+            name: measure(name, command)[1] for name, command in commands.items()
+        }  # exports, and warms the disk
         for _ in range(options.rounds):
             for name, command in commands.items():
-                for each, value in measure(command)[0].items():
+                for each, value in measure(name, command)[0].items():
                     rounds[name][each].append(value)
     result = summary(rounds, outputs, beam)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(options.json, result)
 
 
 def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], beam: int) -> dict[str, Any]:
@@ -132,13 +148,11 @@ def summary(rounds: dict[str, dict[str, list[float]]], outputs: dict[str, str], 
     print(f"{'':32} {'processor':>10} {'clock':>8} {'memory':>9}")
     for name, row in rows.items():
         print(f"{name:32} {row['processor_s']['median']:8.2f} s {row['clock_s']['median']:6.2f} s "
-              f"{row['memory_mb']['median']:6.0f} MB   {outputs[name]}")  # fmt: skip
+              f"{row['memory_mb']['median']:6.0f} MB   {outputs[name][:40].splitlines()[:1]}")  # fmt: skip
     ratios = {
-        f"{ENGINE}{kind} / {TORCH}": {
-            each: ratio(rounds[TORCH][each], rounds[ENGINE + kind][each]) for each in MEASURES
-        }
-        for kind in ("", ", int8")
-        if {TORCH, ENGINE + kind} <= rounds.keys()
+        f"{name} / {TORCH}": {each: ratio(rounds[TORCH][each], rounds[name][each]) for each in MEASURES}
+        for name in (AUTO, FIRST, ENGINE, f"{ENGINE}, int8")
+        if {TORCH, name} <= rounds.keys()
     }
     for name, row in ratios.items():
         print(f"{name}: " + ", ".join(f"{each} {value['median']:.2f}" for each, value in row.items()))

@@ -17,9 +17,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from command import glassformer
 from machine import machine
-from positions_scan import POSITIONS, glassformer
-from smoke import parse_options
+from positions_scan import POSITIONS
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.tasks import load_task
 from glassformer.text.corpus.corpus import Pair
@@ -33,7 +34,6 @@ PUBLISHED = {
     "scan-addprim_jump": "0.3 % (Ontañón et al. 2021, arXiv 2108.04378) and 3.4 % (Chaabouni et al. 2021, arXiv "
     "2107.01366) for a plain Transformer; 43.0 % with T5's relative positions (the latter); as others quote them",
 }
-DEFAULT_JSON = Path(__file__).parent / "results" / "tasks.json"
 
 
 def jobs(only: str) -> list[tuple[str, str]]:
@@ -63,11 +63,8 @@ def exact_match(run: Path, pairs: list[Pair]) -> float:
     files = {side: run / f"test.{side}" for side in ("src", "tgt")}
     for number, path in enumerate(files.values()):
         path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
-    found = run / "found.txt"
-    options = ("--src", files["src"], "--ref", files["tgt"], "--out", found, "--run", run, "--beam", "1", "--json")
-    glassformer("evaluate", *options)
-    outputs = found.read_text(encoding="utf-8").split("\n")
-    return 100 * sum(output == pair.tgt for output, pair in zip(outputs, pairs, strict=False)) / len(pairs)
+    options = ("--src", files["src"], "--ref", files["tgt"], "--run", run, "--beam", "1", "--json")
+    return float(json.loads(glassformer("evaluate", *options))["exact_match"])
 
 
 def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -88,7 +85,6 @@ def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one row."""
     (one,) = result["seeds"]
     print(
         f"{result['task']:18} {result['positions']:20} seed {one['seed']}  {one['exact_match']:6.1f} %  "
@@ -104,7 +100,7 @@ def record(path: Path, result: dict[str, Any]) -> None:
     before = kept[place]["seeds"] if place < len(kept) and "since" not in kept[place] else []
     done = {one["seed"]: one for one in [*before, *result["seeds"]]}
     kept[place : place + 1] = [{**result, "seeds": [done[seed] for seed in sorted(done)]}]
-    path.write_text(json.dumps({"results": kept}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_json(path, {"results": kept})
 
 
 def _key(result: dict[str, Any]) -> tuple[str, str]:
@@ -112,13 +108,12 @@ def _key(result: dict[str, Any]) -> tuple[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--minutes", type=float, default=20.0, help="maximum minutes of each training (default 20)")
     parser.add_argument("--max-updates", type=int, default=0, help="maximum updates; default: the task's own")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--only", default="*", metavar="GLOB", help="only the tasks whose names match")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--minutes 0.03 --max-updates 2 --only dates --seeds 1")
+    options = parse_options(parser, "--minutes 0.03 --max-updates 2 --only dates --seeds 1", kept="tasks.json")
     for seed in options.seeds:
         for task, positions in jobs(options.only):
             result = measure(task, positions, seed, options)

@@ -7,19 +7,15 @@ with random weights. The variants take turns, as in ``idle_taps.py``. ``shapes a
 matches nothing; ``verified`` recomputes every step of the trace.
 """
 
-import argparse
-import json
-import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
-from idle_taps import idle, measure, ratio, without_taps
-from machine import machine, spread
-from smoke import parse_options
+from idle_taps import begin, idle, measure, ratio, without_taps
+from machine import spread
+from smoke import write_json
 
 from glassformer.decoding.search.beam_search import beam_search
 from glassformer.decoding.search.job import SearchJob
@@ -80,24 +76,12 @@ def report(name: str, row: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure the cost of a traced translation.")
-    parser.add_argument("--rounds", type=int, default=30, help="measurements of each variant (default 30)")
-    parser.add_argument("--threads", type=int, default=0, help="threads of PyTorch; 0: its default")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
-    options = parse_options(parser, "--rounds 3")
-    torch.manual_seed(1)
-    random.seed(1)
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    results: dict[str, Any] = {"machine": machine(), "rounds": options.rounds}
-    for key, value in results["machine"].items():
-        print(f"{key:8} {value}")
+    options, results = begin(__doc__, 30)
     with torch.no_grad():
         for name in ("tiny", "small"):
             results[name] = cost(name, options.rounds)
             report(name, results[name])
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,14 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine, ratio, spread
-from smoke import parse_options
+from processes import Answerer
+from smoke import new_parser, parse_options, write_json
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
 from glassformer.settings import ModelConfig
@@ -48,32 +47,6 @@ def serve(system: str, size: str, precision: str, dropout: float) -> None:
             step(batches[at % len(batches)])
             at += 1
         print(time.perf_counter() - start, flush=True)
-
-
-class Arm:
-    """One system in its own process."""
-
-    def __init__(self, system: str, size: str, precision: str, dropout: float) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", system, size, precision, str(dropout)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "OMP_NUM_THREADS": str(os.cpu_count())},
-        )  # fmt: skip
-
-    def __call__(self, steps: int) -> float:
-        """The seconds of ``steps`` steps."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{steps}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit("a system's process ended before its steps were done; see its message above.")
-        return float(line)
-
-    def close(self) -> None:
-        """Close the process's standard input, which ends it."""
-        self._process.communicate()
 
 
 def work_of(config: ModelConfig, batch: Batch) -> float:
@@ -102,9 +75,13 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     config, batches = config_of(size, dropout), batches_of(1)
     steps = options.steps
     tokens = [batch.target_tokens for batch in batches]
-    arms = {system: Arm(system, size, precision, dropout) for system in options.systems}
+    cores = str(os.cpu_count())
+    arms = {
+        system: Answerer(__file__, "--serve", system, size, precision, str(dropout), OMP_NUM_THREADS=cores)
+        for system in options.systems
+    }
     for arm in arms.values():
-        arm(WARM_UP)
+        arm.ask(WARM_UP)
     seconds: dict[str, list[float]] = {system: [] for system in arms}
     rates, counts, work = [], [], []
     at = WARM_UP
@@ -114,7 +91,7 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
         counts.append(sum(tokens[place] for place in done))
         work.append(sum(work_of(config, batches[place]) for place in done))
         for system, arm in arms.items():
-            seconds[system].append(arm(steps))
+            seconds[system].append(arm.ask(steps))
         at += steps
     for arm in arms.values():
         arm.close()
@@ -141,14 +118,13 @@ def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:5], dropout=float(sys.argv[5]))
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results; other columns in the file stay")
     options = parse_options(parser, "--sizes tiny --precisions float32 --dropouts 0 --rounds 2 --steps 1")
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
@@ -164,8 +140,7 @@ def main() -> None:
             for dropout in options.dropouts:
                 column = f"{size}, {precision}, dropout {dropout:g}"
                 results["columns"][column] = measure(size, precision, dropout, options)
-                if options.json:
-                    options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+                write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,10 @@ assumption, like the --price of a GPU-hour in USD. Each update also exchanges gr
 for each weight over the link, 300 GB/s inside a machine of eight GPUs, 25 GB/s between machines.
 """
 
-import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import torch
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.model import Transformer
@@ -55,10 +52,9 @@ def hours(size: str, weights: int, operations: float, count: int, sustained: flo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--utilisation", type=float, default=0.3, help="share of the peak, from 0 to 1")
     parser.add_argument("--price", type=float, default=2.5, help="USD per GPU-hour")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(parser, "")
     results: dict[str, Any] = {"utilisation": options.utilisation, "price_usd": options.price, "models": {}}
     for size, updates in UPDATES.items():
@@ -78,8 +74,7 @@ def main() -> None:
             "weights": weights, "operations_per_token": operations, "operations": total, "papers": PAPERS[size],
             "rows": rows,
         }  # fmt: skip
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

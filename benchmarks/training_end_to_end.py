@@ -33,7 +33,7 @@ from typing import Any
 
 import torch
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from training_systems import joeynmt_sizes, marian
 from training_text import add_files, data_of, text_of
 
@@ -289,13 +289,12 @@ def report(curves: dict[str, list[Curve]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="small")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--every", type=int, default=100, help="updates between validations")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--curve", nargs=2, metavar=("SYSTEM", "RUN"), help=argparse.SUPPRESS)
     options = parse_options(parser, "--size tiny --minutes 0.02 --every 2")
     if options.curve:
@@ -320,7 +319,7 @@ def main() -> None:
             "machine": machine(), "size": options.size, "text": text_of(options), "minutes": options.minutes,
             "warmup": WARM_UP, "curves": curves, "reached": rows,
         }  # fmt: skip
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ Without files the pairs are the generated task phrasebook-de.
 """
 
 import argparse
-import json
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import machine, ratio
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from training_text import add_files, data_of, text_of
 
 from glassformer.errors import GlassformerError
@@ -90,7 +89,6 @@ class Meter(Display):
 
 
 def measure(options: argparse.Namespace, run: Path) -> dict[str, Any]:
-    """Measure some epochs of a training."""
     request = TrainRequest.make(
         run=run, data=data_of(options), model=options.size, overrides=["train.patience=0", *options.set]
     )
@@ -127,12 +125,11 @@ def _until(config: RunConfig, updates: int) -> RunConfig:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     add_files(parser)
     parser.add_argument("--size", choices=["tiny", "small", "base"], default="tiny")
     parser.add_argument("--epochs", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the training")
-    parser.add_argument("--json", type=Path, metavar="FILE")
     options = parse_options(
         parser,
         "--src {data}/multi30k/train.en.gz --tgt {data}/multi30k/train.de.gz --valid-src {data}/multi30k/val.en.gz "
@@ -147,8 +144,7 @@ def main() -> None:
         f"{results['loop_s']:.0f} s, their bare steps in {results['steps_s']:.0f} s: "
         f"{100 * results['share']:.1f} %; between validations {100 * results['without_validations']['median']:.1f} %"
     )
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

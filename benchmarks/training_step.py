@@ -12,12 +12,11 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import torch
 from machine import machine, spread
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 from torch import nn
 
 from glassformer.model import Transformer
@@ -70,9 +69,8 @@ def measure(rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = new_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
     parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     options = parse_options(parser, "--rounds 1")
     if options.arm:
@@ -85,10 +83,8 @@ def main() -> None:
         speed = spread([PAIRS * LENGTH / value for value in values])
         ratio = statistics.median(values) / base
         result["arms"][arm] = {"target_tokens_per_s": speed, "time / as it is": ratio}
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
+    print(json.dumps(result, indent=1))
+    write_json(options.json, result)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,13 @@ _FILES = ("src", "tgt", "valid_src", "valid_tgt")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add ``--src --tgt --valid-src --valid-tgt``."""
     for name in _FILES:
         parser.add_argument(f"--{name.replace('_', '-')}", type=Path)
 
 
 def data_of(options: argparse.Namespace) -> dict[str, str]:
-    """The ``[data]`` section of a training."""
     return {name: str(getattr(options, name)) for name in _FILES} if options.src else {"task": "phrasebook-de"}
 
 
 def text_of(options: argparse.Namespace) -> str:
-    """A description of the text."""
     return f"the pairs of {options.src.parent.name}" if options.src else "the generated task phrasebook-de"

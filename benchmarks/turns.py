@@ -30,11 +30,10 @@ UPDATES, TEXTS_TIMES = 4, 4  # updates of a turn, repetitions of its eight texts
 
 
 def translate(beam: int, run: str) -> None:
-    """Translate some texts in each turn."""
     texts = [
         f"The {word} is in the {place}." for word in ("dog", "book", "child", "water") for place in ("house", "car")
     ]
-    translator, options = Translator.load(run), DecodeConfig(beam=beam)
+    translator, options = Translator.load(run, engine="torch"), DecodeConfig(beam=beam)
     while sys.stdin.readline():
         start = time.process_time()
         translator.translate(texts * TEXTS_TIMES, options)

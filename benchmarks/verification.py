@@ -8,8 +8,6 @@ of the three sentences of the shape walkthrough. With ``--run`` ten English sent
 teacher forcing, beam search with and without a cache, sampling, and one training step.
 """
 
-import argparse
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -18,7 +16,7 @@ from typing import Any
 
 import torch
 from machine import machine
-from smoke import parse_options
+from smoke import new_parser, parse_options, write_json
 
 from glassformer.decoding import Translator
 from glassformer.explain.entries import Check
@@ -33,10 +31,12 @@ from glassformer.text import Tokenizer
 SOURCES = ["I love you", "I am in love with you", "I love you, too"]
 TARGETS = ["Ich liebe dich", "Ich bin in dich verliebt", "Ich liebe dich auch sehr, ja"]
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
-BUNDLES: list[dict[str, Any]] = [
-    {"tie_embeddings": "all"},
-    {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
-]
+BUNDLES: dict[str, dict[str, Any]] = {
+    "tied, as in the paper": {"tie_embeddings": "all"},
+    "untied, biased, unscaled, d_v ≠ d_k": {
+        "tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False,
+    },
+}  # fmt: skip
 SEARCHES = [
     DecodeConfig(beam=beam, sample=sample, top_k=5 if sample else 0, cache=cache, max_length_a=0, max_length_b=4)
     for (beam, sample), cache in product(((1, False), (3, False), (1, True)), (True, False))
@@ -90,27 +90,29 @@ def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targe
     return walked
 
 
-def grid_models(tokenizer: Tokenizer) -> Iterator[Translator]:
+def grid_models(src_vocab: int, tgt_vocab: int) -> Iterator[tuple[dict[str, str], Transformer]]:
     """A small model for each combination of choices, with all weights moved away from their initial values."""
-    for norm, positions, activation, bundle in product(
-        ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
-    ):
-        sizes: dict[str, Any] = {
-            "src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "d_model": 26, "n_heads": 3, "d_k": 10,
-            "d_ff": 31, "n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 200, "relative_clip": 2,
-        }  # fmt: skip
-        config = ModelConfig(**{**sizes, "norm": norm, "positions": positions, "activation": activation, **bundle})
-        model = Transformer(config).eval()
+    choices = ("norm", "positions", "activation")
+    sizes: dict[str, Any] = {
+        "src_vocab": src_vocab, "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 2,
+        "n_decoder_layers": 2, "max_length": 200, "relative_clip": 2,
+    }  # fmt: skip
+    for *values, others in product(*map(ModelConfig.choices, choices), BUNDLES):
+        chosen, bundle = dict(zip(choices, values, strict=True)), BUNDLES[others]
+        vocab = src_vocab if bundle["tie_embeddings"] == "all" else tgt_vocab
+        model = Transformer(ModelConfig(**{**sizes, **chosen, **bundle, "tgt_vocab": vocab})).eval()
         with torch.no_grad():
             for weight in model.parameters():
                 weight.add_(0.1 * torch.randn_like(weight))
-        yield Translator(model, tokenizer, tokenizer, DecodeConfig())
+        yield {**chosen, "others": others}, model
 
 
 def verify_grid(kinds: Sequence[str]) -> Sum:
     total = Sum()
     for kind in kinds:
-        for translator in grid_models(Tokenizer.train(kind, [*SOURCES, *TARGETS], KINDS[kind])):
+        tokenizer = Tokenizer.train(kind, [*SOURCES, *TARGETS], KINDS[kind])
+        for _, model in grid_models(tokenizer.size, tokenizer.size):
+            translator = Translator(model, tokenizer, tokenizer, DecodeConfig())
             add_forced(total, translator, SOURCES, TARGETS)
             for options in SEARCHES:
                 total.add(verify_walk(walk_generation(translator, SOURCES, options), translator.model))
@@ -134,12 +136,11 @@ def verify_run(path: Path) -> dict[str, Sum]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Recompute the steps of many traces.")
+    parser = new_parser(__doc__)
     parser.add_argument(
         "--run", type=Path, metavar="DIR", help="also ten sentences through this trained English model"
     )
     parser.add_argument("--tokenizers", nargs="+", choices=KINDS, default=list(KINDS), help="of the grid")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     options = parse_options(parser, "--tokenizers characters")
     torch.manual_seed(1)
     results: dict[str, Any] = {"machine": machine()}
@@ -150,8 +151,7 @@ def main() -> None:
     total = verify_grid(options.tokenizers)
     print(f"grid: {total}")
     results["grid"] = vars(total)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json(options.json, results)
 
 
 if __name__ == "__main__":

@@ -24,16 +24,4 @@ if TYPE_CHECKING:
     from glassformer.trace import Trace as Trace, tap as tap, tracing as tracing
     from glassformer.training.request.batch_checks import check_batch as check_batch
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "settings": ("DecodeConfig", "ModelConfig", "RunConfig", "TextConfig", "TrainConfig"),
-        "decoding.translation": ("Translation",),
-        "decoding.translator": ("Translator",),
-        "errors": ("GlassformerError",),
-        "model.transformer": ("Transformer",),
-        "trace": ("Trace", "tap", "tracing"),
-        "training.request.batch_checks": ("check_batch",),
-    },
-    "__version__",
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__, "__version__")

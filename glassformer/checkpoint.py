@@ -1,8 +1,8 @@
-"""Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums.
+"""Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums. Nothing is ever unpickled.
 
 A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
-their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
-A series can be read while a training writes it. Nothing is ever unpickled.
+their update: the newest valid one is used, also while a training writes, and an older one is deleted only after a
+newer one has been verified.
 
 A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space; it is
 read as float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
@@ -51,14 +51,11 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write one checkpoint: a ``<name>.safetensors`` for each entry of ``tensors``, and ``state`` as JSON.
-
-    One of the same update is replaced only when the new one is complete.
-    """
+    """Write a whole checkpoint or none: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
-    temporary = _beside(final, _UNFINISHED)
+    temporary = _hidden_name(final, _UNFINISHED)
     try:
         refuse_link(series)
         make_directory(series)
@@ -81,7 +78,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     return final
 
 
-def _beside(checkpoint: Path, ending: str) -> Path:
+def _hidden_name(checkpoint: Path, ending: str) -> Path:
     """A hidden name for a checkpoint that is being written or deleted, which nobody can foresee."""
     return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
 
@@ -92,7 +89,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
         temporary.rename(final)
         sync(final.parent)
         return
-    replaced = _beside(final, _OUTDATED)
+    replaced = _hidden_name(final, _OUTDATED)
     final.rename(replaced)
     try:
         temporary.rename(final)
@@ -104,10 +101,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 
 
 def recover_interrupted(series: Path) -> None:
-    """Clear up after a process that was killed while saving; only the process that has locked the run may do so.
-
-    A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.
-    """
+    """Name or delete what a process killed while saving has left; only for the process that has locked the run."""
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
         if not target.exists() and is_valid(leftover, lambda _: None):
@@ -197,10 +191,7 @@ def update_number(checkpoint: Path) -> int:
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not.
-
-    One that is complete but was not renamed, because its process was killed, stands in for one that is missing.
-    """
+    """The checkpoints of a series, oldest first, valid or not; one not yet renamed stands in for a missing one."""
     found = {
         int(digits): path for path in series.glob(f"{_NAME}*") if (digits := path.name[len(_NAME) :]).isdecimal()
     }
@@ -226,26 +217,24 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
     """
     warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
-        replaced = False
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
         for found in reversed(listed):
             identity, said = _identity(found), list[str]()
             if is_valid(found, said.append):
                 return found
-            if replaced := _identity(found) != identity or identity is None:
-                break
+            if identity is None or _identity(found) != identity:
+                break  # replaced meanwhile
             for line in said:
                 warn(line)
-        if not replaced:
-            break
+        else:
+            return None
     return None
 
 
 def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
-    """What ``read`` returns of the checkpoint that ``choose`` names.
+    """What ``read`` returns of the checkpoint that ``choose`` names; both run again if it is replaced meanwhile.
 
-    If a training replaces it meanwhile, ``choose`` is called again, a few times at most. Raises what ``choose``
-    raises, and ``CheckpointError``.
+    Raises what ``choose`` raises, and ``CheckpointError``.
     """
     for _ in range(_TRIES):
         chosen = choose()
@@ -276,8 +265,7 @@ def _identity(checkpoint: Path) -> tuple[int, int] | None:
 def prune(newest: Path, keep: int) -> None:
     """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
 
-    Later ones are deleted too: they are damaged, or the training has since resumed from an earlier one. Each is first
-    renamed: who reads it meanwhile finds all of it or nothing.
+    Later ones are damaged or outdated. Each is renamed before, so that a reader finds all of it or nothing.
     """
     found = checkpoints(newest.parent)
     to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
@@ -286,7 +274,7 @@ def prune(newest: Path, keep: int) -> None:
     verify_checkpoint(newest)
     for other in set(found) - set(to_keep):
         try:
-            remove(other.rename(_beside(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
+            remove(other.rename(_hidden_name(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
         except OSError as error:
             raise StorageError(
                 f"{other}: cannot be deleted: {error.strerror}. Correct the permissions, then run the same command "
@@ -309,11 +297,10 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 
 
 def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
-    """The weights with each matrix as int8 rows, and a float32 scale for each row: half a step is the largest error.
+    """The weights for ``save_checkpoint`` with each matrix as int8 rows, and a float32 scale for each row.
 
-    A row's scale is its greatest absolute value / 127. Biases, norms and other vectors stay as they are. The result
-    is for ``save_checkpoint``; ``read_tensors`` multiplies. Raises ``ValueError`` for a matrix with a value that is
-    not finite.
+    A row's scale is its greatest absolute value / 127; vectors stay as they are. Raises ``ValueError`` for a matrix
+    with a value that is not finite.
     """
     import torch
 
@@ -344,8 +331,7 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
     """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
 
-    Matrices may be int8 rows with their scales. Only the header of the file is read, so that nothing is allocated for
-    weights that do not fit.
+    Matrices may be int8 rows with scales. Only the header is read: nothing is allocated for other weights.
     """
     from safetensors import safe_open
 
@@ -370,8 +356,12 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> No
             )
     if scales:
         raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
-    if any(kind == "I8" for _, kind in forms.values()):
-        _check_int8_format(checkpoint)
+    has_int8 = any(kind == "I8" for _, kind in forms.values())  # by the format earlier versions refuse it
+    if has_int8 and (form := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
+        raise CheckpointError(
+            f"{checkpoint}: holds int8 rows but has format {form!r}, expected {INT8_FORMAT}. Its manifest was "
+            "changed: take the checkpoint from where it was packed."
+        )
 
 
 def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
@@ -388,15 +378,6 @@ def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, S
             )
 
 
-def _check_int8_format(checkpoint: Path) -> None:
-    """Earlier versions refuse int8 rows by the format in the manifest; so it must be there."""
-    if (found := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
-        raise CheckpointError(
-            f"{checkpoint}: holds int8 rows but has format {found!r}, expected {INT8_FORMAT}. Its manifest was "
-            "changed: take the checkpoint from where it was packed."
-        )
-
-
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
     """Every parameter once, under its first name: a tied matrix is not repeated."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -410,8 +391,7 @@ def load_weights(
 ) -> None:
     """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
-    The model keeps its own precision, whatever precision the weights are stored in, such as float16.
-    ``place`` puts a weight where the parameter, its second argument, is.
+    The model keeps its own precision. ``place`` puts a weight where the parameter, its second argument, is.
     """
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))

@@ -6,6 +6,8 @@ The command line prints only the message and exits with the class's exit code.
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
 
 
 class GlassformerError(Exception):
@@ -64,6 +66,18 @@ class WorkerError(GlassformerError):
 
 class PeerError(WorkerError):
     """One of several processes, which ended because another one failed and reported why."""
+
+
+def check_type(name: str, value: object, kind: Any, expected: str) -> None:
+    """Raise ``InputError`` if what a program gives is not of a type; ``expected`` says in words what it should be."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name}: found {type(value).__name__}, expected {expected}.")
+
+
+def check_path(name: str, value: object) -> Path:
+    """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
+    check_type(name, value, str | Path, "the path of a file, a str or a Path")
+    return Path(value)  # type: ignore[arg-type]
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ a power cut. No writer follows a symbolic link: what is written to a run stays i
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -23,13 +24,12 @@ from typing import Any, TextIO
 
 from glassformer.errors import StorageError
 
+logger = logging.getLogger(__name__)
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
-
-
 _LOCKED_BYTE = 2**30
 
 
@@ -136,7 +136,7 @@ def lock_file(file: TextIO) -> None:
 
 
 @contextmanager
-def storage_errors(place: Path, advice: str = FREE_SPACE) -> Iterator[None]:
+def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None]:
     """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, why, and ``advice``."""
     try:
         yield
@@ -148,8 +148,7 @@ def storage_errors(place: Path, advice: str = FREE_SPACE) -> Iterator[None]:
 def write_durably(path: Path) -> Iterator[TextIO]:
     """A UTF-8 text stream whose contents replace the file ``path`` if the block ends without an error.
 
-    The contents and the new name are on disk when it returns. Raises ``OSError`` if it cannot be written; the file
-    then keeps its old contents.
+    Contents and name are on disk when it returns. Raises ``OSError``; the file then keeps its old contents.
     """
     # A random name that nobody can plant a link at, and a short one: the name of the file may be as long as allowed.
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
@@ -168,10 +167,7 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
 
 def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Save values as JSON, with the number of their format and a SHA-256 sum, by which a reader can tell it is whole.
-
-    Raises ``OSError`` if it cannot be written, also for a symbolic link.
-    """
+    """Save values as JSON with the number of their format and a SHA-256 sum; ``OSError`` also for a link."""
     values = {"format": form, **values}
     refuse_link(path)
     with write_durably(path) as stream:
@@ -179,11 +175,7 @@ def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, inden
 
 
 def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
-    """The values that ``write_sealed_json`` saved.
-
-    Raises ``OSError``, ``RecursionError``, or ``ValueError`` that says what is wrong: the size, the JSON, the format,
-    the sum.
-    """
+    """What ``write_sealed_json`` saved; ``OSError``, ``RecursionError``, or ``ValueError`` with what is wrong."""
     values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")
@@ -196,16 +188,13 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
 
 
 def check_output(path: Path) -> None:
-    """Raise the ``OSError`` with which ``write_output`` would end, before there is something to write.
-
-    A pipe that a person names is refused too: opening it would wait for a reader. ``/dev/stdout`` may be one.
-    """
+    """Raise the ``OSError`` of ``write_output`` in advance; also for a pipe, which would wait for a reader."""
     place = real_path(path)
     if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a directory")
     if place.is_fifo() and not _is_stream(path):
         raise OSError(errno.EINVAL, "is a pipe, expected a file")
-    if _is_written_in_place(path, place):
+    if is_written_in_place(path):
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
@@ -218,7 +207,9 @@ def _is_stream(path: Path) -> bool:
     return str(path.absolute().parent) in {"/dev", "/dev/fd", "/proc/self/fd"}
 
 
-def _is_written_in_place(path: Path, place: Path) -> bool:
+def is_written_in_place(path: Path) -> bool:
+    """Whether ``write_output`` writes over what is there: a device, or a file whose directory takes no new files."""
+    place = real_path(path)
     return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
 
 
@@ -228,18 +219,27 @@ def write_output(path: Path) -> Iterator[TextIO]:
 
     So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
     """
-    place = real_path(path)
-    if _is_written_in_place(path, place):
+    if is_written_in_place(path):
+        if path.is_file():
+            logger.warning(
+                "%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path
+            )
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
-        with write_durably(place) as stream:
+        with write_durably(real_path(path)) as stream:
             yield stream
 
 
 def real_path(path: Path) -> Path:
     """The path without links, like ``Path.resolve``, which some versions of Python end by an error for a loop."""
     return Path(os.path.realpath(path))
+
+
+def hidden_names(name: str) -> tuple[str, str]:
+    """Of the lock and of what is unfinished of a file: short ones, since its own may be as long as allowed."""
+    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
+    return f".{key}.lock", f".{key}{WRITING}"
 
 
 def is_unfinished(name: str) -> bool:

@@ -1,21 +1,22 @@
-"""Public names of a package that are loaded when first used, so that importing the package does not load PyTorch.
+"""Public names of a package that are loaded when first used, so that importing the package does not load PyTorch."""
 
-A type checker does not see them: each package also imports them, as themselves, where ``TYPE_CHECKING`` holds.
-"""
-
-from collections.abc import Callable, Mapping, Sequence
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
 def lazy_names(
-    package: str, modules: Mapping[str, Sequence[str]], *eager: str
+    package: str, file: str, *eager: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose ``modules`` have these public names.
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose ``file`` imports names under ``TYPE_CHECKING``.
 
-    ``eager`` are the public names that the package has itself. An unknown name raises ``AttributeError``.
+    ``eager`` are names that the package has itself. An unknown name raises ``AttributeError``.
     """
-    home_of = {name: f"{package}.{module}" for module, names in modules.items() for name in names}
+    blocks = [node.body for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom)]
+    home_of = {alias.name: str(node.module) for node in imports for alias in node.names}
     public = sorted([*home_of, *eager])
 
     def get(name: str) -> Any:

@@ -53,7 +53,7 @@ from glassformer.files import (
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -129,10 +129,7 @@ class RunDirectory:
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` if this is no place for a training: a stranger's directory, links, a lost config.json.
-
-        Nothing is written. An empty directory is one, and what a training left that was killed while it started.
-        """
+        """Raise ``RunError`` for foreign files, links or a lost config.json; nothing is written."""
         self.refuse_links()
         if self.exists or not self.path.is_dir():
             return
@@ -150,9 +147,7 @@ class RunDirectory:
 
     def _foreign_names(self) -> list[str]:
         """The entries that are not left by a training that was killed before it wrote config.json."""
-        from glassformer.text.corpus.prepare import (
-            PREPARED_NAMES,  # with all that reads text, which translating does not
-        )
+        from glassformer.text.corpus.prepare import PREPARED_NAMES  # translating does without
 
         names = _finished_names(self.path)
         text = _finished_names(self.text) if self.text.is_dir() else set()
@@ -164,14 +159,8 @@ class RunDirectory:
 
     def refuse_links(self) -> None:
         """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
-        own = (
-            self.config_file,
-            self.confidence_file,
-            self.text / MIX,
-            *self.series,
-            *(self.path / name for name in sorted(_WRITTEN_AT_START)),
-        )
-        for path in own:
+        at_start = (self.path / name for name in sorted(_WRITTEN_AT_START))
+        for path in (self.config_file, self.confidence_file, self.text / MIX, *self.series, *at_start):
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a symbolic link, expected a part of the run itself: what is written to a run stays "
@@ -223,18 +212,17 @@ class RunDirectory:
         src.save(self._tokenizer_file("src"))
         tgt.save(self._tokenizer_file("tgt"))
 
-    def read_tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """The source's and the target's tokenizer."""
-        return Tokenizer.load(self._tokenizer_file("src")), Tokenizer.load(self._tokenizer_file("tgt"))
+    def read_tokenizers(self) -> Tokenizers:
+        """The source's and the target's tokenizer; one object twice if they are the same."""
+        return load_tokenizers(self._tokenizer_file("src"), self._tokenizer_file("tgt"))
 
     def _tokenizer_file(self, side: str) -> Path:
         return self.path / f"tokenizer.{side}.json"
 
     def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
-        """Raise ``CheckpointError`` if the weights of ``checkpoint`` are of another model than config.json describes.
+        """Raise ``CheckpointError`` if config.json describes another model than the sealed ``state``.
 
-        ``state`` is that of the checkpoint, sealed with its weights. Raises ``TokenizerError`` if a tokenizer cannot
-        be read or is another one; the message names an intact copy if the run has one.
+        Raises ``TokenizerError`` for a tokenizer that is damaged or another one; it names an intact copy in the run.
         """
         if "model" in state:
             self._check_model(config, checkpoint, state["model"])
@@ -247,9 +235,8 @@ class RunDirectory:
         except (ConfigError, TypeError) as error:
             raise CheckpointError(f"{checkpoint}/{STATE}: model: {error}") from error
         found = config.model.to_mapping()
-        changed = [
-            f"model.{key}: {found[key]!r}, expected {trained[key]!r}" for key in trained if found[key] != trained[key]
-        ]
+        differing = ((key, value) for key, value in trained.items() if found[key] != value)
+        changed = [f"model.{key}: {found[key]!r}, expected {value!r}" for key, value in differing]
         if changed:
             raise CheckpointError(
                 f"{self.config_file}: is not of the model that {checkpoint} was trained as ({'; '.join(changed)}). "
@@ -270,9 +257,8 @@ class RunDirectory:
         raise TokenizerError(f"{problem} Put the original file back.")
 
     def check_resumable(self) -> None:
-        """Raise what ``check_state`` raises, for the newest checkpoint whose state can be verified, if there is one.
+        """Raise what ``check_state`` raises for the newest state that can be verified, before a training works.
 
-        A training calls it before its work: what does not belong to the weights would be noticed only after it.
         Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
         """
         config, _ = self.read_config()
@@ -377,8 +363,7 @@ class RunDirectory:
 def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
     """Raise ``CheckpointError`` for a model whose weights the checkpoint does not hold, or with enormous tables.
 
-    A model takes memory for its weights, which the checkpoint's file holds too, and for its tables of positions. This
-    looks at a model without values, before any is made.
+    It is made without values first: its weights, which the file holds too, and its tables of positions take memory.
     """
     import torch
 

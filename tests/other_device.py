@@ -7,7 +7,7 @@ counted, by the line of the package that asked for it.
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 import glassformer
 
@@ -66,7 +65,8 @@ class OtherDevice(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        given: list[Tensor] = []
+        map_tensors(given.append, (args, kwargs))
         here = [one for one in given if not isinstance(one, DeviceTensor)]
         elsewhere = len(here) < len(given)
         target = kwargs.get("device")
@@ -76,7 +76,7 @@ class OtherDevice(TorchDispatchMode):
         if target is not None and goes_there:
             kwargs["device"] = torch.device("cpu")
         self._count(func, args, given, elsewhere=elsewhere, goes_there=goes_there)
-        args, kwargs = tree_map_only(DeviceTensor, lambda one: one.held, (args, kwargs))
+        args, kwargs = map_tensors(lambda one: one.held if isinstance(one, DeviceTensor) else one, (args, kwargs))
         # A lazy conjugate is resolved above this level, and so never.
         found = (aten._conj_physical if func is aten._conj.default else func)(*args, **kwargs)
         return self._place(found, given) if goes_there else found
@@ -94,7 +94,18 @@ class OtherDevice(TorchDispatchMode):
     def _place(found: Any, given: list[Tensor]) -> Any:
         """The results as tensors of the device; one that was written to stays the very same."""
         held = {id(one.held): one for one in given if isinstance(one, DeviceTensor)}
-        return tree_map_only(Tensor, lambda one: held[id(one)] if id(one) in held else DeviceTensor(one), found)
+        return map_tensors(lambda one: held[id(one)] if id(one) in held else DeviceTensor(one), found)
+
+
+def map_tensors(change: Callable[[Tensor], Any], value: Any) -> Any:
+    """``value`` with each tensor changed; what an operation takes and gives are tuples, lists and dicts of them."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, tuple | list):
+        return type(value)([map_tensors(change, one) for one in value])
+    if isinstance(value, dict):
+        return {name: map_tensors(change, one) for name, one in value.items()}
+    return value
 
 
 def where() -> str:

@@ -174,6 +174,18 @@ def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, tr
     assert f"{FIRST} → {answer}" in call("trace", FIRST).stdout
     assert call("trace", FIRST, "--verify").stdout.endswith("Everything follows.\n")
     assert "They agree." in call("diff", "--text", FIRST, "--b", "cached").stdout
+    assert "They agree." in call("diff", "bundled", "bundled", "--text", FIRST).stdout
+    for command in (
+        ["translate", FIRST],
+        ["score", "--src", src, "--tgt", tgt],
+        ["evaluate", "--src", src, "--ref", tgt],
+    ):
+        assert call(*command, "--run", "bundled").stdout == call(*command).stdout
+
+
+def test_its_name_is_bundled_in_python_too(translator: Translator) -> None:
+    with Translator.load("bundled") as named:
+        assert named.src_tokenizer.digest == translator.src_tokenizer.digest
 
 
 @pytest.mark.slow

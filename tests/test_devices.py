@@ -102,7 +102,9 @@ def test_searches(model: Transformer, options: dict[str, Any]) -> None:
         _compare(model, job, members=1)
 
 
-@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "coverage_penalty": 0.2}])
+@pytest.mark.parametrize(
+    "options", [pytest.param({"beam": 1}, marks=pytest.mark.slow), {"beam": 3, "coverage_penalty": 0.2}]
+)
 def test_ensembles_with_each_kind_of_positions(model: Transformer, options: dict[str, Any]) -> None:
     with other_device():
         _compare(model, SearchJob(SOURCES, LIMITS, DecodeConfig(**options), [1, 2, 3]), members=2)

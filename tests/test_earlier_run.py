@@ -17,7 +17,7 @@ EARLIER = json.loads((DATA / "earlier-translations.json").read_text("utf-8"))
 
 @pytest.fixture(scope="module")
 def translator_and_rows():
-    return Translator.load(DATA / "earlier-run"), EARLIER["run"]
+    return Translator.load(DATA / "earlier-run", engine="torch"), EARLIER["run"]
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])

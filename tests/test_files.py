@@ -44,6 +44,19 @@ def test_a_link_that_a_person_names_is_followed(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "new\n"
 
 
+def test_what_is_written_over_says_so(tmp_path: Path, monkeypatch, caplog) -> None:
+    path = tmp_path / "file"
+    path.write_text("old\n")
+    monkeypatch.setattr(os, "access", lambda place, _: Path(place) != tmp_path)  # root may write everywhere
+    inode = path.stat().st_ino
+    check_output(path)
+    write(path)
+    assert (path.read_text(), path.stat().st_ino) == ("new\n", inode)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: its directory takes no new files, so it is written over: a stop leaves half of it."
+    ]
+
+
 def test_devices_and_pipes_are_written_to_and_stay_what_they_are(tmp_path: Path) -> None:
     write(Path("/dev/null"))
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)

@@ -26,6 +26,8 @@ from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.reporting.report import read_metrics
 
 MAX_MEMORY_MB = 1500  # PyTorch itself takes some 300
+LITTLE_MEMORY = 200_000_000  # bytes
+ENDLESS = 300_000_000  # bytes of a file that take no room on the disk, and more than LITTLE_MEMORY if they are read
 
 
 @pytest.fixture
@@ -152,7 +154,7 @@ def test_a_pipe_in_the_place_of_a_file_does_not_hang(name: str, crafted: Path) -
 def test_json_without_end_is_refused_before_it_is_read(name: str, crafted: Path, caplog: Any) -> None:
     file = next(crafted.glob(name), crafted / name)
     with file.open("ab") as stream:
-        stream.truncate(6 * 2**30)  # takes no room on the disk
+        stream.truncate(ENDLESS)
     if "state" in name:
         reseal(crafted)
     with little_memory(), pytest.raises(CheckpointError) as raised:
@@ -164,18 +166,18 @@ def test_lines_of_json_without_end_are_no_records(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     with run.metrics_file.open("w") as stream:
         stream.write('{"update": 1}\n')
-        stream.truncate(2**30)
+        stream.truncate(ENDLESS)
     with little_memory():
         assert read_metrics(run) == [{"update": 1}]
 
 
 @contextmanager
 def little_memory() -> Iterator[None]:
-    """Fails if Python takes more than 200 MB."""
+    """Fails if Python takes more."""
     tracemalloc.start()
     try:
         yield
-        assert tracemalloc.get_traced_memory()[1] < 200_000_000
+        assert tracemalloc.get_traced_memory()[1] < LITTLE_MEMORY
     finally:
         tracemalloc.stop()
 

@@ -19,7 +19,7 @@ text.lines text.scripts
 text.sentence_splitter text.formats text.tokenizer
 text.corpus
 text tasks
-checkpoint run_directory world bundled
+checkpoint run_directory world threads bundled
 interop
 decoding.search
 decoding

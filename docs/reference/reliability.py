@@ -5,6 +5,7 @@ that the page names must exist.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,16 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 PROMISED = (
     "Whenever a training is killed, stopped or loses its power or its disk, **the same command continues it**, to "
-    "the very same weights as without the interruption, bit for bit, with the same number of threads and processes, "
-    "on the same processor, with the same versions.",
+    "the very same weights as without the interruption, bit for bit, with the same number of processes, on the same "
+    "processor, with the same versions. The number of threads is kept with each checkpoint, and with each change.",
     "A checkpoint, a tokenizer or prepared text in which **one bit has changed is noticed** by its SHA-256 sum. "
     "Another checkpoint stands in for it, or the text is made again, and that is said; if neither is possible the "
     "command ends with another status than 0. No command prints a result of damaged weights.",
     "**Nothing is lost**: a checkpoint is deleted after a newer one has been verified. Files that you name for "
-    "output are written whole or not at all. A directory that no training wrote is not trained in.",
+    "output are written whole or not at all; only where a directory takes no new files, the file in it is written "
+    "over, which is said. A directory that no training wrote is not trained in.",
+    "A `translate` of a **document** that is stopped or killed is continued by the same command, to the same output "
+    "as without the stop; what another text, model or option has left is not used.",
     "A run directory from a stranger **executes nothing**, is refused before it takes memory that its weights do not "
     "need, and leads no writer out of it.",
     "An input, an option or a disk that is wrong gives **one message in words** and a status other than 0: see "
@@ -38,7 +42,9 @@ NOT_PROMISED = (
     "The section `decode` of `config.json` may be edited by hand; a flipped bit there that leaves a valid option is "
     "such an edit.",
     "The very same bits with other numbers of threads or processes, on another processor, or with another version of "
-    "PyTorch. The log says so when the number of threads or processes has changed.",
+    "PyTorch. The log says so when the number of threads or processes has changed. A training that chooses its "
+    "threads by itself, which is the default, may begin with another number when it is started again from nothing, "
+    "or change it while it runs: see [How many threads](training.md#how-many-threads).",
     "Races with somebody who changes the run while a command uses it, other than a training by glassformer.",
     "Windows and macOS were not run for this page. The code has the other branch for each call that only POSIX has, "
     "and [a workflow](../.github/workflows/tests.yml) runs the tests there.",
@@ -55,7 +61,9 @@ PREPARE, TOKENIZER, WORKERS = (
     "tests/text/tokenizer/test_tokenizer.py",
     "tests/text/corpus/test_workers.py",
 )
+JOURNAL, SHARDS = "tests/documents/test_journal.py", "tests/cli/test_shards.py"
 TRAIN, KILLING = "tests/training/test_train.py", "tests/training/loop/test_kill.py"
+CPU = "tests/training/loop/test_cpu.py"
 # What once went wrong, and the tests that hold it right.
 HOLES: list[tuple[str, list[tuple[str, str]]]] = [
     ("Training went on with damaged text", [
@@ -115,15 +123,26 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         (CHECKPOINT, "test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file"),
         ("tests/trace/test_taps.py", "test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on"),
         ("tests/test_files.py", "test_what_is_replaced_keeps_its_permissions_and_an_error_keeps_it")]),
+    ("A stop lost what was done of a document", [
+        (JOURNAL, "test_a_stopped_translation_goes_on_to_the_same_file_and_report"),
+        (JOURNAL, "test_a_killed_command_goes_on_with_the_same_command"),
+        (JOURNAL, "test_another_text_model_or_glossary_takes_nothing_of_it"),
+        ("tests/test_files.py", "test_what_is_written_over_says_so"),
+        (SHARDS, "test_after_an_error_in_the_text_the_lock_is_free_only_when_the_half_file_is_gone")]),
     ("More threads than cores", [
         (WORKERS, "test_a_process_that_is_held_to_one_core_uses_one_thread"),
-        (WORKERS, "test_the_limit_of_a_container_is_read")]),
+        (WORKERS, "test_the_limit_of_a_container_is_read"),
+        ("tests/test_threads.py", "test_a_command_takes_its_share_of_the_cores_unless_a_person_has_named_a_number")]),
+    ("Waiting for threads whose cores other programs use", [
+        (CPU, "test_the_fastest_number_is_taken"),
+        (CPU, "test_a_minute_below_0_7_of_the_median_is_a_reason")]),
     ("Resuming with other settings", [
         (TRAIN, "test_another_setting_or_another_text_in_the_same_directory_is_refused"),
         (TRAIN, "test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log"),
         (TRAIN, "test_a_training_that_diverges_may_go_back_with_half_the_rate_three_times")]),
     ("Resuming bit for bit", [
         ("tests/training/loop/test_exact_resume.py", "test_a_training_cut_at_many_updates_ends_with_the_same_bits"),
+        (CPU, "test_after_a_stop_and_after_a_crash_each_update_has_the_threads_that_it_had"),
         (KILLING, "test_a_training_killed_at_any_file_system_event_goes_on_to_the_same_weights"),
         ("tests/training/objective/test_golden.py", "test_the_first_losses_are_those_of_the_repository"),
         ("tests/test_earlier_run.py", "test_it_translates_as_then")]),
@@ -146,6 +165,7 @@ def reliability_page() -> str:
         *_points(NOT_PROMISED),
         "## What `make torture` found",
         *_torture(),
+        *_attacks(),
         "## Memory",
         *_memory(),
         "## What it costs",
@@ -190,6 +210,30 @@ def _torture() -> Iterator[str]:
         "traceback is Python's own."
     )
     yield "`make torture MINUTES=5` is the form that `.ci/run` calls; the exit status is 1 unless all is survived."
+
+
+def _attacks() -> Iterator[str]:
+    """Of each attack on documents the format that it costs most; nothing before there are figures."""
+    rows = [row for tally in _read("torture.json")["faults"].get("documents", ()) for row in tally["rows"]]
+    if not rows:
+        return
+    yield "### Documents, pairs and foreign models"
+    yield (
+        "Each attack is a command in a process of its own, whose model is replaced by one that says "
+        "`<img src=x onerror=alert(1)>` to everything, so that it takes no time, and whose markup must come out as "
+        "text. "
+        "Of each attack this is the format that took the most processor time, out of all that were tried; more than "
+        "20 seconds or 1,500 MB count as a hang, and a live tag as silent."
+    )
+    worst: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter(row["attack"] for row in rows)
+    for row in rows:
+        if row["seconds"] >= worst.get(row["attack"], row)["seconds"]:
+            worst[row["attack"]] = row
+    columns = ["attack", "tried", "worst in", "bytes", "CPU seconds", "MB", "what is said"]
+    yield table(columns, (
+        [name, f"{counts[name]:,}", row["format"], f"{row['bytes']:,}", f"{row['seconds']:.1f}", f"{row['mb']:,}",
+         row["said"].replace("|", "\\|")] for name, row in worst.items()))  # fmt: skip
 
 
 def _memory() -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import Field, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import torch
 
@@ -53,6 +53,9 @@ def limits(knob: Field[Any], hint: Any) -> str:
     low, high = knob.metadata["low"], knob.metadata["high"]
     if get_origin(hint) is Literal:
         return ", ".join(code(plain(choice)) for choice in get_args(hint))
+    if get_origin(hint) is Union:  # words beside a type
+        words, hint = get_args(hint)
+        return f"{limits(knob, words)}, or {limits(knob, hint)}"
     if hint is bool:
         return "`true`, `false`"
     if low is None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import torch
 from rich.cells import set_cell_size
 from rich.console import Console
 from rich.rule import Rule
@@ -26,7 +25,6 @@ from glassformer.tasks import Task
 from glassformer.trace import tracing
 from glassformer.training.evaluation.evaluation import translate_and_score
 from glassformer.training.evaluation.results import Validation
-from glassformer.training.loop.cpu import recommend_threads, use_threads
 from glassformer.training.reporting.display import PlainDisplay
 from glassformer.training.reporting.run_log import TrainProgress, format_duration, sample_lines
 from glassformer.training.request.arguments import TrainRequest
@@ -40,10 +38,7 @@ SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wed
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
-    """Show the bundled model, train in ``run`` for at most ``max_minutes``, then show what was learned.
-
-    The outcome of the training, without a final model after a stop by signal: then nothing is shown of it.
-    """
+    """Show the bundled model, train in ``run`` for some minutes, and show the result unless it was stopped."""
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     directory = RunDirectory(run)
     directory.check_writable()
@@ -53,10 +48,7 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     task = request.source.task
     _title(console, "5  Train one from nothing")
     console.print(Text(f"{task.summary}.\nOne character a token. The same four dates return after each round:\n"))
-    advice = recommend_threads(request.config.model.d_model, request.config.model.d_ff)
-    threads = advice.threads if advice else torch.get_num_threads()
-    with use_threads(threads):
-        outcome = train(request, Rounds(console))
+    outcome = train(request, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)
@@ -90,10 +82,7 @@ class Rounds(PlainDisplay):
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
-    """Translate with the bundled model; of one sentence, show attention, one step, and what one head does.
-
-    ``page`` is where the living page of that sentence is written.
-    """
+    """Translate with the bundled model; of one sentence show attention, a step, an edit, and write its ``page``."""
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)

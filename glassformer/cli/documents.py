@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.cli import options as opt
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
-from glassformer.errors import ConfigError, StorageError
-from glassformer.files import check_output, real_path
+from glassformer.errors import ConfigError
+from glassformer.files import check_output, json_sha256, real_path, storage_errors
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
@@ -58,13 +59,11 @@ def check_input(
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
-    Raises ``StorageError`` for an ``--out`` that cannot be written: nothing of this is said only after the model is
-    loaded.
-
     The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
-    of files, which has no ``--stream`` and no ``--attention``.
+    of files, which has no ``--stream`` and no ``--attention``. Raises ``StorageError`` for an ``--out`` that cannot
+    be written.
     """
-    if "--glossary" in document_options and engine != "torch":
+    if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
             f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
             "one of them out."
@@ -99,14 +98,8 @@ def check_input(
         prepare_directory(path, out)
     else:
         _check_document(path, out, document_options, line_options)
-        _check_writable(out)
-
-
-def _check_writable(out: Path) -> None:
-    try:
-        check_output(out)
-    except OSError as error:
-        raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
+        with storage_errors(out, "Name another --out."):
+            check_output(out)
 
 
 def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:
@@ -136,9 +129,12 @@ def _takers(name: str) -> list[str]:
 
 
 def translate_document(
-    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions
+    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions, key: str
 ) -> None:
-    """Translate the file and say on standard error what was done and what should be looked at."""
+    """Translate the file and say on standard error what was done and what should be looked at.
+
+    With the same ``key``, which changes with the translator, it goes on where it was stopped.
+    """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
 
@@ -157,21 +153,24 @@ def translate_document(
         glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
         memory=memory,
         progress=_show_progress if sys.stderr.isatty() else None,
+        key=json_sha256([key, options.to_mapping()]),
     )
-    _print_report(files.translate(path, out, columns), path, out)
+    _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
 
 
 def _show_progress(done: int, total: int) -> None:
     sys.stderr.write(f"\r{done:,} of {total:,} texts" + ("\n" if done == total else ""))
 
 
-def _print_report(report: "DocumentReport", path: Path, out: Path) -> None:
-    for kind, remarks in (("note", report.notes), ("check", report.flagged)):
+def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
+    from glassformer.documents.report import sort_remarks, summary
+
+    for kind, remarks in (("note", report.notes), ("check", sort_remarks(report.flagged))):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
-    flagged = len({(remark.line, remark.source) for remark in report.flagged})
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    these = "one that is" if flagged == 1 else f"{flagged:,} that are"
-    look = f"; check the {these} named above" if flagged else ""
+    check = summary(report.flagged, report.segments)
+    look = f"; {check}" if check else ""
+    before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
-    typer.echo(f"{out}: {texts} filled{memory}{look}.", err=True)
+    typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)

@@ -45,35 +45,50 @@ def evaluate(
 
     place = pairs or src
     assert place is not None
-    test = [pair for pair in read_pairs(place, ref) if src is not None or not pair.blank]
+    pairs_read = list(read_pairs(place, ref))
+    test = [pair for pair in pairs_read if not pair.blank]
     if not test:
         raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
     with engine.load(run) as translator:
         options = replace(translator.config, n_best=1).with_changes(decode)
         scores, outputs = translate_and_score(translator, test, options)
+        engines = sorted(translator.used_engines)
     if ref is None and (taken := describe_pairs(place)) is not None:
         typer.echo(taken, err=True)
+    if left_out := len(pairs_read) - len(test):
+        typer.echo(
+            f"{left_out:,} of {len(pairs_read):,} pairs have an empty side: they are not translated and not counted.",
+            err=True,
+        )
     if remark := tokenised_warning(pair.tgt for pair in test):
         typer.echo(remark, err=True)
-    _print_evaluation(scores, outputs, out, as_json=as_json)
+    if scores.limited:
+        typer.echo(
+            f"warning: the length limit cut {scores.limited:,} of {len(test):,} translations; raise --max-length-a "
+            "or --max-length-b.",
+            err=True,
+        )
+    _print_evaluation(scores, engines if as_json else None)
+    if out is not None:
+        translated = iter(outputs)
+        write_lines(out, ["" if pair.blank else next(translated) for pair in pairs_read])
 
 
-def _print_evaluation(scores: "Scores", outputs: list[str], out: Path | None, *, as_json: bool) -> None:
+def _print_evaluation(scores: "Scores", engines: list[str] | None) -> None:
+    """As one JSON object, with the ``engines`` that translated, if they are given."""
     from glassformer.training.evaluation.metrics import METRICS
 
-    if as_json:
-        typer.echo(json.dumps(scores.to_mapping()))
+    if engines is not None:
+        typer.echo(json.dumps({**scores.to_mapping(), "engine": " and ".join(engines)}))
     else:
         width = max(len(METRICS[name].title) for name in scores.values)
         for name, value in scores.values.items():
             signature = scores.signatures.get(name)
             told = f" {signature}" if signature else f"of {scores.sentences} sentences"
             typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
-    if out is not None:
-        write_lines(out, outputs)
 
 
-@opt.options("scoring", "batching", without=["split_sentences"])
+@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

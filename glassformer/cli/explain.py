@@ -14,10 +14,14 @@ from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
     from glassformer.explain import Walk
-    from glassformer.explain.walks import WalkResult
+    from glassformer.explain.walks import WalkRequest, WalkResult
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
+_ONLY = "Only these addresses, e.g. '*cross_attention.weights'"
+_STEPS = "Write every step to this file"
+_TRAINING = "Walk through one training step on TEXT and --tgt"
+_VERIFY = "Recompute every step from those before it, and report"
 _TARGET = "The target to force, one for each TEXT; the model's own translation if none"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
@@ -27,14 +31,10 @@ class ShownOptions:
     """What of a walk is printed."""
 
     values: Annotated[bool, option("Print the numbers, with tokens on the axes", "--values", panel=_SHOWN)] = False
-    only: Annotated[
-        str, option("Only these addresses, e.g. '*cross_attention.weights'", panel=_SHOWN, metavar="GLOB")
-    ] = "*"
+    only: Annotated[str, option(_ONLY, panel=_SHOWN, metavar="GLOB")] = "*"
     layer: Annotated[int | None, option("Only this layer, from 0", panel=_SHOWN)] = None
     head: Annotated[int | None, option("Only this head, from 0", panel=_SHOWN)] = None
-    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers", panel=_SHOWN)] = (
-        False
-    )
+    all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers", panel=_SHOWN)] = False
 
     def check_report(self) -> None:
         """Raise ``ConfigError`` for an option that says how a walk is printed where a report takes its place."""
@@ -52,9 +52,7 @@ class ShownOptions:
 class KeptOptions:
     """The files that a walk is written to."""
 
-    as_json: Annotated[
-        Path | None, option("Write every step to this file", "--json", panel=_KEPT, metavar="FILE")
-    ] = None
+    as_json: Annotated[Path | None, option(_STEPS, "--json", panel=_KEPT, metavar="FILE")] = None
     markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None
     save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None
 
@@ -76,12 +74,8 @@ def trace(
     run: opt.Run = None,
     tgt: Annotated[list[str] | None, option(_TARGET, panel=_MODE)] = None,
     generate: Annotated[bool, option("Walk through every step of a generation", "--generate", panel=_MODE)] = False,
-    training: Annotated[
-        bool, option("Walk through one training step on TEXT and --tgt", "--training", panel=_MODE)
-    ] = False,
-    verify: Annotated[
-        bool, option("Recompute every step from those before it, and report", "--verify", panel=_PROOF)
-    ] = False,
+    training: Annotated[bool, option(_TRAINING, "--training", panel=_MODE)] = False,
+    verify: Annotated[bool, option(_VERIFY, "--verify", panel=_PROOF)] = False,
     edit: Annotated[list[str] | None, option(_EDIT, panel=_PROOF, metavar="EDIT")] = None,
     shown: ShownOptions,
     kept: KeptOptions,
@@ -117,7 +111,7 @@ def trace(
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
     kept.write(made.walk, walked, values=shown.values)
     if verify:
-        _report(made)
+        _report(made, request)
     elif made.plain is not None:
         from glassformer.explain.recording.effect import changes, print_effect
 
@@ -155,15 +149,32 @@ def explore(
         webbrowser.open(address)
 
 
-def _report(made: "WalkResult") -> None:
+def _report(made: "WalkResult", request: "WalkRequest") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
     proof = prove(made.walk, made.walk.translator.model)
-    for line in proof.lines():
-        typer.echo(line)
-    if not proof.holds:
+    *lines, last = proof.lines()
+    typer.echo("\n".join(lines))
+    alike = _translates_alike(made, request)
+    typer.echo(last if alike else "Not everything follows.")
+    if not alike or not proof.holds:
         raise typer.Exit(1)
+
+
+def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
+    """Whether the engine that ``translate`` takes writes what a walk without a given target wrote; says so."""
+    from glassformer.decoding import Translator
+
+    if request.targets is not None or request.options.get("sample") or not all(map(str.strip, request.sources)):
+        return True
+    with Translator.load(request.run, device=request.device) as translator:
+        options = translator.config.with_changes(request.options)
+        found = [one.text for one in translator.translate(request.sources, options)]
+        same = found == list(made.walk.sentences.targets)
+        engines = " and ".join(sorted(translator.used_engines))
+    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {found}'}.")
+    return same
 
 
 _WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
@@ -171,6 +182,7 @@ _A = (
     "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
     "English-German model if none is named"
 )
+_TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
     "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 1e-5 if not, 0.05 with "
     "bf16 or int8"
@@ -181,9 +193,7 @@ def diff(
     a: Annotated[Path | None, argument(_A, "A")] = None,
     b: Annotated[Path | None, argument("What to compare with; A itself if none", "B")] = None,
     text: Annotated[list[str] | None, option("A sentence to compare on; repeat for several")] = None,
-    tgt: Annotated[
-        list[str] | None, option("The target to force, one for each --text; A's own translation if none")
-    ] = None,
+    tgt: Annotated[list[str] | None, option(_TARGET_OF_DIFF)] = None,
     a_way: Annotated[str, option(f"How A makes its pass: {_WAYS}", "--a", metavar="WAY")] = "plain",
     b_way: Annotated[str, option("How B makes its pass", "--b", metavar="WAY")] = "plain",
     tolerance: Annotated[float | None, option(_TOLERANCE)] = None,

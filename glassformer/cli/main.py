@@ -1,7 +1,4 @@
-"""The command line: each subcommand parses, makes one library call, and prints.
-
-Libraries are imported where they are used, so that ``--help`` answers at once.
-"""
+"""The command line: each subcommand parses, makes one library call, and prints; ``--help`` answers at once."""
 
 import errno
 import io
@@ -93,7 +90,7 @@ app.command()(shortlist)
 def summary(
     name: Annotated[str | None, argument(f"A named configuration: {', '.join(NAMED_MODELS)}")] = None,
     run: opt.Run = None,
-    all_layers: Annotated[bool, option("Do not fold layers that repeat the first", "--all-layers")] = False,
+    all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers")] = False,
 ) -> None:
     """The layers of a model, with output shapes and parameter counts.
 
@@ -191,9 +188,7 @@ def _open_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(
-            errors="backslashreplace"
-        )  # a message names what a person typed, even half a character
+        sys.stderr.reconfigure(errors="backslashreplace")  # what a person typed may be half a character
 
 
 def _silence_stdout() -> None:
@@ -255,13 +250,18 @@ def _share_the_machine() -> None:
     """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
 
     By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
-    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded.
+    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded; torchrun
+    says 1 where nobody has named a number. ``threads.may_choose`` asks for GLASSFORMER_THREADS.
     """
     from glassformer.text.corpus.workers import available_cores
 
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    os.environ.setdefault("OMP_NUM_THREADS", str(available_cores()))
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    if os.environ.get("OMP_NUM_THREADS") in (None, "1" if processes > 1 else None):
+        os.environ["OMP_NUM_THREADS"] = os.environ["GLASSFORMER_THREADS"] = str(
+            max(1, available_cores() // processes)
+        )
 
 
 def _run() -> None:

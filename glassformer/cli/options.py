@@ -1,12 +1,12 @@
 """The options that several commands share, and how options are made from the fields of records.
 
-A command that takes a record, such as ``EngineOptions``, has an option for each of its fields. It also has one for
-each field of ``DecodeConfig`` that acts in it.
+A command has an option for each field of its records, such as ``EngineOptions``, and of ``DecodeConfig``.
 """
 
 import inspect
+import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import BUNDLED, find_run
 from glassformer.errors import ConfigError, RunError
+from glassformer.files import json_sha256
 from glassformer.settings import DecodeConfig, flag
+from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 OUR_FAULT = 70
 INTERRUPTED = 130
 TERMINATED = 143
-
-_PANELS = {"search": "Search", "sampling": "Sampling", "scoring": "Scoring", "batching": "Batching"}
 
 Command = Callable[..., None]
 
@@ -56,53 +56,81 @@ def new_directory(name: str) -> Path:
 
 
 _ENSEMBLE = (
-    "The run directory of a trained model; several form an ensemble; the bundled English-German model by default."
+    "The run directory of a trained model; several form an ensemble; by default bundled, the English-German model."
 )
-_BUNDLED = "The run directory of a trained model; the bundled English-German model by default."
+_BUNDLED = "The run directory of a trained model; by default bundled, the English-German model."
+_NEW_RUN = "Where to train; an existing run continues."
+_SET = "Change any setting; repeat for several."
 _WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
 _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
 )
-_ENGINE = "What computes: torch; or ctranslate2, pip install 'glassformer\\[fast]'"
+ALL_LAYERS = "Do not fold layers that repeat the first"
+_ENGINE = (
+    "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
+)
+_VERBOSE = "Say which engine is taken, and why"
 _PRECISION = "Compute products in float32, bf16 or int8; by default as the model is"
 
 Run = Annotated[Path | None, option(_BUNDLED, "--run", metavar="DIR")]
 Runs = Annotated[list[Path] | None, option(_ENSEMBLE, "--run", metavar="DIR")]
-NewRun = Annotated[
-    Path | None, option("Where to train; an existing run continues.", "--run", metavar="DIR", parser=new_directory)
-]
+NewRun = Annotated[Path | None, option(_NEW_RUN, "--run", metavar="DIR", parser=new_directory)]
 TrainedRun = Annotated[Path | None, option("The run directory of a training.", "--run", metavar="DIR")]
 Device = Annotated[str, option("Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Engine = Annotated[str, option(_ENGINE, metavar="NAME")]
 Precision = Annotated[str | None, option(_PRECISION, metavar="KIND")]
-Set = Annotated[
-    list[str] | None, option("Change any setting; repeat for several.", "--set", metavar="SECTION.KEY=VALUE")
-]
+Set = Annotated[list[str] | None, option(_SET, "--set", metavar="SECTION.KEY=VALUE")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """What computes translations, and where."""
 
-    engine: Engine = "torch"
+    engine: Engine = "auto"
     precision: Precision = None
     shortlist: Annotated[bool, option(_SHORTLIST, "--shortlist")] = False
     workers: Annotated[int | None, option(_WORKERS, metavar="N")] = None
     device: Device = "auto"
+    verbose: Annotated[bool, option(_VERBOSE, "--verbose", "-v")] = False
 
     def load(self, runs: list[Path] | None) -> "Translator":
         """The translator of these runs, or of the bundled one, to be used in a ``with`` block."""
         from glassformer.decoding import Translator
 
-        return Translator.load(runs_or_bundled(runs), **asdict(self))
+        values = asdict(self)
+        if values.pop("verbose"):
+            print_choices_of_engine()
+        return Translator.load(runs_or_bundled(runs), **values)
+
+    def key(self, runs: list[Path] | None) -> str:
+        """Changes with all that computes the translations of these runs: weights, engine, version."""
+        from glassformer.checkpoint import tensors_sha256
+        from glassformer.run_directory import WEIGHTS, RunDirectory
+
+        checkpoints = [RunDirectory(run).usable_checkpoint(lambda _: None) for run in runs_or_bundled(runs)]
+        values = asdict(self) | {"verbose": False}
+        return json_sha256([__version__, values, [tensors_sha256(each, WEIGHTS) for each in checkpoints]])
+
+
+def print_choices_of_engine() -> None:
+    """Say on standard error which engine is taken, and why."""
+    logger, handler = logging.getLogger("glassformer.decoding.engines.auto_engine"), logging.Handler()
+    handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]
+    handler.addFilter(lambda record: record.levelno == logging.INFO)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+def used_engines(translator: "Translator") -> str:
+    """What has translated, for a closing line; nothing if nothing was translated."""
+    return f" by {' and '.join(sorted(translator.used_engines))}" if translator.used_engines else ""
 
 
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command an option for each field of the records that are its parameters.
 
-    Its parameter ``decode`` receives those fields of ``DecodeConfig`` that were given on the command line, ready for
-    ``DecodeConfig.with_changes``. Offered are those that act in one of ``stages``; ``without`` names fields that have
-    no effect in the command.
+    Its ``decode`` receives the fields of ``DecodeConfig`` that were given on the command line, ready for
+    ``with_changes``, of those that act in one of ``stages`` and are not named in ``without``.
     """
     knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 
@@ -120,9 +148,8 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             made: dict[str, Any] = {}
             for name, parameters in groups.items():
                 own = {one.name: values.pop(one.name) for one in parameters}
-                made[name] = (
-                    _imply_sampling(own) if name == "decode" else signature.parameters[name].annotation(**own)
-                )
+                make = _imply_sampling if name == "decode" else signature.parameters[name].annotation
+                made[name] = make(**own)
             command(**values, **made)
 
         expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
@@ -163,11 +190,11 @@ def _parameter(knob: Field[Any]) -> Parameter:
     )
     return Parameter(
         knob.name, Parameter.KEYWORD_ONLY, default=None,
-        annotation=Annotated[kind | None, option(text, *names, panel=_PANELS[stage])],
+        annotation=Annotated[kind | None, option(text, *names, panel=stage.capitalize())],
     )  # fmt: skip
 
 
-def _imply_sampling(values: Mapping[str, Any]) -> dict[str, Any]:
+def _imply_sampling(**values: Any) -> dict[str, Any]:
     """The settings of ``DecodeConfig`` that were given, with those that they imply."""
     given = {name: value for name, value in values.items() if value is not None}
     if any(_implies_sampling(knob) for knob in fields(DecodeConfig) if knob.name in given):
@@ -181,12 +208,12 @@ def _implies_sampling(knob: Field[Any]) -> bool:
 
 def run_or_bundled(run: Path | None) -> Path:
     """The given run directory, or the bundled one."""
-    return BUNDLED if run is None else run
+    return BUNDLED if run is None else find_run(run)
 
 
 def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
     """The given run directories, or the bundled one."""
-    return runs or [BUNDLED]
+    return list(map(find_run, runs or [BUNDLED]))
 
 
 def require_run(run: Path | None) -> Path:

@@ -7,7 +7,6 @@ killed and started again.
 
 import glob
 import gzip
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -18,16 +17,25 @@ from typing import IO
 import typer
 
 from glassformer.errors import ConfigError, StorageError, TextError
-from glassformer.files import WRITING, check_output, lock_file, make_directory, open_to_append, sync
+from glassformer.files import (
+    check_output,
+    hidden_names,
+    lock_file,
+    make_directory,
+    open_to_append,
+    storage_errors,
+    sync,
+)
 from glassformer.text.formats import find_format
 
 
-def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]]) -> None:
+def translate_shards(
+    pattern: Path, out: Path, translate: Callable[[Path], Iterator[str]], engines: Callable[[], str] = str
+) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
-    Raises ``ConfigError`` if there are no such files, or two of one name; ``StorageError`` if ``out`` cannot be
-    written; ``TextError`` at the end if a file cannot be read, after all others are translated. Says on standard
-    error what was done.
+    Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and ``TextError`` at the end, after all
+    others are translated, for files that cannot be read. Says on standard error what was done.
     """
     shards = _find_shards(pattern, out)
     counts, failed = Counter[str](), list[Path]()
@@ -48,7 +56,8 @@ def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Itera
         ) from error
     others = f", {counts['busy']:,} in the hands of other processes" if counts["busy"] else ""
     typer.echo(
-        f"{out}: {counts['done']:,} of {len(shards):,} shards translated now, {counts['before']:,} before{others}.",
+        f"{out}: {counts['done']:,} of {len(shards):,} shards translated now{engines()}, {counts['before']:,} before"
+        f"{others}.",
         err=True,
     )
     if failed:
@@ -61,13 +70,9 @@ def translate_shards(pattern: Path, out: Path, translate: Callable[[Path], Itera
 def prepare_directory(pattern: Path, out: Path) -> None:
     """Make ``out``, and raise what ``translate_shards`` would raise of both before it translates anything."""
     shards = _find_shards(pattern, out)
-    try:
+    with storage_errors(out, "Correct the permissions, or name another --out."):
         make_directory(out)
         check_output(out / shards[0].name)
-    except OSError as error:
-        raise StorageError(
-            f"{out}: cannot be written: {error.strerror}. Correct the permissions, or name another --out."
-        ) from error
 
 
 def _find_shards(pattern: Path, out: Path) -> list[Path]:
@@ -76,11 +81,9 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
         raise ConfigError(f"--out {out}: is a file, expected a directory for the translations of several files.")
     found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if not os.path.isdir(name)]
     shards = [path for path in found if not path.resolve().is_relative_to(out.resolve())]
+    if found and not shards:
+        raise ConfigError(f"--out {out}: is where the shards are, expected another directory. Name another --out.")
     if not shards:
-        if found:
-            raise ConfigError(
-                f"--out {out}: is where the shards are, expected another directory. Name another --out."
-            )
         raise ConfigError(f"--input {str(pattern)!r}: matches no file, expected at least one. Correct the pattern.")
     for shard in shards:
         if find_format(shard).lines is None:
@@ -94,15 +97,12 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
             f"--input {str(pattern)!r}: matches two files named {twice[0]}, expected different names, because the "
             "translations get them too. Rename one."
         )
-    if odd := next((out / shard.name for shard in shards if _is_no_file(out / shard.name)), None):
+    targets = (out / shard.name for shard in shards)
+    if odd := next((path for path in targets if path.exists() and not path.is_file()), None):
         raise ConfigError(
             f"--out {out}: holds {odd.name}, which is no file, expected the place for a translation. Rename it."
         )
     return shards
-
-
-def _is_no_file(path: Path) -> bool:
-    return path.exists() and not path.is_file()
 
 
 def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> str:
@@ -125,7 +125,7 @@ def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iter
                 for lines, line in enumerate(translate(shard), 1):  # noqa: B007  # counts them
                     stream.write(line.encode() + b"\n")
         except TextError:
-            unfinished.unlink()
+            unfinished.unlink(missing_ok=True)  # before the lock: another process may begin when that is free
             lock.unlink(missing_ok=True)
             raise
         sync(unfinished)
@@ -134,12 +134,6 @@ def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iter
         lock.unlink(missing_ok=True)
     typer.echo(f"{target}: {lines:,} lines", err=True)
     return "done"
-
-
-def hidden_names(name: str) -> tuple[str, str]:
-    """Of the lock and of the unfinished file of a shard: short ones, since its own may be as long as allowed."""
-    key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
-    return f".{key}.lock", f".{key}{WRITING}"
 
 
 @contextmanager

@@ -1,7 +1,4 @@
-"""Text between the shell and the library: arguments, standard input, files, and lines of output.
-
-Every input line gives one output line, whatever it contains. ``Console`` is the terminal for tables, bars and walks.
-"""
+"""Text between the shell and the library: arguments, standard input, files, lines of output and the console."""
 
 import json
 import sys
@@ -12,8 +9,8 @@ from typing import IO, TYPE_CHECKING
 
 from rich import console
 
-from glassformer.errors import StorageError, TextError
-from glassformer.files import write_output
+from glassformer.errors import TextError
+from glassformer.files import storage_errors, write_output
 from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
@@ -69,10 +66,7 @@ def piece_in_one_line(piece: str) -> str:
 
 
 def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
-    """A request for each text, with ``constraints``; a line of a .jsonl file may add constraints of its own.
-
-    Raises ``TextError`` for a line of .jsonl that is no request.
-    """
+    """A request for each text or line, with ``constraints``; raises ``TextError`` for a .jsonl line that is none."""
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
     elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):
@@ -110,11 +104,8 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
 
 def write_lines(path: Path, texts: list[str]) -> None:
     """Write a file with one line for each text."""
-    try:
-        with write_output(path) as stream:
-            stream.writelines(one_line(text) + "\n" for text in texts)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}. Name another file.") from error
+    with storage_errors(path, "Name another file."), write_output(path) as stream:
+        stream.writelines(one_line(text) + "\n" for text in texts)
 
 
 class Console(console.Console):

@@ -10,7 +10,7 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
 from glassformer.errors import ConfigError
-from glassformer.settings import NAMED_MODELS
+from glassformer.settings import NAMED_MODELS, flag
 from glassformer.text.formats import endings
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,00
 _INIT = "Start from the model of this run, or from the bundled one: bundled"
 _MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
 _ENCODER_LAYERS = "Its encoder layers; by default the teacher's number"
+_TEACHERS = "Where to train the teachers and to write."
 _OTHER_SETTINGS = "Continue a run with other settings or other text"
 
 Config = Annotated[Path | None, option(r"A TOML file with all of this: run, \[data], \[model] ...")]
@@ -112,10 +113,7 @@ def train(
 def diversify(
     *,
     text: TextOptions,
-    run: Annotated[
-        Path | None,
-        option("Where to train the teachers and to write.", "--run", metavar="DIR", parser=opt.new_directory),
-    ] = None,
+    run: Annotated[Path | None, option(_TEACHERS, "--run", metavar="DIR", parser=opt.new_directory)] = None,
     config: Config = None,
     model: Model = None,
     settings: TeacherSettingOptions,
@@ -159,7 +157,7 @@ def distill(
     decoder_layers: Annotated[int, option("Decoder layers of the student", min=1)] = 1,
     encoder_layers: Annotated[int | None, option(_ENCODER_LAYERS, min=1)] = None,
     beam: Annotated[int | None, option("The teacher's beam as it writes; by default its decode.beam", min=1)] = None,
-    engine: opt.Engine = "torch",
+    engine: opt.Engine = "auto",
     precision: opt.Precision = None,
     settings: SettingOptions,
     force: Annotated[bool, option(_OTHER_SETTINGS, "--force")] = False,
@@ -173,7 +171,7 @@ def distill(
     [bold]glassformer distill runs/first --decoder-layers 1 --run runs/student[/bold]
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
     """
-    from glassformer.bundled import BUNDLED
+    from glassformer.bundled import find_run
     from glassformer.cli.streams import Console
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import make_source, require_directory
@@ -190,9 +188,7 @@ def distill(
             decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=settings.overrides()
         )
         options = student.run.config.decode.with_changes({} if beam is None else {"beam": beam})
-        writer = Teacher(
-            BUNDLED if teacher == "bundled" else Path(teacher), options, config.train.device, engine, precision
-        )
+        writer = Teacher(find_run(teacher), options, config.train.device, engine, precision)
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = distill_run(place, writer, student, config, display, world=world, text=source, force=force)
     _end(outcome, is_first=world.is_first)
@@ -244,15 +240,9 @@ def _print_outcome(outcome: "Outcome") -> None:
 
 def _print_pairs(found: "DiversifyResult", settings: "list[tuple[str, str | Path]]") -> None:
     text = found.source
+    files: list[tuple[str, Path | None]] = [(flag(name), path) for name, path in text.files().items()]
     if text.tgt is None:
         files = [("", text.src), ("--valid", text.valid_src)]
-    else:
-        files = [
-            ("--src", text.src),
-            ("--tgt", text.tgt),
-            ("--valid-src", text.valid_src),
-            ("--valid-tgt", text.valid_tgt),
-        ]
     parts = [str(part) for option in (*files, *settings) for part in option if part != ""]
     typer.echo(
         f"{found.pairs:,} pairs, {found.original:,} of them the text's own.\n"

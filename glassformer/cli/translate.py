@@ -30,6 +30,7 @@ _FILE = (
 )
 _MUST = "A phrase that must occur; repeat for several"
 _BAN = "A phrase that must not occur; repeat for several"
+_ATTENTION = "Show which source tokens each token attended to"
 _ALIGN = "Add ||| and for each token the source token with most attention: 0-0 1-2"
 
 
@@ -53,9 +54,7 @@ class OutputOptions:
     """What is printed of each translation."""
 
     stream: Annotated[bool, option("Print each token as soon as it is certain", "--stream", panel=_SHOWN)] = False
-    attention: Annotated[
-        bool, option("Show which source tokens each token attended to", "--attention", panel=_SHOWN)
-    ] = False
+    attention: Annotated[bool, option(_ATTENTION, "--attention", panel=_SHOWN)] = False
     align: Annotated[bool, option(_ALIGN, "--align", panel=_SHOWN)] = False
     layer: Annotated[int | None, option("The layer whose attention is used; default: the last", panel=_SHOWN)] = None
     head: Annotated[int | None, option("The head whose attention is used; default: the mean", panel=_SHOWN)] = None
@@ -83,7 +82,7 @@ class OutputOptions:
             raise ConfigError(
                 "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
             )
-        if engine.engine != "torch":
+        if engine.engine == "ctranslate2":
             raise ConfigError(
                 f"--layer, --head: found with --engine {engine.engine}, which gives the mean of the last layer's "
                 "heads only. Leave them out, or use --engine torch."
@@ -140,11 +139,9 @@ def translate(
     output.check(engine, n_best)
     if texts and input_ is not None:
         raise ConfigError("translate: found TEXT and --input, expected one of them. Put the texts in the file.")
-    line_options = [
-        *opt.given_options(constraints),
-        *opt.given_options(output),
-        *(["--n-best"] if n_best > 1 else []),
-    ]
+    line_options = [*opt.given_options(constraints), *opt.given_options(output)]
+    if n_best > 1:
+        line_options.append("--n-best")
     check_input(
         input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.engine
     )
@@ -154,9 +151,9 @@ def translate(
         asked = partial(translator.translate_stream, options=options, attention=output.needs_attention)
         if input_ is not None and out is not None and is_pattern(input_):
             write = partial(_shard_lines, asked, constraints.request(), output, translator)
-            translate_shards(input_, out, write)
+            translate_shards(input_, out, write, partial(opt.used_engines, translator))
         elif input_ is not None and out is not None:
-            translate_document(translator, input_, out, options, document)
+            translate_document(translator, input_, out, options, document, engine.key(run))
         elif output.stream:
             for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
                 _print_pieces(translator.stream(request, options, start=number))
@@ -206,9 +203,11 @@ def _print_pieces(pieces: Iterator[str]) -> None:
 
 
 def _warn(where: str, translation: "Translation", translator: "Translator") -> None:
-    """Warn of a text that was cut, missing phrases and doubtful translations; --json has fields for them."""
+    """Warn of texts and translations that were cut, missing phrases and doubt; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
+    if limited := translation.limit_warning:
+        typer.echo(f"warning: {where}: {limited}; raise --max-length-a or --max-length-b.", err=True)
     if unmet := translation.hypotheses[0].unmet:
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
     if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):

@@ -17,16 +17,4 @@ if TYPE_CHECKING:
     from glassformer.decoding.translation import Hypothesis as Hypothesis, Translation as Translation
     from glassformer.decoding.translator import Translator as Translator
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "search.outputs": ("Output",),
-        "search.job": ("Constraints", "SearchJob"),
-        "request": ("Request",),
-        "search.sampling": ("sample",),
-        "scoring": ("Scored",),
-        "search.steps": ("DecoderSteps", "Steps"),
-        "translation": ("Hypothesis", "Translation"),
-        "translator": ("Translator",),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

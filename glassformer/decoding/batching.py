@@ -36,10 +36,7 @@ def read_sources(
 
 
 def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
-    """The maximum length in ids, eos included, of the output for ``source``.
-
-    ``max_length_a`` multiplies the source's tokens without eos. The ``n_prefix`` ids of a prefix are added.
-    """
+    """The longest output for ``source`` in ids, eos included; ``max_length_a`` counts its tokens without eos."""
     wanted = int(options.max_length_a * (len(source.ids) - 1)) + options.max_length_b
     return min(n_prefix + wanted, config.max_length)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from glassformer.decoding.search.job import Constraints
+from glassformer.decoding.search.job import Constraints, occurs
 from glassformer.errors import InputError
 from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
@@ -27,6 +27,11 @@ class Request:
     """Phrases that must occur."""
     ban: tuple[str, ...] = ()
     """Phrases that must not occur, in this spelling."""
+
+    @property
+    def is_constrained(self) -> bool:
+        """Whether there is something that its translation must have."""
+        return bool(self.prefix.strip() or self.must)
 
     def __post_init__(self) -> None:
         given: dict[str, Any] = {"must": self.must, "ban": self.ban}
@@ -75,19 +80,29 @@ def _check_list(name: str, found: object) -> None:
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:
-    """The request's constraints in ids.
+    """The request's constraints in ids; white space at the ends of a prefix does not count.
 
-    Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent.
+    Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for phrases
+    of which one is banned in the other.
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
-    banned = [ids for phrase in request.ban for ids in _both_forms(phrase, tokenizer) if ids and UNK_ID not in ids]
+    forms = [(form, phrase) for phrase in request.ban for form in (phrase, _after_a_word(phrase, tokenizer))]
+    banned = {ids: phrase for form, phrase in forms if (ids := tuple(tokenizer.to_ids(form))) and UNK_ID not in ids}
+    required = {
+        word: _to_ids(_after_a_word(word, tokenizer), word, tokenizer, f"{name}: must") for word in request.must
+    }
+    for word, ids in required.items():
+        if clash := next((phrase for phrase in banned if occurs(phrase, ids)), None):
+            raise InputError(
+                f"{name}: must {word!r}: found with ban {banned[clash]!r}, expected one of them: no output can have "
+                "the one without the other. Leave one out."
+            )
+    prefix = request.prefix.strip()
     return Constraints(
-        prefix=_to_ids(request.prefix, request.prefix, tokenizer, f"{name}: prefix"),
-        required=tuple(
-            _to_ids(_after_a_word(word, tokenizer), word, tokenizer, f"{name}: must") for word in request.must
-        ),
-        banned=tuple(dict.fromkeys(banned)),
+        prefix=_to_ids(prefix, prefix, tokenizer, f"{name}: prefix"),
+        required=tuple(required[word] for word in request.must),
+        banned=tuple(banned),
     )
 
 
@@ -101,11 +116,6 @@ def _to_ids(text: str, original: str, tokenizer: Tokenizer, name: str) -> tuple[
     if not ids and text.strip():
         raise InputError(f"{name} {original!r}: has no token, expected words. Leave it out.")
     return ids
-
-
-def _both_forms(phrase: str, tokenizer: Tokenizer) -> tuple[tuple[int, ...], ...]:
-    """The ids of a phrase at the start of a text and after a word."""
-    return tuple(tokenizer.to_ids(phrase)), tuple(tokenizer.to_ids(_after_a_word(phrase, tokenizer)))
 
 
 def _after_a_word(phrase: str, tokenizer: Tokenizer) -> str:

@@ -1,7 +1,11 @@
-"""Segments: a text, or each of its sentences, is translated as a segment; a text is joined from its segments."""
+"""Segments: each line of a text, or each sentence, is translated as a segment; a text is joined from its segments.
+
+A model reads a segment with plain spaces (``normalize_source``); the white space around segments is kept. What has no
+letter is copied.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from glassformer.decoding.batching import EncodedSource, read_sources
@@ -10,8 +14,10 @@ from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig, ModelConfig
-from glassformer.text.sentence_splitter import Sentence, split_sentences
-from glassformer.text.tokenizer.tokenizer import Tokenizer
+from glassformer.text.lines import has_letter, is_blank, normalize_source
+from glassformer.text.scripts import gap_between
+from glassformer.text.sentence_splitter import split_lines, split_sentences
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -31,47 +37,73 @@ class SourceSentence:
     """The number of its request in the batch of requests."""
     sample_key: int
     """Seeds the random numbers of sampling, together with the seed."""
+    before: str
+    """The white space at the start of the text, for its first segment."""
     gap: str
     """The white space after it."""
+    is_last: bool
+    """Whether it ends its text."""
     constraints: Constraints
+    is_copied: bool = False
+    """Whether it has no letter, and is its own translation."""
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether it is neither empty nor copied."""
+        return not (self.source.is_empty or self.is_copied)
+
+    @property
+    def copied(self) -> str:
+        """Its translation without a model."""
+        return self.source.text if self.is_copied else ""
+
+    def gap_after(self, translation: str) -> str:
+        """The white space after its translation, as the script of that asks."""
+        return self.gap if self.is_last else gap_between(translation, self.gap)
 
 
 def split_requests(
-    requests: Sequence[Request],
-    start: int,
-    options: DecodeConfig,
-    config: ModelConfig,
-    tokenizers: tuple[Tokenizer, Tokenizer],
+    requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
-    """The segments of all requests, in order; the first request is number ``start`` of the whole input.
-
-    Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
-    """
+    """The segments of all requests, numbered from ``start``; ``InputError`` for constraints that do not fit."""
     src_tokenizer, tgt_tokenizer = tokenizers
-    split = [_split(request, number, options) for number, request in enumerate(requests, start)]
+    split = [_split(request.text, options) for request in requests]
     constraints = [
         _check_constraints(tokenize_constraints(request, tgt_tokenizer, f"texts[{number}]"), number, options, config)
         for number, request in enumerate(requests, start)
     ]
-    texts = [sentence.text for sentences in split for sentence in sentences]
-    sources = iter(read_sources(texts, src_tokenizer, config))
+    for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start):
+        if len(pieces) > 1 and request.is_constrained:
+            raise InputError(
+                f"texts[{number}]: found {len(pieces)} sentences with a prefix or phrases that must occur, expected "
+                "one, in one line, because they apply to one. Drop split_sentences, or give each sentence as a text."
+            )
+    sources = iter(read_sources([text for pieces in split for _, text, _ in pieces], src_tokenizer, config))
     return [
         SourceSentence(
-            next(sources), request, start + request + index * _NEXT_SENTENCE, sentence.gap, constraints[request]
+            source=next(sources),
+            request=number,
+            sample_key=start + number + index * _NEXT_SENTENCE,
+            before=before,
+            gap=gap,
+            is_last=index == len(pieces) - 1,
+            constraints=constraints[number],
+            is_copied=options.copy_wordless and not requests[number].is_constrained and not has_letter(text),
         )
-        for request, sentences in enumerate(split)
-        for index, sentence in enumerate(sentences)
+        for number, pieces in enumerate(split)
+        for index, (before, text, gap) in enumerate(pieces)
     ]
 
 
-def _split(request: Request, number: int, options: DecodeConfig) -> list[Sentence]:
-    sentences = split_sentences(request.text) if options.split_sentences else [Sentence(request.text, "")]
-    if len(sentences) > 1 and (request.prefix or request.must):
-        raise InputError(
-            f"texts[{number}]: found {len(sentences)} sentences with a prefix or phrases that must occur, expected "
-            "one sentence, because they apply to one. Drop split_sentences, or give each sentence as a text."
-        )
-    return sentences
+def _split(text: str, options: DecodeConfig) -> list[tuple[str, str, str]]:
+    """Each line or sentence as a model reads it, with the white space before and after it."""
+    sentences = split_sentences(text, options.src_language) if options.split_sentences else split_lines(text)
+    found = []
+    for sentence, gap in sentences:
+        inner = sentence.strip()
+        before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
+        found.append((before, normalize_source(inner), after + gap))
+    return found
 
 
 def _check_constraints(
@@ -99,18 +131,16 @@ def join_segments(
         first = end
         while end < len(segments) and segments[end].request == number:
             end += 1
-        gaps = [segment.gap for segment in segments[first:end]]
-        yield _join_translations(request.text, results[first:end], gaps)
+        yield _join_translations(request.text, results[first:end], segments[first:end])
 
 
-def _join_translations(text: str, parts: Sequence[Translation], gaps: Sequence[str]) -> Translation:
-    if len(parts) == 1:
-        return parts[0]
+def _join_translations(text: str, parts: Sequence[Translation], segments: Sequence[SourceSentence]) -> Translation:
     return Translation(
         source=text,
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
-        hypotheses=[_join_hypotheses(hypotheses, gaps) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        engine=" and ".join(sorted({part.engine for part in parts} - {""})),
     )
 
 
@@ -120,11 +150,15 @@ def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
     return [part.hypotheses if part.source_tokens else most * part.hypotheses for part in parts]
 
 
-def _join_hypotheses(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypothesis:
+def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSentence]) -> Hypothesis:
     """The segments' hypotheses of one rank as one: texts and tokens are concatenated, log_prob and score added."""
+    pairs = zip(parts, segments, strict=True)
+    text = "".join(segment.before + part.text + segment.gap_after(part.text) for part, segment in pairs)
+    if len(parts) == 1:
+        return replace(parts[0], text=text)
     utilities = [part.utility for part in parts if part.utility is not None]
     return Hypothesis(
-        text="".join(part.text + gap for part, gap in zip(parts, gaps, strict=True)),
+        text=text,
         tokens=[token for part in parts for token in part.tokens],
         ids=[number for part in parts for number in part.ids],
         log_prob=sum(part.log_prob for part in parts),
@@ -134,6 +168,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], gaps: Sequence[str]) -> Hypoth
         mean_attention=any(part.mean_attention for part in parts),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
+        longer_was_cut=any(part.longer_was_cut for part in parts),
     )
 
 

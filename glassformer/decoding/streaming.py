@@ -1,8 +1,4 @@
-"""Streaming: the text of a translation in pieces, each as soon as its ids are certain (``search``).
-
-A byte-level token may end in the middle of a character: the detokenizer holds back an incomplete character until it
-is whole, or the output ends.
-"""
+"""Streaming: the text of a translation in pieces, each as soon as its ids are certain and its characters whole."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,4 @@
-"""Teacher forcing: one pass over given outputs. Section 3.1, "shifted right".
-
-It gives the log-probability of each id, or the attention with which the model writes it.
-"""
+"""Teacher forcing: one pass over given outputs gives each id's log-probability or attention. Section 3.1."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -35,6 +35,8 @@ class Hypothesis:
     """Mean chrF against all samples, by which minimum Bayes risk ranks; None otherwise."""
     unmet: tuple[str, ...] = ()
     """The required phrases that do not occur."""
+    longer_was_cut: bool = False
+    """Whether it is complete, but the length limit cut a longer one that was better: it may be too short."""
     confidence: float | None = None
     """The estimated chance that the text is good: chrF >= 50 by a reference. None for a run without estimate."""
 
@@ -67,13 +69,14 @@ class Hypothesis:
         return soft.argmax(dim=1).tolist() if soft.shape[1] else []
 
     def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
-        """Plain values, ready for JSON; utility, unmet, confidence and attention only where there are some."""
+        """Plain values, ready for JSON; what follows ``truncated`` only where there is something."""
         values: dict[str, Any] = {
             "text": self.text, "tokens": self.tokens, "ids": self.ids, "log_prob": self.log_prob,
             "score": self.score, "truncated": self.truncated,
         }  # fmt: skip
         some = {
-            "utility": self.utility, "unmet": list(self.unmet) or None, "confidence": self.confidence,
+            "utility": self.utility, "unmet": list(self.unmet) or None,
+            "longer_was_cut": self.longer_was_cut or None, "confidence": self.confidence,
             "attention": self.attention.tolist() if attention and self.attention is not None else None,
         }  # fmt: skip
         return values | {name: value for name, value in some.items() if value is not None}
@@ -98,6 +101,8 @@ class Translation:
     source_truncated: bool
     """Whether tokens at the end were cut off, because the model takes no more."""
     hypotheses: list[Hypothesis]
+    engine: str = ""
+    """What translated: torch, ctranslate2, or, of several sentences, both; empty if nothing had to be translated."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -107,6 +112,14 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    @property
+    def limit_warning(self) -> str | None:
+        """What the length limit did to the best hypothesis, in words; None if nothing."""
+        best = self.hypotheses[0]
+        if best.truncated:
+            return "the length limit cut the translation"
+        return "the length limit cut a longer and better one: it may be too short" if best.longer_was_cut else None
 
     def _repr_html_(self) -> str:
         """In a notebook: source and text, and with attention small maps of all heads of cross-attention."""
@@ -146,6 +159,7 @@ class Translation:
             "source": self.source,
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
+            "engine": self.engine,
             "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
         links = self.links(layer, head)

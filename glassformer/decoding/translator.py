@@ -6,42 +6,45 @@ Texts are sorted by length and translated in batches; the results are in the ord
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import BUNDLED, find_run
 from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
+from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
 from glassformer.decoding.translation import EMPTY, Translation
-from glassformer.errors import ConfigError, InputError, RunError, TokenizerError
+from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+from glassformer.text.lines import normalize_source
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from glassformer.decoding.engines.engine import Engine
+    from glassformer.decoding.engines.torch_engine import TorchEngine
     from glassformer.model import Transformer
 
-ENGINES = ("torch", "ctranslate2")
+ENGINES = ("auto", "torch", "ctranslate2")
 Progress = Callable[[int], None]
 
 
 class Translator:
     """A model with its tokenizers; ``config`` holds the default options of all methods.
 
-    With ``others`` it is an ensemble, which uses the mean of all models' probabilities. The models stay on their
-    device; one in training mode is put into evaluation mode for the duration of a call. ``confidence`` estimates how
-    good each translation is; of an ensemble it is that of the first model.
+    With ``others`` it is an ensemble, which uses the mean of all models' probabilities, and the first one's
+    ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
-    ``precision`` (float32, bf16, int8) makes converted copies of the models, which translate faster; ``workers``
-    starts processes that share the batches, which ``close`` or the end of a ``with`` block ends. Walks and traces use
-    the models themselves.
+    ``precision`` (float32, bf16, int8) makes converted copies, which translate faster; ``workers`` starts processes
+    that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
+    ``used_engines`` names what has translated so far: torch, ctranslate2.
     """
 
     def __init__(
@@ -56,31 +59,21 @@ class Translator:
         workers: int | None = None,
         confidence: Confidence | None = None,
     ) -> None:
-        """Raises ``TokenizerError`` if a tokenizer and a model differ in vocabulary size or control ids.
-
-        Raises ``ConfigError`` for a precision that is unknown or not available here, or for less than one worker.
-        """
-        self.models: tuple[Transformer, ...] = (model, *others)
-        for member in self.models:
+        """Raises ``TokenizerError`` for tokenizers of another model, ``ConfigError`` for precision or workers."""
+        self._models: tuple[Transformer, ...] = (model, *others)
+        for member in self._models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
-        self._set_up(
-            _torch_engine(self.models, precision, 1 if workers is None else workers),
-            (src_tokenizer, tgt_tokenizer),
-            config,
-            confidence,
-        )
+        engine = _torch_engine(self._models, precision, workers)
+        self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence)
 
     def _set_up(
-        self,
-        engine: "Engine",
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        config: DecodeConfig,
-        confidence: Confidence | None,
+        self, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None
     ) -> None:
         self.src_tokenizer, self.tgt_tokenizer = tokenizers
         self.config, self.confidence = config, confidence
         self._batches = BatchTranslator(engine, self.tgt_tokenizer)
         self._config = engine.config
+        self.used_engines: set[str] = set()
 
     @classmethod
     def load(
@@ -88,22 +81,25 @@ class Translator:
         directory: str | Path | Sequence[str | Path] = BUNDLED,
         *,
         device: str = "auto",
-        engine: str = "torch",
+        engine: str = "auto",
         precision: str | None = None,
         workers: int | None = None,
         shortlist: bool = False,
     ) -> Self:
         """Load a run directory, or several as an ensemble, on ``device``: auto, cpu, cuda, cuda:1 ...
 
-        The default is the small English-German model that comes with the package. An ensemble takes its options from
-        the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
+        The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
+        takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
-        ``engine`` is torch or ctranslate2. The latter runs one model on the CPU, exports it when it is first used,
-        and loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it
-        does not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
-        shortlist says, and is faster.
+        ``engine`` auto is CTranslate2 where it is installed, has what is asked for, and was shown to translate this
+        run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
+        are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
+        loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
+        not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
+        shortlist says, and is faster; auto then is ctranslate2.
         """
-        if engine not in ENGINES:
+        check_type("precision", precision, str | None, "the name of a precision, a str")
+        if not isinstance(engine, str) or engine not in ENGINES:
             raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
         if shortlist and engine == "torch":
             raise ConfigError(
@@ -112,12 +108,19 @@ class Translator:
             )
         places = _read_places(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
-        if engine == "ctranslate2":
+        if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
+            run = RunDirectory(places[0])
+            auto, tokenizers, config = load_auto(run, partial(_open_torch, run, workers), workers)
+            return cls.from_engine(auto, tokenizers, config.decode, Confidence.read(confidence_file))
+        if engine == "ctranslate2" or shortlist:
             from glassformer.decoding.engines.ctranslate2_engine import load_engine
 
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
             return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
+        from glassformer.threads import fit_threads
+
         first, *others = _load_ensemble(places, device)
+        fit_threads(first.model)
         return cls(
             first.model,
             first.src_tokenizer,
@@ -130,23 +133,32 @@ class Translator:
         )
 
     def __repr__(self) -> str:
-        models = f"{len(self.models) or 'no visible'} model{'s' * (len(self.models) != 1)}"
+        count = 1 if isinstance(self._batches.engine, AutoEngine) else len(self._models)
+        models = f"{count or 'no visible'} model{'s' * (count != 1)}"
         sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
         return f"Translator({models}, {sizes}, beam {self.config.beam})"
 
     @classmethod
     def from_engine(
-        cls,
-        engine: "Engine",
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        config: DecodeConfig,
-        confidence: Confidence | None = None,
+        cls, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None = None
     ) -> Self:
         """A translator that runs an engine, with its tokenizers of source and target, and that shows no model."""
         translator = cls.__new__(cls)
-        translator.models = ()
+        translator._models = ()
         translator._set_up(engine, tokenizers, config, confidence)
         return translator
+
+    @property
+    def models(self) -> "tuple[Transformer, ...]":
+        """The model, or those of an ensemble; none for engine ctranslate2.
+
+        Engine auto loads its model when it is asked for, and then translates with it: it may be changed.
+        """
+        engine = self._batches.engine
+        if isinstance(engine, AutoEngine):
+            self._models = tuple(engine.torch.models)
+            self._batches = BatchTranslator(engine.torch, self.tgt_tokenizer)
+        return self._models
 
     @property
     def model(self) -> "Transformer":
@@ -187,6 +199,7 @@ class Translator:
         ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
         """
         check_texts("texts", texts)
+        check_type("progress", progress, Callable | None, "a function of how many texts are done")
         requests = make_requests(texts, prefixes, constraints, banned)
         return self._translate(requests, 0, self._options(options), attention, progress)
 
@@ -207,8 +220,7 @@ class Translator:
         refuse_one_str("texts", texts)
         if not _is_number(chunk, 1):
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
-        if not _is_number(start, 0):
-            raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
+        _check_start(start)
         if not isinstance(texts, Iterable):
             raise InputError(
                 f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
@@ -223,17 +235,21 @@ class Translator:
     def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
-        Greedy search and sampling yield each token, a beam search what all its hypotheses share. A character is
-        yielded when it is complete. ``start`` is the text's number in the whole input, from which the random numbers
-        of sampling follow. Raises ``InputError`` as ``translate`` does.
+        Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
+        text's number in the whole input, which seeds sampling. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
+        _check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
         for segment in self._segments([request], start, options):
-            if not segment.source.is_empty:
-                yield from self._batches.stream(segment, options)
-            yield segment.gap
+            if segment.before:
+                yield segment.before
+            text = ""
+            for piece in self._batches.stream(segment, options) if segment.needs_model else [segment.copied]:
+                text += piece
+                yield piece
+            yield segment.gap_after(text)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
@@ -250,7 +266,9 @@ class Translator:
         ``start`` is the number of the first pair in the whole input, for error messages.
         """
         options = self._options(options)
-        src = read_sources(sources, self.src_tokenizer, self._config, "sources")
+        _check_start(start)
+        check_texts("sources", sources)
+        src = read_sources([normalize_source(text) for text in sources], self.src_tokenizer, self._config)
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
         check_pairs(src, tgt, self._config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
@@ -286,8 +304,11 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
-        results = [Translation(segment.source.text, [], segment.source.truncated, [EMPTY]) for segment in segments]
-        numbers = [number for number, segment in enumerate(segments) if not segment.source.is_empty]
+        results = [
+            Translation(one.source.text, [], one.source.truncated, [replace(EMPTY, text=one.copied)])
+            for one in segments
+        ]
+        numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
         engine = self._batches.engine
@@ -296,11 +317,12 @@ class Translator:
             max_efficient_sources=engine.max_efficient_sources,
         )  # fmt: skip
         batches = [[segments[number] for number in batch] for batch in plan]
-        for batch_number, of_batch in self._batches.translate(batches, options, attention=attention):
+        for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 source = segments[number].source
                 tokens = self.src_tokenizer.to_tokens(source.ids)
-                results[number] = Translation(source.text, tokens, source.truncated, hypotheses)
+                results[number] = Translation(source.text, tokens, source.truncated, hypotheses, name)
+            self.used_engines.add(name)
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
                 progress(len(requests) - len(remaining))
@@ -316,14 +338,28 @@ class Translator:
         return replace(translation, hypotheses=hypotheses)
 
 
-def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int) -> "Engine":
+def _open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
+    from glassformer.threads import fit_threads
+
+    model = run.load("cpu", checkpoint=checkpoint).model
+    fit_threads(model)
+    return _torch_engine([model], None, workers)
+
+
+def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int | None) -> "TorchEngine":
     from glassformer.decoding.engines.torch_engine import TorchEngine
     from glassformer.decoding.engines.worker_pool import WorkerPool
     from glassformer.model.linears import read_precision
 
-    if check_workers(workers) == 1:
+    workers = 1 if workers is None else check_workers(workers)
+    if workers == 1:
         return TorchEngine(models, read_precision(precision))
     return WorkerPool(models, read_precision(precision), workers)
+
+
+def _check_start(start: object) -> None:
+    if not _is_number(start, 0):
+        raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
 
 
 def _is_number(value: object, low: int) -> bool:
@@ -333,7 +369,7 @@ def _is_number(value: object, low: int) -> bool:
 def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
-        return [Path(directories)]
+        return [find_run(directories)]
     if not isinstance(directories, Sequence):
         raise RunError(
             f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
@@ -345,7 +381,7 @@ def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
             raise RunError(
                 f"run: found {type(directory).__name__} in the list, expected the path of a run directory."
             )
-    return [Path(directory) for directory in directories]
+    return [find_run(directory) for directory in directories]
 
 
 def _load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:

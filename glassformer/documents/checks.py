@@ -3,11 +3,13 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeGuard
 
+from glassformer.documents.placeholders import pair_name
 from glassformer.text.formats.segment import Code, Part, join_parts
 
 _NUMBER = re.compile(
-    r"(?:(?<![^\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
+    r"(?:(?<![^\0\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
 )
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
 _RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+]+")
@@ -15,7 +17,7 @@ _RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+]+")
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-_OF_CODES = re.compile(r"^%.*|.*[A-Za-z{}<>].*", re.DOTALL)  # codes in which digits are no numbers
+_OF_CODES = re.compile(r"%.*|.*[A-Za-z{}].*|<.*>", re.DOTALL)  # codes of programs; others are numbers and signs
 DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE)
 """What only says where a line may be broken: it is not translated and not missed."""
 
@@ -47,12 +49,14 @@ def _plain_digits(number: str) -> str:
 
 
 def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
-    """In words, the numbers and the signs that the output does not have as often as the source."""
-    before, after = (DROPPED.sub("", join_parts(parts)) for parts in (source, output))
+    """In words, the numbers, the codes and the signs that the output does not have as often as the source."""
+    before, after = (DROPPED.sub("", _text(parts)) for parts in (source, output))
     found = [f"the number {number} is missing" for number in lost_numbers(before, after)]
     found += [f"the number {number} was added" for number in lost_numbers(after, before)]
     if not found and (moved := _swapped_numbers(source, output)):
         found.append(f"the numbers {moved} stand in another order")
+    if codes := _code_changes(source, output):
+        return [*found, *codes]
     for pattern in (_RUN, _SIGN):
         counts = [Counter(pattern.findall(text)) for text in (before, after)]
         found += [f"the sign {sign} is missing" for sign in sorted((counts[0] - counts[1]).elements())]
@@ -60,17 +64,41 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     return found
 
 
+def _text(parts: Sequence[Part]) -> str:
+    """The text, with marks round its codes, which end a run of signs and belong to no number."""
+    return "".join(f"\0{part.raw}\0" if _is_code(part) else join_parts([part]) for part in parts)
+
+
 def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
     """Two numbers of a source that change places, such as those of a range; placeholders such as %1 may."""
-    texts = (
-        " ".join(part if isinstance(part, str) else _OF_CODES.sub("", part.raw) for part in parts)
-        for parts in (source, output)
-    )
+    texts = (" ".join("" if _is_code(part) else join_parts([part]) for part in parts) for parts in (source, output))
     before, after = ([_plain_number(found) for found in _NUMBER.findall(text)] for text in texts)
     return f"{before[0]} and {before[1]}" if len(before) == 2 and before != after else ""
 
 
-def lost_codes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
-    """The codes of the source that the output does not have."""
-    wanted, found = (Counter(part.raw for part in parts if isinstance(part, Code)) for parts in (source, output))
-    return list((wanted - found).elements())
+def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+    """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
+    counts = [Counter(part.raw for part in parts if _is_code(part)) for parts in (source, output)]
+    found = [f"{code} is missing" for code in (counts[0] - counts[1]).elements()]
+    found += [f"{code} was added" for code in (counts[1] - counts[0]).elements()]
+    if not found and (crossed := _crossed(output)) and not _crossed(source):
+        found.append(f"{crossed} stands where nothing that it closes is open")
+    return found
+
+
+def _is_code(part: Part) -> TypeGuard[Code]:
+    """Whether a part is a code of the file or of a program: a number and a sign may be a code in one text only."""
+    if isinstance(part, str) or DROPPED.fullmatch(part.raw):
+        return False
+    return not part.is_text or _OF_CODES.fullmatch(part.raw) is not None
+
+
+def _crossed(parts: Sequence[Part]) -> str:
+    """The first code that closes another pair than the innermost one; empty if there is none."""
+    opened: list[str] = []
+    for part in parts:
+        if isinstance(part, Code) and part.kind == "opens":
+            opened.append(pair_name(part))
+        elif isinstance(part, Code) and part.kind == "closes" and (not opened or opened.pop() != pair_name(part)):
+            return part.raw
+    return ""

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from glassformer.documents.checks import DROPPED
-from glassformer.documents.placeholders import stands_for_word, unused_signs
+from glassformer.documents.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
+from glassformer.text.lines import normalize_spaces
 from glassformer.text.scripts import is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
@@ -30,8 +31,6 @@ _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
 _SEPARATOR_BEFORE, _SEPARATOR = re.compile(r"\s*[:;,|/–—-]+\s*\Z"), re.compile(r"[:;,|/–—-]+(?=\s)")
 _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
-_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*)")
-_PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 
 
 @dataclass(eq=False)
@@ -49,6 +48,8 @@ class Mark:
     left: str = ""
     """The character before a run, tags apart; empty at an end."""
     right: str = ""
+    has_tags: tuple[bool, bool] = (False, False)
+    """Whether a run has tags between it and these characters."""
 
     @property
     def shown(self) -> str:
@@ -125,11 +126,11 @@ class _Balance:
     def add(self, part: Part) -> None:
         """Read the next part."""
         if isinstance(part, str):
-            text = re.sub(r"\s+", " ", DROPPED.sub("", part))
+            text = normalize_spaces(DROPPED.sub("", part))
             self._words += any(map(str.isalnum, text))
             self.found.append(text)
         elif part.kind == "opens":
-            self._open(len(self.found), _pair_name(part), self._words, (part,))
+            self._open(len(self.found), pair_name(part), self._words, (part,))
         elif part.kind == "closes":
             self._close_named(part)
         elif not DROPPED.fullmatch(part.raw):
@@ -141,7 +142,7 @@ class _Balance:
         self._names[name] += 1
 
     def _close_named(self, code: Code) -> None:
-        name = _pair_name(code)
+        name = pair_name(code)
         while self._names[name] and self.opened[-1][1] != name:
             self.close(())
         if not self._names[name]:  # what it closes stands in an earlier text
@@ -160,14 +161,6 @@ class _Balance:
         is_word = any(isinstance(piece, _Atom) and piece.kind == "word" for piece in inner)
         merged = (*inner, *closing)
         self.found[start:] = [_Atom(merged, "word" if is_word else "alone")]
-
-
-def _pair_name(code: Code) -> str:
-    """What an opening and its closing code have in common."""
-    found = _TAG_NAME.match(code.raw)
-    if found is None or (code.raw.startswith("[") and not code.is_text):
-        return ""
-    return next((opening for opening, closing in _PARTNERS.items() if found[1] == closing), found[1])
 
 
 @lru_cache(maxsize=4)
@@ -266,7 +259,8 @@ class _Builder:
                 parts += atoms[-1].parts
             else:
                 parts.append(sign)
-        mark = Mark(tuple(parts), self._length, self._length, left=left, right=right)
+        tags = self._coded[start - 1 : start] in self._tags, self._coded[end : end + 1] in self._tags
+        mark = Mark(tuple(parts), self._length, self._length, left=left, right=right, has_tags=tags)
         word = self._stand_in(mark, atoms, end) if self._attempt is not None and len(parts) == len(atoms) else None
         if word is not None:
             self.draft.words.append((word, mark))
@@ -293,4 +287,5 @@ class _Builder:
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
     """Where a text has ``word``, with no letter or digit next to it."""
-    return list(re.finditer(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])", text))
+    before, after = ("" if is_unspaced(edge) else r"[^\W_]" for edge in (word[:1], word[-1:]))
+    return list(re.finditer(rf"{before and f'(?<!{before})'}{re.escape(word)}{after and f'(?!{after})'}", text))

@@ -5,6 +5,7 @@ model that does not know a term may write nonsense round it.
 """
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +21,12 @@ from glassformer.errors import InputError, TextError
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.lines import is_blank, read_lines
+from glassformer.text.scripts import is_unspaced, split_words
+from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
 # A required form whose output loses more log-probability than this, for each token of the form, is doubtful: nats.
 DOUBTFUL_COST = 3.0
+MIN_BEAM = 4  # of a search for terms
 
 
 @dataclass(frozen=True)
@@ -31,44 +35,74 @@ class Term:
 
     src: str
     forms: tuple[str, ...]
+    place: str = ""
+    """Where it is written, as file:line."""
 
-    def occurs_in(self, text: str) -> bool:
-        """Whether the source has the term as words; its case counts only where the term itself has capitals."""
+    def spans_in(self, text: str) -> list[tuple[int, int]]:
+        """Where the source has the term as words; its case counts only where the term itself has capitals."""
         flags = re.IGNORECASE if self.src == self.src.lower() else re.NOFLAG
-        return re.search(rf"(?<!\w){re.escape(self.src)}(?!\w)", text, flags) is not None
+        return [found.span() for found in re.finditer(_as_words(self.src), text, flags)]
 
     def is_met_by(self, text: str) -> bool:
         """Whether one of the forms occurs."""
-        return any(re.search(rf"(?<!\w){re.escape(form)}(?!\w)", text) for form in self.forms)
+        return any(re.search(_as_words(form), _compose(text)) for form in self.forms)
+
+
+def _as_words(term: str) -> str:
+    """A pattern for a term with no letter beside it, if its script writes spaces between words."""
+    before, after = ("" if is_unspaced(edge) else r"\w" for edge in (term[:1], term[-1:]))
+    return f"{before and '(?<!' + before + ')'}{re.escape(term)}{after and '(?!' + after + ')'}"
+
+
+def _compose(text: str) -> str:
+    """A letter and its accent as one character, where there is one."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a text, those alike that differ only in case."""
-    return tuple(word.translate(_DOTTED).casefold() for word in re.findall(r"\w+", text))
+    """The words of a text, those alike that differ only in case; in scripts without spaces the characters."""
+    words = (word for run in re.findall(r"\w+", text) for word in split_words(run))
+    return tuple(word.translate(_DOTTED).casefold() for word in words)
 
 
 _DOTTED = {ord(sign): "i" for sign in "\u0130\u0131"}  # alike where case does not count
 
 
 class Glossary:
-    """The terms of a file."""
+    """The terms of a file; those that are written alike are one term with the forms of all."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         if not isinstance(terms, Sequence) or not all(isinstance(term, Term) for term in terms):
             raise InputError("terms: found another thing than a list of Terms; Glossary.read takes a file.")
-        self.terms = terms
+        merged: dict[str, Term] = {}
+        for term in terms:
+            src = _compose(term.src)
+            first = merged.setdefault(src, Term(src, (), term.place))
+            forms = dict.fromkeys((*first.forms, *map(_compose, term.forms)))
+            merged[src] = replace(first, forms=tuple(forms))
+        self.terms = tuple(merged.values())
         self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-        for number, term in enumerate(terms):
+        for number, term in enumerate(self.terms):
             self._by_words[_words(term.src)].append(number)
         self._lengths = sorted(set(map(len, self._by_words)))  # in words
 
     def terms_in(self, text: str) -> list[Term]:
-        """The terms that occur in a text, in the order of the glossary; how many it has hardly costs time."""
+        """The terms that occur in a text, in the order of the glossary; not one that occurs only in a longer one.
+
+        How many terms the glossary has hardly costs time.
+        """
+        text = _compose(text)
         words, numbers = _words(text), set[int]()
         for length in takewhile(len(words).__ge__, self._lengths):
             for start in range(len(words) - length + 1):
                 numbers.update(self._by_words.get(words[start : start + length], ()))
-        return [self.terms[number] for number in sorted(numbers) if self.terms[number].occurs_in(text)]
+        found = {number: self.terms[number].spans_in(text) for number in sorted(numbers)}
+        taken = [span for spans in found.values() for span in spans]
+        return [
+            self.terms[number]
+            for number, spans in found.items()
+            if any(not any(_is_longer(other, span) for other in taken) for span in spans)
+        ]
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -84,7 +118,7 @@ class Glossary:
             forms = [form for form in forms if form]
             if not src or not forms:
                 raise TextError(f"{path}:{number}: found {line!r}, expected a term, a tab and its translation.")
-            terms.append(Term(src, tuple(forms)))
+            terms.append(Term(src, tuple(forms), f"{path}:{number}"))
         return cls(terms)
 
     def apply(
@@ -108,32 +142,63 @@ class Glossary:
                 flags = [f"the term {term.src!r} is not {' or '.join(map(repr, term.forms))}" for term in missing]
                 results[source] = replace(result, flags=(*result.flags, *flags))
                 continue
+            missing, flags = writable_terms(missing, translator.tgt_tokenizer)
+            result = results[source] = replace(result, flags=(*result.flags, *flags))
+            if not missing:
+                continue
             found = self._require(translator, plain.strip(), missing, options)
             if found is None:
                 names = ", ".join(repr(term.src) for term in missing)
                 flag = f"the search found no translation with the terms for {names}"
                 results[source] = replace(result, flags=(*result.flags, flag))
             else:
-                results[source] = found.add_to(check(source, found.translation))
+                checked = check(source, found.translation)
+                results[source] = found.add_to(replace(checked, flags=(*checked.flags, *flags)))
 
     def _require(
         self, translator: Translator, source: str, missing: Sequence[Term], options: DecodeConfig | None
     ) -> "_Required | None":
-        """The best translation with a form of each missing term."""
+        """The best translation with a form of each missing term.
+
+        A narrow search has no place for a term but the start: it is widened.
+        """
+        options = options or translator.config
+        width = options.beam if options.sample else max(options.beam, MIN_BEAM)
+        wide = replace(options, beam=width)
         forms = [list(term.forms) for term in missing]
         choices = [
             tuple(each[min(number, len(each) - 1)] for each in forms) for number in range(max(map(len, forms)))
         ]
         requests = [Request(source), *(Request(source, must=choice) for choice in dict.fromkeys(choices))]
-        free, *forced = translator.translate_stream(requests, options)
+        free, *forced = translator.translate_stream(requests, wide)
         met = [each for each in forced if not each.hypotheses[0].unmet]
         if not met:
             return None
         chosen = max(met, key=lambda each: each.hypotheses[0].score)
         cost = free.hypotheses[0].log_prob - chosen.hypotheses[0].log_prob
         tokens = sum(len(translator.tgt_tokenizer.to_ids(each[0])) for each in forms)
-        said = f"the required term for {', '.join(repr(term.src) for term in missing)} costs {cost:.1f} nats"
+        widened = f", with beam {width} in place of {options.beam}" if width > options.beam else ""
+        said = f"the required term for {', '.join(repr(term.src) for term in missing)} costs {cost:.1f} nats{widened}"
         return _Required(chosen, said, cost > DOUBTFUL_COST * tokens, free.text)
+
+
+def _is_longer(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Whether a span holds another and more."""
+    return span != other and span[0] <= other[0] and other[1] <= span[1]
+
+
+def writable_terms(terms: Sequence[Term], tokenizer: Tokenizer) -> tuple[list[Term], list[str]]:
+    """The terms with the forms that a tokenizer can write, and in words those without any."""
+    found, flags = list[Term](), list[str]()
+    for term in terms:
+        forms = tuple(form for form in term.forms if UNK_ID not in tokenizer.to_ids(form))
+        if forms:
+            found.append(replace(term, forms=forms))
+        else:
+            where = f" ({term.place})" if term.place else ""
+            wanted = " or ".join(map(repr, term.forms))
+            flags.append(f"the model cannot write {wanted} for {term.src!r}{where}: it lacks a letter of it")
+    return found, flags
 
 
 @dataclass(frozen=True)

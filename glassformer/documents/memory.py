@@ -1,6 +1,7 @@
 """A translation memory: sources that somebody has translated before, with their translations."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,10 +29,11 @@ class NearMatch:
 
 
 class Memory:
-    """Looks up sources; of several translations of one source the last counts."""
+    """Looks up sources; of several translations of one source the last counts, and ``others`` has the rest."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         self._exact: dict[str, str] = {}
+        self._others: defaultdict[str, list[str]] = defaultdict(list)
         self._by_word: defaultdict[str, list[str]] = defaultdict(list)
         if not isinstance(pairs, Iterable):
             raise InputError(f"pairs: found {type(pairs).__name__}, expected Pairs; Memory.read takes a file.")
@@ -44,6 +46,8 @@ class Memory:
             if source not in self._exact:
                 for word in set(_words(source)):
                     self._by_word[word].append(source)
+            elif _simplify(self._exact[source]) != _simplify(pair.tgt):
+                self._others[source].append(self._exact[source])
             self._exact[source] = pair.tgt
 
     @classmethod
@@ -57,6 +61,10 @@ class Memory:
     def exact(self, source: str) -> str | None:
         """The translation of this very source, white space apart."""
         return self._exact.get(_simplify(source))
+
+    def others(self, source: str) -> list[str]:
+        """The translations of this very source that contradict ``exact``."""
+        return self._others.get(_simplify(source), [])
 
     def near(self, source: str) -> NearMatch | None:
         """The most similar source, if one is similar enough."""
@@ -97,7 +105,7 @@ def _similarity(wanted: str, candidate: str, least: float) -> float:
 def _simplify(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"source: found {type(text).__name__}, expected str.")
-    return " ".join(text.split())
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _words(text: str) -> list[str]:

@@ -35,6 +35,9 @@ _PLACEHOLDERS = re.compile(
     """,
     re.VERBOSE,
 )
+_BLOCK = re.compile(r"\{(?:%-?\s*|\{~?(?=[#/^]))(end|[#/^])?(\w+)")
+_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*)")
+_PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _MESSAGE = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")
 _BRANCH = re.compile(r"\s*(?:offset:\d+\s*)?(?:=\d+|[\w-]+)\s*\{")
@@ -47,7 +50,7 @@ _BREAK = re.compile(
 )
 # Codes that are no part of what a sentence says: tags, escapes, boxes of tasks, footnotes, pictures.
 _WORDLESS = re.compile(
-    r"<[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
+    r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
 
@@ -68,16 +71,39 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
             return Code(raw, is_text=True)
         return Code(raw, "closes" if raw[1] == "/" else "opens", is_text=True)
 
-    return mark_codes(found, _PLACEHOLDERS, code)
+    once = mark_codes(found, _PLACEHOLDERS, code)
+    return _pair_blocks(
+        mark_codes(once, _PLACEHOLDERS, code)
+    )  # what touches a code: in \\nfoo() no word precedes foo()
 
 
-def _read_messages(text: str) -> Iterator[Part]:
-    """The text with the syntax of its ICU messages as codes, such as ``{n, plural, one {``."""
+def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts, where a block of a template opens and closes: {% if x %}…{% endif %}, {{#if x}}…{{/if}}."""
+    blocks = [_BLOCK.match(part.raw) if isinstance(part, Code) else None for part in parts]
+    ended = {block[2] for block in blocks if block is not None and block[1] in ("end", "/")}
+    return tuple(
+        part._replace(kind="closes" if block[1] in ("end", "/") else "opens")
+        if isinstance(part, Code) and block is not None and block[2] in ended
+        else part
+        for part, block in zip(parts, blocks, strict=True)
+    )
+
+
+def mark_messages(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The same parts, with each ICU message in their text as one code, so that the text round it stays whole."""
+    found: list[Part] = []
+    for part in parts:
+        found += [part] if isinstance(part, Code) else _read_messages(part, is_whole=True)
+    return tuple(part for part in found if part != "")
+
+
+def _read_messages(text: str, *, is_whole: bool = False) -> Iterator[Part]:
+    """The text with its ICU messages as codes, or only with their syntax as codes, such as ``{n, plural, one {``."""
     position = 0
     while (start := _MESSAGE.search(text, position)) and (message := _read_message(text, start, 1)):
         yield text[position : start.start()]
         parts, position = message
-        yield from parts
+        yield from [Code(text[start.start() : position], is_text=True)] if is_whole else parts
     yield text[position:]
 
 
@@ -121,7 +147,8 @@ def _counts(text: str) -> Iterator[Part]:
 
 def begins_new_text(code: Code) -> bool:
     """Whether a code breaks a line, or divides a message into branches: what follows is a text of its own."""
-    return _BREAK.fullmatch(code.raw) is not None or code.raw[:1] == "}" or _MESSAGE.match(code.raw) is not None
+    divides = code.raw[:1] == "}" or (code.raw[-1:] == "{" and _MESSAGE.match(code.raw) is not None)
+    return divides or _BREAK.fullmatch(code.raw) is not None
 
 
 def stands_for_word(code: Code) -> bool:
@@ -132,7 +159,17 @@ def stands_for_word(code: Code) -> bool:
     return is_named or code.raw in ("{}", "#")
 
 
-def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
+def pair_name(code: Code) -> str:
+    """What an opening and its closing code have in common."""
+    if block := _BLOCK.match(code.raw):
+        return block[2]
+    found = _TAG_NAME.match(code.raw)
+    if found is None or (code.raw.startswith("[") and not code.is_text):
+        return ""
+    return next((opening for opening, closing in _PARTNERS.items() if found[1] == closing), found[1])
+
+
+def split_parts(parts: Sequence[Part], language: str = "") -> list[tuple[tuple[Part, ...], str]]:
     """The sentences of a text with codes, and the white space after each; a line break ends a sentence too.
 
     A code that begins a new text is a part of its own. Tags that enclose several sentences keep them together.
@@ -140,7 +177,7 @@ def split_parts(parts: Sequence[Part]) -> list[tuple[tuple[Part, ...], str]]:
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
     sign = next(iter(unused_signs(text)))
-    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts))
+    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts), language)
     waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
     together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:

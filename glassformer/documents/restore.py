@@ -6,25 +6,20 @@ in proportion is taken, between words, and the text is flagged.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from glassformer.decoding.translation import Translation
+from glassformer.documents.alignment import Alignment, Span, TokenEnds
 from glassformer.documents.draft import Draft, Mark, find_word
-from glassformer.text.formats.segment import Part, join_parts
+from glassformer.documents.parts_writer import PartsWriter, PlacedMark
+from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.scripts import is_unspaced, split_words
 
-Span = tuple[int, int]
-TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
-"""Where, in the characters of the source and of the output, each token ends."""
-
-_WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
-_CLOSING_SIGNS = " .,;:!?…)]}»”"
+_ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
 _SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
 _LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
-_UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 
 @dataclass(frozen=True)
@@ -57,10 +52,27 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
         return None
     layout = _Layout(draft, Alignment(draft.text, translation, ends))
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
-    writer = _Writer(text, words)
+    writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
-    flags = [f"check where {shown} belongs" for shown in dict.fromkeys(layout.unsure)]
-    return Result(tuple(part for part in writer.parts if part != ""), tuple(flags))
+    flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
+    parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
+    return Result(parts, (*flags, *moved))
+
+
+def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts with the codes that a program fills one after another in their order, and a flag if they had not."""
+    wanted, found = ([part for part in each if _is_positional(part)] for each in (source, parts))
+    if wanted == found or Counter(wanted) != Counter(found):
+        return parts, []
+    codes = iter(wanted)
+    shown = ", ".join(join_parts([part]) for part in dict.fromkeys(wanted))
+    return tuple(next(codes) if _is_positional(part) else part for part in parts), [
+        f"the order of {shown} was another"
+    ]
+
+
+def _is_positional(part: Part) -> bool:
+    return isinstance(part, Code) and _POSITIONAL.fullmatch(part.raw) is not None
 
 
 def needs_attention(draft: Draft) -> bool:
@@ -81,67 +93,42 @@ def _has_word(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def find_words(text: str, cuts: Sequence[int]) -> list[Span]:
-    """Where the words of a text are; in scripts without spaces, tokens are words: ``cuts`` says where they end."""
-    found: list[Span] = []
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        if max(match[0]) >= _UNSPACED_FROM and any(map(is_unspaced, match[0])):
-            places = [start, *sorted({cut for cut in cuts if start < cut < end}), end]
-            found += list(pairwise(places))
-        else:
-            found.append((start, end))
-    return found
+def _words_in(text: str, span: Span) -> Span:
+    """A span without the signs and the spaces at its ends; the whole span if it has no word."""
+    start, end = span
+    while start < end and not text[start].isalnum():
+        start += 1
+    if start == end:
+        return span
+    while not text[end - 1].isalnum():
+        end -= 1
+    return start, end
 
 
-class Alignment:
-    """The words of a source and of its translation, and for each of these the word that it was most written from."""
-
-    def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
-        self.text = translation.text
-
-        links = translation.links() or []
-        src_ends, tgt_ends = ends(translation) if links else ([], [])
-        self.src_words, self.tgt_words = find_words(source, src_ends), find_words(self.text, tgt_ends)
-        src_of = _words_of_tokens(source, self.src_words, src_ends)
-        tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
-        votes = [Counter[int]() for _ in self.tgt_words]
-        for src, tgt in links:
-            if src < len(src_of) and tgt < len(tgt_of) and min(src_of[src], tgt_of[tgt]) >= 0:
-                votes[tgt_of[tgt]][src_of[src]] += 1
-        self.owners = [counts.most_common(1)[0][0] if counts else None for counts in votes]
-        """For each word of the translation the number of a word of the source."""
-
-    def src_in(self, span: Span) -> list[int]:
-        """The words of the source that have a character in a span."""
-        return [number for number, (start, end) in enumerate(self.src_words) if end > span[0] and start < span[1]]
-
-    def tgt_in(self, span: Span) -> list[int]:
-        """The words of the translation that lie in a span."""
-        return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
+def _signs_beside(text: str, start: int, end: int, target: Span) -> tuple[str, str]:
+    """What stands between words from ``start`` to ``end`` and the next words, or the ends of ``target``."""
+    first, last = start, end
+    while first > target[0] and not text[first - 1].isalnum():
+        first -= 1
+    while last < target[1] and not text[last].isalnum():
+        last += 1
+    return text[first:start], text[end:last]
 
 
-def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[int]:
-    """For each token the word that its last letter is in; -1 if there is none."""
-    found: list[int] = []
-    start, word = 0, 0
-    for end in ends:
-        last = next((place for place in range(end - 1, start - 1, -1) if text[place : place + 1].isalnum()), None)
-        while last is not None and word < len(words) - 1 and words[word][1] <= last:
-            word += 1
-        inside = last is not None and words and words[word][0] <= last < words[word][1]
-        found.append(word if inside else -1)
-        start = end
-    return found
+def _shared_signs(found: str, wanted: str) -> int:
+    """How many characters at the start of ``found`` have the signs of ``wanted``, one for one, spaces apart."""
+    place, signs = 0, [sign for sign in wanted if not sign.isspace()]
+    for number, sign in enumerate(found):
+        if sign.isspace():
+            continue
+        if not signs or not _are_alike(sign, signs.pop(0)):
+            break
+        place = number + 1
+    return place
 
 
-@dataclass(frozen=True)
-class _Placed:
-    """Where in a translation a mark is, and what it encloses."""
-
-    span: Span
-    mark: Mark
-    inner: list["_Placed"]
+def _are_alike(sign: str, other: str) -> bool:
+    return sign == other or any(sign in alike and other in alike for alike in _ALIKE)
 
 
 class _Layout:
@@ -151,7 +138,7 @@ class _Layout:
         self._draft, self._alignment, self._text = draft, alignment, alignment.text
         self.unsure: list[str] = []
 
-    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[_Placed]:
+    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[PlacedMark]:
         """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
         spans, taken = dict[Mark, Span](), set[int]()
         for mark in marks:
@@ -161,31 +148,30 @@ class _Layout:
             if mark.closing is None:
                 spans[mark] = self._outside(mark, self._run_span(mark, source, target), spans)
         numbers = {mark: number for number, mark in enumerate(marks)}
-        placed, end = list[_Placed](), target[0]
+        placed, end = list[PlacedMark](), target[0]
         for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
             if first < end:  # never crossed
                 self.unsure.append(mark.shown)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
-            placed.append(_Placed((first, last), mark, inner))
+            placed.append(PlacedMark((first, last), mark, inner))
             end = last
         return placed
 
-    def _signs_between(self, source: Span, target: Span, start: int, end: int) -> Span:
-        """``target`` without the signs at its ends, where ``source`` has some before ``start`` and after ``end``."""
-        first, last = target
-        if self._draft.text[source[0] : start].strip():
-            while first < last and not self._text[first].isalnum():
-                first += 1
-        if self._draft.text[end : source[1]].strip():
-            while last > first and not self._text[last - 1].isalnum():
-                last -= 1
-        return first, last
-
     def _pair_span(self, mark: Mark, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
+        """The place of a pair; what opens or closes it may stand in another text."""
+        start, end = self._closed_span(mark, source, target, taken, others)
+        if not mark.parts:
+            start = target[0]
+        if not mark.closing:
+            start, end = max([start, *(last for _, last in others)]), target[1]
+        taken.update(self._alignment.tgt_in((start, end)))
+        return start, max(start, end)
+
+    def _closed_span(self, mark: Mark, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
         text, alignment = self._draft.text, self._alignment
         if not _has_word(text[source[0] : mark.start]) and not _has_word(text[mark.end : source[1]]):
-            return self._signs_between(source, target, mark.start, mark.end)
+            return self._with_signs(mark, _words_in(self._text, target), source, target)
         if (exact := self._inside_word(mark, target)) is not None:
             return exact
         free = [word for word in alignment.tgt_in(target) if word not in taken]
@@ -195,9 +181,8 @@ class _Layout:
         words, sure = self._linked_words(mark, source, free)
         if not sure:
             self.unsure.append(mark.shown)
-        taken.update(range(words[0], words[-1] + 1))
         span = alignment.tgt_words[words[0]][0], alignment.tgt_words[words[-1]][1]
-        wider = self._with_signs(mark, span, target)
+        wider = self._with_signs(mark, span, source, target)
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
     def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
@@ -213,8 +198,10 @@ class _Layout:
             if owner in inside or (owner is None and reached == word - 1):
                 reached = word
         chosen = max(groups, key=len, default=[])
-        if chosen and (len(chosen) < len(free) or len(free) == 1):
-            return list(range(chosen[0], chosen[-1] + 1)), len(groups) == 1
+        if chosen and (len(chosen) < len(alignment.tgt_words) or len(free) == 1):
+            return list(range(chosen[0], chosen[-1] + 1)), 2 * len(chosen) >= sum(map(len, groups))
+        if (same := self._same_words(mark, free)) is not None:
+            return same, True
         # In proportion, and never round the whole text.
         before = sum(alignment.src_words[word][1] <= mark.start for word in region)
         share = len(free) / max(1, len(region))
@@ -225,39 +212,64 @@ class _Layout:
             words.append(words[-1] + 1)
         return words, False
 
+    def _same_words(self, mark: Mark, free: list[int]) -> list[int] | None:
+        """The words that a pair encloses, if the translation has them once as they are."""
+        enclosed = self._draft.text[mark.start : mark.end].strip(_SIGNS_AT_ENDS + " ")
+        found = find_word(enclosed, self._text) if enclosed else []
+        words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
+        return words if words and set(words) <= set(free) else None
+
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
-        """The same letters of the same word, if a pair encloses a part of a word that stays: H<sub>2</sub>O."""
-        text = self._draft.text
+        """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
+        text, alignment = self._draft.text, self._alignment
         if not any(
             text[place - 1 : place + 1].isalnum() for place in (mark.start, mark.end) if 0 < place < len(text)
         ):
             return None
-        words = [span for span in self._alignment.src_words if span[0] <= mark.start and mark.end <= span[1]]
-        if not words:
+        numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= mark.start and mark.end <= end]
+        if not numbers:
             return None
-        found = find_word(text[slice(*words[0])], self._text)
-        shift = found[0].start() - words[0][0] if len(found) == 1 else 0
-        span = mark.start + shift, mark.end + shift
-        return span if len(found) == 1 and target[0] <= span[0] and span[1] <= target[1] else None
+        start, end = alignment.src_words[numbers[0]]
+        found = find_word(text[start:end], self._text)
+        if len(found) == 1:
+            first = found[0].start() + mark.start - start
+        else:
+            spans = [
+                span for span, owner in zip(alignment.tgt_words, alignment.owners, strict=True) if owner == numbers[0]
+            ]
+            enclosed = text[mark.start : mark.end]
+            places = [place for place in spans if self._text[slice(*place)].count(enclosed) == 1]
+            if len(places) != 1:
+                return None
+            first = self._text.index(enclosed, places[0][0])
+        span = first, first + mark.end - mark.start
+        return span if target[0] <= span[0] and span[1] <= target[1] else None
 
-    def _with_signs(self, mark: Mark, span: Span, target: Span) -> Span:
-        """With the signs next to the words, if a pair has some next to its own."""
-        enclosed, (start, end) = self._draft.text[mark.start : mark.end].strip(), span
-        if enclosed and not enclosed[-1].isalnum():
-            while end < target[1] and not (self._text[end].isalnum() or self._text[end].isspace()):
-                end += 1
-        if enclosed and not enclosed[0].isalnum():
-            while start > target[0] and not (self._text[start - 1].isalnum() or self._text[start - 1].isspace()):
-                start -= 1
+    def _with_signs(self, mark: Mark, span: Span, source: Span, target: Span) -> Span:
+        """With as many of the signs next to the words as a pair has next to its own; all at an end, if it has all."""
+        text, (start, end) = self._draft.text, span
+        inner, before, after = text[mark.start : mark.end], text[source[0] : mark.start], text[mark.end : source[1]]
+        left, right = _signs_beside(self._text, start, end, target)
+        if not before.strip() and len(left) == start - target[0]:
+            start = target[0]
+        else:
+            start -= _shared_signs(left[::-1], inner[: _words_in(inner, (0, len(inner)))[0]][::-1])
+        if not after.strip() and len(right) == target[1] - end:
+            end = target[1]
+        else:
+            end += _shared_signs(right, inner[_words_in(inner, (0, len(inner)))[1] :])
         return start, end
 
     def _run_span(self, mark: Mark, source: Span, target: Span) -> Span:
         text = self._draft.text
-        first, last = self._signs_between(source, target, mark.start, mark.end)
-        if not _has_word(text[source[0] : mark.start]):
-            return first, first
-        if not _has_word(text[mark.end : source[1]]):
-            return last, last
+        before, after = text[source[0] : mark.start], text[mark.end : source[1]]
+        first, last = _words_in(self._text, target)
+        if not _has_word(before):
+            place = target[0] + _shared_signs(self._text[target[0] : first], before)
+            return place, place
+        if not _has_word(after):
+            place = target[1] - _shared_signs(self._text[last : target[1]][::-1], after[::-1])
+            return place, place
         return self._between_words(mark, source, target)
 
     def _between_words(self, mark: Mark, source: Span, target: Span) -> Span:
@@ -296,7 +308,7 @@ class _Layout:
         gap = self._text[end:start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
             return end, start  # the source has no space there
-        signs = mark.left and not mark.left.isspace() and not mark.left.isalnum()
+        signs = mark.left and not mark.left.isalnum() and (mark.right.isalnum() or not mark.left.isspace())
         source = self._draft.text[: mark.start].rstrip()
         if signs or (source and not source[-1].isalnum()):  # behind a comma
             return start, start
@@ -309,59 +321,6 @@ class _Layout:
                 place = start if mark.start <= other.start and start <= span[0] else end
                 return place, place
         return span
-
-
-class _Writer:
-    """Writes the parts of a translation, with spaces where a code had some and where it would touch a word."""
-
-    def __init__(self, text: str, words: dict[Span, Mark]) -> None:
-        self._text, self._words = text, words
-        self.parts: list[Part] = []
-        self._last = ""  # the last character, tags of pairs apart
-        self._after_run = False
-
-    def write(self, span: Span, placed: Sequence[_Placed]) -> None:
-        """The characters of ``span`` with what was placed in them."""
-        position = span[0]
-        for each in placed:
-            first, last = each.span
-            self._add_text(position, first)
-            if each.mark.closing is None:
-                self._add_run(each.mark, last)
-            else:
-                self.parts += each.mark.parts
-                self.write(each.span, each.inner)
-                self.parts += each.mark.closing
-            position = last
-        self._add_text(position, span[1])
-
-    def _add_text(self, start: int, end: int) -> None:
-        if end > start:
-            self._last, self._after_run = self._text[end - 1], False
-        for (first, last), mark in sorted(self._words.items(), key=lambda item: item[0]):
-            if start <= first and last <= end:
-                self._after_run = last == end
-                self.parts += [self._text[start:first], *mark.parts]
-                start = last
-        self.parts.append(self._text[start:end])
-
-    def _add_run(self, mark: Mark, position: int) -> None:
-        raw, following = join_parts(mark.parts), self._text[position : position + 1]
-        is_apart = self._after_run or _is_apart(self._last, mark.left, raw[:1]) if self._last else False
-        if is_apart and not self._last.isspace():
-            self.parts.append(" ")
-        self.parts += mark.parts
-        self._last, self._after_run = raw[-1:], True
-        if following and following not in _CLOSING_SIGNS and _is_apart(following, mark.right, raw[-1:]):
-            self.parts.append(" ")
-            self._last = " "
-
-
-def _is_apart(character: str, beside: str, edge: str) -> bool:
-    """Whether a run must not touch a character; ``beside`` is what the source has there, ``edge`` the run's own."""
-    if is_unspaced(character):
-        return edge.isalnum() and not is_unspaced(edge)
-    return beside.isspace() or (character.isalnum() and not beside.isalnum())
 
 
 def is_better(reference: Translation, translation: Translation) -> bool:

@@ -1,13 +1,11 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. NaN follows from NaN. Most equations are stated anew in ``entries``; the others call the
-search's own function, and the report counts both.
+pass, and off otherwise. NaN follows from NaN.
 
-For a pass with a forced target nothing is hidden either: a dispatch mode records each operation that torch carries
-out, and the step that comes next. Each equation is then computed under the same mode: it must need exactly the
-operations that the model carried out. Operations that only move numbers or number positions do not count, nor do
-those that only ask: whether ids are valid, what a mask hides, which type a number has.
+For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
+then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
+count, nor do those that only ask: whether ids are valid, what a mask hides, which type a number has.
 """
 
 from collections import Counter

@@ -20,7 +20,7 @@ from glassformer.decoding.batching import check_texts, output_limit, read_source
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.recording.sentences import Sentences, read_sentences
@@ -54,6 +54,8 @@ def walk(
     for an ``only`` that matches nothing.
     """
     check_selection(only, edits)
+    check_type("translator", translator, Translator, "a Translator; Translator.load gives one")
+    _ = translator.model  # the pass that is shown translates, too
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)
 
@@ -100,7 +102,7 @@ def walk_generation(
     model = translator.model
     device = next(model.parameters()).device
     src_ids = sentences.batch.src_ids.to(device)
-    read = read_sources(sources, translator.src_tokenizer, model.config)
+    read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source, model.config, options) for source in read]
     # The search says which sentence each row of the decoder is, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
@@ -127,8 +129,8 @@ def walk_training(
 ) -> Walk:
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
-    With ``run``, the counters and Adam's moments of the run's latest checkpoint go on; without it they are zero. One
-    pass is shown, where R-Drop makes two. Raises what ``walk`` raises.
+    Counters and Adam's moments are those of the latest checkpoint of ``run``, or zero without it. One pass is shown,
+    where R-Drop makes two. Raises what ``walk`` raises.
     """
     train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
     sentences = read_sentences(translator, sources, targets)
@@ -176,9 +178,7 @@ class WalkRequest:
             raise ConfigError(
                 f"--tgt: found {len(self.targets)}, expected one for each of the {len(self.sources)} texts, or none."
             )
-        modes = {
-            "--generate": self.generate, "--training": self.training, "--edit": bool(self.edits),
-        }  # fmt: skip
+        modes = {"--generate": self.generate, "--training": self.training, "--edit": bool(self.edits)}
         chosen = [name for name, given in modes.items() if given]
         if len(chosen) > 1:
             raise ConfigError(f"trace: found {' and '.join(chosen)}, expected one of them. Make one walk for each.")

@@ -1,11 +1,10 @@
 """A model as a CTranslate2 directory: the same weights under the names of CTranslate2's specification.
 
-What CTranslate2 does not compute is refused with the setting's name. Three things are always written, because
-CTranslate2 would have something else in their place: the table of positions, the tokens of all ids, and an output
-bias so low for <pad> and <s> that no output holds them.
+Three things are always written, because CTranslate2 would have something else in their place: the table of positions,
+the tokens of all ids, and an output bias so low for <pad> and <s> that no output holds them.
 
-The directory also has the run's tokenizers, for the ``tokenizers`` library. What ``encode(text).tokens`` of the
-source's returns, with </s> at the end, is what ``ctranslate2.Translator`` takes.
+The directory also has the run's tokenizers: what ``encode(text).tokens`` of the source's returns is what
+``ctranslate2.Translator`` takes.
 """
 
 import json
@@ -18,7 +17,7 @@ from glassformer.errors import ConfigError
 from glassformer.files import sha256, sync, write_durably
 from glassformer.interop.new_directory import write_whole
 from glassformer.settings import ModelConfig
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +32,7 @@ QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16
 TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
 MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
+Vocabularies = tuple[Sequence[str], Sequence[str]]
 _BANNED = -1e4  # as a logit; float16 has it too
 _EOS = CONTROL_TOKENS[EOS_ID]
 APPENDS_EOS = {
@@ -58,31 +58,26 @@ def export_ctranslate2(
 ) -> list[str]:
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all. No notes.
 
-    With a ``shortlist`` there is also a vocabulary map, which CTranslate2 uses when it is asked to. The manifest has
-    the SHA-256 sum of each file, and ``origin``, which says what it was made of. Raises ``ConfigError`` for a setting
-    that CTranslate2 does not have and for an unknown ``quantization``, ``RunError`` if the directory holds something,
-    ``StorageError`` if it cannot be written.
+    A ``shortlist`` becomes a vocabulary map. The manifest has the SHA-256 sum of each file, and ``origin``, which
+    says what it was made of. Raises ``ConfigError`` for settings and a ``quantization`` that CTranslate2 does not
+    have, ``RunError`` if the directory holds something, ``StorageError`` if it cannot be written.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
+    vocabularies = (run.src_tokenizer.entries(), run.tgt_tokenizer.entries())
     with write_whole(directory, "--out") as temporary:
-        convert(run.model, (tokenizers[0].entries(), tokenizers[1].entries()), temporary, quantization=quantization)
+        convert(run.model, vocabularies, temporary, quantization=quantization)
         if shortlist is not None:
-            lines = shortlist.to_vocabulary_map((tokenizers[0].entries(), tokenizers[1].entries()))
-            (temporary / VOCABULARY_MAP).write_text(lines, encoding="utf-8")
+            (temporary / VOCABULARY_MAP).write_text(shortlist.to_vocabulary_map(vocabularies), encoding="utf-8")
         for name, tokenizer in zip(TOKENIZER_FILES, tokenizers, strict=True):
-            (temporary / name).write_text(with_eos(tokenizer), encoding="utf-8")
+            text = json.dumps(json.loads(tokenizer.json) | {"post_processor": APPENDS_EOS}, ensure_ascii=False)
+            (temporary / name).write_text(text, encoding="utf-8")
         files = sorted(temporary.iterdir())
         for path in files:
             sync(path)
         with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
     return []
-
-
-def with_eos(tokenizer: Tokenizer) -> str:
-    """The tokenizer as JSON of the ``tokenizers`` library, which ends each text with </s>."""
-    return json.dumps(json.loads(tokenizer.json) | {"post_processor": APPENDS_EOS}, ensure_ascii=False)
 
 
 def check_supported(config: ModelConfig, quantization: str | None = None) -> None:
@@ -109,16 +104,15 @@ def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], p
 
 def convert(
     model: "Transformer",
-    vocabularies: tuple[Sequence[str], Sequence[str]],
+    vocabularies: Vocabularies,
     directory: Path,
     *,
     quantization: str | None = None,
     banned: Collection[int] = (),
 ) -> None:
-    """Write a CTranslate2 model with these tokens of source and target, which has no tokenizers, over what is there.
+    """Write a CTranslate2 model with these tokens of source and target over what is there, without tokenizers.
 
-    No output holds the ids that are ``banned``, <pad> and <s>.
-    Without ``quantization`` the weights are float32, and can be quantized when they are loaded.
+    No output holds the ids that are ``banned``, <pad> and <s>. Without ``quantization`` the weights are float32.
     """
     try:
         from ctranslate2.converters import Converter
@@ -127,27 +121,23 @@ def convert(
 
     class FromGlassformer(Converter):  # type: ignore[misc]  # CTranslate2 has no types
         def _load(self) -> Any:
-            return _specification(model, *vocabularies, banned)
+            return _specification(model, vocabularies, banned)
 
     FromGlassformer().convert(str(directory), quantization=quantization, force=True)
 
 
-def read_arrays(
-    model: "Transformer", vocabularies: tuple[Sequence[str], Sequence[str]]
-) -> "dict[str, NDArray[np.float32]]":
+def read_arrays(model: "Transformer", vocabularies: Vocabularies) -> "dict[str, NDArray[np.float32]]":
     """The vectors and matrices that ``convert`` writes of a model, in float32, by CTranslate2's names."""
-    specification = _specification(model, *vocabularies, ())
+    specification = _specification(model, vocabularies, ())
     specification.validate()
     arrays = {name: variable.numpy() for name, variable in specification.variables().items()}
     return {name: array for name, array in arrays.items() if array.ndim}
 
 
-def _specification(
-    model: "Transformer", src_vocabulary: Sequence[str], tgt_vocabulary: Sequence[str], banned: Collection[int]
-) -> Any:
+def _specification(model: "Transformer", vocabularies: Vocabularies, banned: Collection[int]) -> Any:
     from ctranslate2.specs import transformer_spec
 
-    config, shape = model.config, _shape(model.config)
+    (src, tgt), config, shape = vocabularies, model.config, _shape(model.config)
     encoder = transformer_spec.TransformerEncoderSpec(config.n_encoder_layers, config.n_heads, **shape)
     decoder = transformer_spec.TransformerDecoderSpec(
         config.n_decoder_layers, config.n_heads, alignment_layer=-1, alignment_heads=config.n_heads, **shape
@@ -157,11 +147,11 @@ def _specification(
     _fill_side(decoder, decoder.embeddings, model.tgt_embedding, model.decoder)
     decoder.projection.weight = _array(model.output_projection.linear.weight)
     decoder.projection.bias = _output_bias(model, banned)
-    specification.register_source_vocabulary(list(src_vocabulary))
-    specification.register_target_vocabulary(list(tgt_vocabulary))
+    specification.register_source_vocabulary(list(src))
+    specification.register_target_vocabulary(list(tgt))
     settings = specification.config
-    settings.bos_token = settings.decoder_start_token = tgt_vocabulary[config.bos_id]
-    settings.eos_token, settings.unk_token = tgt_vocabulary[config.eos_id], tgt_vocabulary[UNK_ID]
+    settings.bos_token = settings.decoder_start_token = tgt[config.bos_id]
+    settings.eos_token, settings.unk_token = tgt[config.eos_id], tgt[UNK_ID]
     settings.layer_norm_epsilon = config.norm_eps
     return specification
 

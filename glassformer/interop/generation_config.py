@@ -1,7 +1,4 @@
-"""The search settings of Hugging Face's ``generate``: what generation_config.json says is read, and written.
-
-What has the same formula is taken over. What changes outputs and has no equal on the other side is named in a note.
-"""
+"""The search settings of Hugging Face's ``generate``: generation_config.json is read and written, with notes."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -10,7 +7,7 @@ from typing import Any
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import ConfigError
-from glassformer.interop.imported_model import check_ids, describe_dropped, read_value
+from glassformer.interop.imported_model import check_ids, describe_dropped, find_dropped, read_value
 from glassformer.settings import DecodeConfig, ModelConfig
 
 FILE = "generation_config.json"
@@ -48,10 +45,7 @@ def read_generation(place: Path) -> dict[str, Any]:
 
 
 def read_ids(place: Path, settings: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """The ids of pad, start and end; where generation_config.json has them, it is what ``generate`` obeys.
-
-    Raises ``CheckpointError`` for one that is no id of a vocabulary of that ``size``.
-    """
+    """The ids of pad, start and end, as ``generate`` finds them; ``CheckpointError`` for one that is no id."""
     ids: dict[str, Any] = dict.fromkeys(_IDS)
     for file, found in (("config.json", settings), (FILE, read_generation(place))):
         own = {part: _only(found[name]) for part, name in _IDS.items() if found.get(name) is not None}
@@ -77,11 +71,7 @@ def note_ids(place: Path) -> list[str]:
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, of config.json where older directories have it, and notes on what is not in it.
-
-    No output of ours holds the ids in ``never``, so that theirs may be forbidden to. Raises ``ConfigError`` for a
-    value of another type.
-    """
+    """The section ``decode``, and notes on what is not in it. No output of ours holds the ids in ``never``."""
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
         "beam": read_value(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
@@ -91,10 +81,7 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
         "no_repeat_ngram": read_value(found, "no_repeat_ngram_size", 0, where),
         "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
     }  # fmt: skip
-    dropped = {
-        name: found[name] for name, neutral in _WITHOUT_EQUAL.items() if found.get(name) not in (None, neutral)
-    }
-    dropped |= _dropped_ids(found, eos, never)
+    dropped = find_dropped(found, _WITHOUT_EQUAL) | _dropped_ids(found, eos, never)
     for part in (_repetition_penalty, _sampling):
         own, without = part(found, decode["beam"], where)
         decode, dropped = {**decode, **own}, {**dropped, **without}
@@ -172,9 +159,7 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
 
 def search_notes(options: DecodeConfig) -> list[str]:
     """What of the run's search Hugging Face does not have, by name."""
-    idle = (
-        set() if options.sample else {knob.name for knob in fields(options) if knob.metadata["acts_in"] == "sampling"}
-    )
+    idle = {knob.name for knob in fields(options) if knob.metadata["acts_in"] == "sampling" and not options.sample}
     written = {"repetition_penalty"} if _penalizes_repetition_alike(options) else set()
     names = [
         f"decode.{name} = {getattr(options, name)!r}"

@@ -1,9 +1,8 @@
 """A model of another program as a run of ours: its weights, ids and tokenizers in our order.
 
 Two exact permutations do it. The width: others keep all sines of the position table before all cosines, the paper
-interleaves them, so that every axis of d_model is permuted. The ids: ours begin with <pad>, <s>, </s> and <unk>. A
-model whose targets start with another token, such as its padding, gets an <s> with that token's row. What is added to
-the vocabulary has an output bias so low that its probability is exactly 0.
+interleaves them. The ids: ours begin with <pad>, <s>, </s> and <unk>. A model whose targets start with another token
+gets an <s> with that token's row. What is added has an output bias so low that its probability is exactly 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,10 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE, SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
 from glassformer.version import __version__
 
-EOS, UNKNOWN = CONTROL_TOKENS[2:]
+PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
 UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
@@ -124,14 +123,11 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A run that is not on disk yet: every parameter by our name, settings, tokenizers, and where it came from.
-
-    ``notes`` name the settings that were not taken over.
-    """
+    """A run that is not on disk yet, and where it came from; ``notes`` name the settings that were not taken over."""
 
     config: RunConfig
     weights: dict[str, Tensor]
-    tokenizers: tuple[Tokenizer, Tokenizer]
+    tokenizers: Tokenizers
     source: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
@@ -143,10 +139,7 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all.
-
-        Raises ``RunError`` if the directory holds something already, ``StorageError`` if it cannot be written.
-        """
+        """Write a run, whole or not at all. Raises ``RunError`` for a directory in use, and ``StorageError``."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
             self._write(RunDirectory(temporary))
@@ -165,10 +158,7 @@ class ImportedModel:
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` under our names; ``names`` has theirs of each of ours.
-
-    Raises ``ConfigError`` for the first that is missing, which settings of that ``kind`` of model have.
-    """
+    """Another program's ``settings`` by our names; raises ``ConfigError`` if one of that ``kind`` is missing."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")
@@ -193,9 +183,7 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
     return default if value is None else value
 
 
-def run_config(
-    model: Mapping[str, Any], tokenizers: tuple[Tokenizer, Tokenizer], decode: Mapping[str, Any], where: str
-) -> RunConfig:
+def run_config(model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str) -> RunConfig:
     """The settings of the run; ``ConfigError`` that says ``where`` one came from which ours cannot have."""
     src, tgt = tokenizers
     text = {
@@ -206,6 +194,11 @@ def run_config(
         return RunConfig.from_mapping({"model": dict(model), "text": text, "decode": dict(decode)})
     except ConfigError as error:
         raise ConfigError(f"{where}: as a run's settings: {error}") from error
+
+
+def find_dropped(settings: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``settings`` that are named in ``neutral`` and have another value than that, which changes nothing."""
+    return {name: settings[name] for name, value in neutral.items() if settings.get(name) not in (None, value)}
 
 
 def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:
@@ -273,12 +266,14 @@ def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str
             raise CheckpointError(f"{where}: {name} holds numbers that are not finite.")
 
 
-def read_vocabularies(  # noqa: PLR0917  # both sides, and the parts of four entries
-    entries: Sequence[Sequence[str]], spm: Sequence[SentencePieceModel], pad: int, start: int, eos: int, unk: int
-) -> tuple[Vocabulary, Vocabulary]:
-    """The vocabularies of source and target; if both have the same entries, they get the same rows."""
-    known = set(entries[0])
-    extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
-    src = Vocabulary(entries[0], pad, start, eos, unk, extra)
-    joint = list(entries[0]) == list(entries[1])
-    return src, src if joint else Vocabulary(entries[1], pad, start, eos, unk)
+def extra_pieces(entries: Sequence[list[str]], spm: SentencePieceModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The ``extra`` of source and target, from the source's .spm; with the same entries both get the same rows."""
+    known = {*entries[0], *CONTROL_TOKENS}
+    extra = tuple(piece for piece in spm.scores if piece not in known)
+    return extra, extra if entries[0] == entries[1] else ()
+
+
+def make_tokenizers(spm: Sequence[SentencePieceModel], sides: tuple[Vocabulary, Vocabulary]) -> Tokenizers:
+    """The tokenizers of source and target, whose ids are ours."""
+    src, tgt = (Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, sides, strict=True))
+    return src, tgt

@@ -1,7 +1,6 @@
 """A native Marian release in: ``decoder.yml``, ``.npz``, vocabularies and ``.spm`` files, in a directory or a zip.
 
-Marian starts a target from a vector of zeros and has no padding in its vocabulary: ours gets a <pad> and an <s> whose
-rows are zero. Its own sinusoids are read as those of its converters, with the paper's frequencies, all sines first.
+Marian starts a target from zeros and has no padding: ours gets a <pad> and an <s> whose rows are zero.
 """
 
 import importlib
@@ -23,6 +22,7 @@ from glassformer.interop.imported_model import (
     EOS,
     OUT,
     OUT_BIAS,
+    PAD,
     SRC,
     TGT,
     UNKNOWN,
@@ -30,6 +30,9 @@ from glassformer.interop.imported_model import (
     Vocabulary,
     check_weights,
     describe_dropped,
+    extra_pieces,
+    find_dropped,
+    make_tokenizers,
     order_weights,
     read_settings,
     read_value,
@@ -40,12 +43,11 @@ from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.transformer import Transformer
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 SETTINGS, DECODER = "special:model.yml", "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
 LARGEST_TEXT = 64 * 2**20  # bytes of a vocabulary
-_LARGEST_YAML = 2**18  # characters of settings, of which a release has some 10,000
+_LARGEST_YAML = 2**18  # characters of settings; a release has some 10,000
 # What each of our parts is called there, and the attention's and the norm's own parts.
 BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
 NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
@@ -109,15 +111,14 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     settings = _read_settings(arrays[SETTINGS], where)
     entries = [read_vocabulary(path) for path in (paths["vocabs"][0], paths["vocabs"][-1])]
     spm = [SentencePieceModel.read(_spm(directory, side, place)) for side in ("source", "target")]
-    src, tgt = _vocabularies(entries, spm, place)
+    src, tgt = _vocabularies(entries, spm[0], place)
     sizes = len(entries[0]), len(entries[1])
     _check_sizes(settings, sizes, where)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
     tie, named = _by_our_names(arrays, _config_before_tying(model, where), sizes, where)
     weights = order_weights(named, src, tgt, tie, where)
     model |= {"tie_embeddings": tie, "attention_bias": any(name.endswith("w_o.bias") for name in weights)}
-    made = [Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True)]
-    tokenizers = made[0], made[1]
+    tokenizers = make_tokenizers(spm, (src, tgt))
     decode, notes = _decode_settings(decoder, f"{place}/{DECODER}")
     config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, where)
@@ -159,10 +160,7 @@ def _read(path: Path) -> str:
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``.
-
-    Aliases are refused: each may stand for all that is before it, and so a few lines for more than any memory.
-    """
+    """The settings in a YAML text. Aliases are refused: a few lines of them could fill any memory."""
     if len(text) > _LARGEST_YAML:
         raise CheckpointError(
             f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."
@@ -251,22 +249,17 @@ def _read_plain(entry: str) -> str:
     return entry[1:-1].replace("''", "'") if entry.startswith("'") and entry.endswith("'") else entry
 
 
-def _vocabularies(
-    entries: list[list[str]], spm: list[SentencePieceModel], place: Path
-) -> tuple[Vocabulary, Vocabulary]:
+def _vocabularies(entries: list[list[str]], spm: SentencePieceModel, place: Path) -> tuple[Vocabulary, Vocabulary]:
     """With a <pad> after the last entry, which is also what a target starts with."""
     for side in entries:
         missing = [name for name in (EOS, UNKNOWN) if name not in side]
         if missing:
             raise TokenizerError(f"{place}: the vocabulary has no {missing[0]}, expected {EOS} and {UNKNOWN}.")
-    known, pads = set(entries[0]), [len(side) for side in entries]
-    extra = tuple(piece for piece in spm[0].scores if piece not in known and piece not in CONTROL_TOKENS)
-    joint = entries[0] == entries[1]
-    src, tgt = (
-        Vocabulary([*side, CONTROL_TOKENS[0]], pad, pad, side.index(EOS), side.index(UNKNOWN), more, adds_pad=True)
-        for side, pad, more in zip(entries, pads, (extra, extra if joint else ()), strict=True)
-    )
-    return src, tgt
+    sides = [
+        Vocabulary([*side, PAD], len(side), len(side), side.index(EOS), side.index(UNKNOWN), extra, adds_pad=True)
+        for side, extra in zip(entries, extra_pieces(entries, spm), strict=True)
+    ]
+    return sides[0], sides[1]
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -317,11 +310,7 @@ def parameter_names(config: ModelConfig) -> list[str]:
 def _by_our_names(
     arrays: Mapping[str, Any], config: ModelConfig, sizes: tuple[int, int], where: str
 ) -> tuple[str, dict[str, Tensor]]:
-    """Which matrices are one, and the weights by our names, with the zero rows of <pad>.
-
-    ``sizes`` has the number of entries of each side. Raises ``CheckpointError`` for an array that is missing, of
-    another shape, or not known.
-    """
+    """Which matrices are one, and the weights by our names; ``sizes`` are the entries, without <pad>."""
     rest = {name: array for name, array in arrays.items() if name != SETTINGS}
     tie, named = _vocabulary_weights(rest, sizes, where)
     for ours in parameter_names(config):
@@ -396,7 +385,4 @@ def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, 
         "max_length_b": max(1, math.ceil(factor)) if abs(factor) < 1000 else 1,  # more is refused with max_length_a
         "n_best": beam if read_value(decoder, "n-best", False, where) else 1,
     }  # fmt: skip
-    dropped = {
-        name: decoder[name] for name, neutral in _WITHOUT_EQUAL.items() if decoder.get(name) not in (None, neutral)
-    }
-    return decode, describe_dropped(dropped, where, "marian-decoder")
+    return decode, describe_dropped(find_dropped(decoder, _WITHOUT_EQUAL), where, "marian-decoder")

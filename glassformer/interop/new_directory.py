@@ -1,7 +1,4 @@
-"""A new directory for an import or an export: it is there with all that belongs in it, or not at all.
-
-What is written lies in a directory next to it, which gets the name at the end. Knows nothing of models.
-"""
+"""A new directory for an import or an export: it is there with all that belongs in it, or not at all."""
 
 import secrets
 import shutil
@@ -16,10 +13,7 @@ from glassformer.files import WRITING, make_directory, real_path, sync
 
 
 def require_name(directory: Path, option: str) -> Path:
-    """The absolute path of a directory that can be replaced as a whole.
-
-    Raises ``RunError`` for the current directory and the root, which cannot; ``option`` is what to change.
-    """
+    """The absolute path; raises ``RunError`` for the current directory and the root. ``option`` is to be changed."""
     try:
         place, is_current = directory.absolute(), directory.exists() and directory.samefile(".")
     except OSError as error:

@@ -1,10 +1,8 @@
 """A lexical shortlist: for each source token the target tokens that may translate it.
 
-Nearly every token of an output is among those, so that an engine need not compute the logits of all others (Jean et
-al. 2015, arXiv 1412.2007, section 3.4). Which tokens translate which is counted in text pairs by IBM Model 1 (Brown
-et al. 1993, section 4.4), in which the end token of each source is the null word.
-
-CTranslate2 takes it as a vocabulary map: a batch is translated with the candidates of all its sources together.
+An engine need not compute the logits of all others (Jean et al. 2015, arXiv 1412.2007, section 3.4). IBM Model 1
+(Brown et al. 1993, section 4.4), with the end token of each source as the null word, counts them in text pairs.
+CTranslate2 takes it as a vocabulary map: a batch has the candidates of all its sources together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,13 +14,13 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TextError
-from glassformer.files import read_sealed_json, write_sealed_json
+from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
+from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
-from glassformer.text.corpus.prepare import Tokenizers, read_prepared
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.corpus.prepare import read_prepared
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -78,19 +76,12 @@ class Shortlist:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
         values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
-        try:
+        with storage_errors(path, "Free some space, or copy the run to a place that can."):
             write_sealed_json(path, _FORMAT, values)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}. Free some space, or copy the run to a place that can."
-            ) from error
 
     @classmethod
     def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:
-        """What ``write`` saved, None if there is no file.
-
-        Raises ``CheckpointError`` if it is damaged, or of other tokenizers.
-        """
+        """What ``write`` saved, None if there is no file; ``CheckpointError`` if damaged or of other tokenizers."""
         if not path.exists() and not path.is_symlink():
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
@@ -177,10 +168,7 @@ def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
 
 
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
-    """Write the shortlist of a run, from ``pairs`` or from the text that it was trained on.
-
-    Raises ``RunError`` if there is no such text, ``TextError`` if it holds no pair, and what ``Shortlist`` raises.
-    """
+    """Write a run's shortlist from ``pairs`` or its own text; raises ``RunError`` or ``TextError`` without any."""
     config, _ = run.read_config()
     tokenizers = run.read_tokenizers()
     if pairs is not None:

@@ -29,16 +29,17 @@ from glassformer.interop.imported_model import (
     Vocabulary,
     check_ids,
     check_weights,
+    extra_pieces,
+    make_tokenizers,
     order_weights,
     read_settings,
     read_value,
-    read_vocabularies,
     run_config,
 )
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
 from glassformer.text.tokenizer.trusted_json import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
@@ -274,16 +275,10 @@ def _check_positions(tables: list[Tensor | None], where: str) -> None:
         )
 
 
-Tokenizers = tuple[Tokenizer, Tokenizer]
-
-
 def _read_tokenizers(
     place: Path, settings: Mapping[str, Any], rows: tuple[int, int]
 ) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    """The vocabularies and tokenizers of both sides: from tokenizer.json as we write it, or from .spm files.
-
-    ``rows`` has the number of rows of each side's embedding.
-    """
+    """Both sides' vocabularies, of so many ``rows``, and tokenizers: from our tokenizer.json or from .spm files."""
     parts = read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
         return _read_our_tokenizers(place, parts)
@@ -293,16 +288,19 @@ def _read_tokenizers(
     paths = [place / "vocab.json"] * 2
     if (place / "target_vocab.json").is_file():
         paths = [place / "vocab.json", place / "target_vocab.json"]
-    entries = [_fill(read_entries(path), count, path) for path, count in zip(paths, rows, strict=True)]
+    entries = [
+        _fill(order_entries(read_json(path), str(path)), count, path) for path, count in zip(paths, rows, strict=True)
+    ]
     parts["unk"] = entries[0].index(UNKNOWN) if UNKNOWN in entries[0] else None
     for side in entries:
         check_ids(parts, len(side), f"{place}/vocab.json")
     spm = [SentencePieceModel.read(place / f"{side}.spm") for side in ("source", "target")]
-    src, tgt = read_vocabularies(entries, spm, **{name: number or 0 for name, number in parts.items()})
+    parts = {name: number or 0 for name, number in parts.items()}
+    sides = zip(entries, extra_pieces(entries, spm[0]), strict=True)
+    src, tgt = (Vocabulary(side, **parts, extra=extra) for side, extra in sides)
     for one, path in zip((src, tgt), paths, strict=True):
         one.check_names(str(path))
-    tokenizers = tuple(Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, (src, tgt), strict=True))
-    return src, tgt, (tokenizers[0], tokenizers[1])
+    return src, tgt, make_tokenizers(spm, (src, tgt))
 
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
@@ -362,11 +360,6 @@ def _without_end(text: str) -> str:
 def with_end(text: str) -> str:
     """The JSON of a tokenizer of ours with the step that appends </s>, which Hugging Face has in its tokenizers."""
     return text.replace(_WITHOUT_END, _WITH_END, 1)
-
-
-def read_entries(path: Path) -> list[str]:
-    """The entries of a vocab.json in the order of their ids, which must be 0, 1, 2 and so on."""
-    return order_entries(read_json(path), str(path))
 
 
 def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:

@@ -1,8 +1,7 @@
 """A run as a directory for Hugging Face's transformers: weights, settings, and a tokenizer.json.
 
-A post-norm run becomes a MarianMT, a pre-norm one a Pegasus: else they are one model. Both make their own
-sinusoids, all sines before all cosines, so that the weights are permuted; targets start with <s>, and no output holds
-<pad> or <s>.
+A post-norm run becomes a MarianMT, a pre-norm one a Pegasus: else they are one model. Both have all sines before all
+cosines, so that the weights are permuted; targets start with <s>, and no output holds <pad> or <s>.
 """
 
 import json

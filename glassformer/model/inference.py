@@ -1,8 +1,7 @@
 """A model for translating: the same modules with other linear maps in them, and evaluation mode.
 
-Queries, keys and values of self-attention come from one product, and in int8 the rounding of what enters the second
-matrix of a feed-forward network is its relu. Small matrices stay float32 in int8 too: with them rounding the input
-takes longer than the integer product saves.
+Queries, keys and values of self-attention come from one product. In int8 the rounding of what enters the second
+matrix of a feed-forward network is its relu, and small matrices stay float32, which is faster.
 """
 
 import copy

@@ -20,7 +20,7 @@ from glassformer.trace import tap
 class Activation:
     """A function between the two feed-forward maps, and what other programs call it, if they have it.
 
-    Transformers may have several names, of which an export writes the first; CTranslate2 numbers its activations.
+    Transformers may have several names; an export writes the first. CTranslate2 numbers its activations.
     """
 
     function: Callable[[Tensor], Tensor]

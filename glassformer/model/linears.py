@@ -1,8 +1,7 @@
 """Linear maps for translating: x Wᵀ + b with weights laid out or quantized for speed.
 
 ``Int8Linear`` scales each row of x by its own maximum, so that a result does not depend on the other rows of the
-batch, and sums products as integers, which is exact. PyTorch's own dynamic quantisation takes one scale for
-the whole batch instead.
+batch, as it would with PyTorch's own dynamic quantisation, and sums products as integers, which is exact.
 """
 
 import warnings

@@ -180,9 +180,8 @@ class Transformer(nn.Module):
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
         """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
 
-        Outputs and gradients are the same up to rounding. Relative and ALiBi self-attention stays plain.
-        While a trace records, the plain lines run, so that their products, scores and weights can be seen;
-        ``in_traces`` records what the kernel does instead.
+        Outputs and gradients are the same up to rounding. Relative and ALiBi self-attention stays plain, as does a
+        trace, so that scores and weights can be seen, unless ``in_traces`` records what the kernel does.
         """
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
@@ -191,10 +190,9 @@ class Transformer(nn.Module):
     def _initialise(self) -> None:
         """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled.
 
-        Queries, keys and values begin 1/√2 as large as Xavier has it for each of them, which is what it has for the
-        three as one matrix: torch.nn.MultiheadAttention and fairseq begin so. With larger ones, a post-norm encoder
-        that learned at a high rate made its outputs at all positions equal, which
-        ``training/evaluation/evaluation.py`` measures.
+        Queries, keys and values begin as Xavier has them for the three as one matrix, as in
+        torch.nn.MultiheadAttention and fairseq: 1/√2 as large. With larger ones, a post-norm encoder that learned at
+        a high rate collapsed.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

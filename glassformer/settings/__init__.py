@@ -1,20 +1,11 @@
 """Every setting: the four frozen sections of a run, and the run that holds them; ``section`` is how they work."""
 
-from glassformer.settings.decode import DecodeConfig, flag
-from glassformer.settings.model import NAMED_MODELS, ModelConfig, named_model
-from glassformer.settings.run import RunConfig
-from glassformer.settings.text import TextConfig, default_vocab_size
-from glassformer.settings.train import WARMUP, TrainConfig
-
-__all__ = [
-    "NAMED_MODELS",
-    "WARMUP",
-    "DecodeConfig",
-    "ModelConfig",
-    "RunConfig",
-    "TextConfig",
-    "TrainConfig",
-    "default_vocab_size",
-    "flag",
-    "named_model",
-]
+from glassformer.settings.decode import DecodeConfig as DecodeConfig, flag as flag
+from glassformer.settings.model import (
+    NAMED_MODELS as NAMED_MODELS,
+    ModelConfig as ModelConfig,
+    named_model as named_model,
+)
+from glassformer.settings.run import RunConfig as RunConfig
+from glassformer.settings.text import TextConfig as TextConfig, default_vocab_size as default_vocab_size
+from glassformer.settings.train import LIMITS as LIMITS, WARMUP as WARMUP, TrainConfig as TrainConfig

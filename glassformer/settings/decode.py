@@ -60,8 +60,8 @@ class DecodeConfig(Section):
         missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
     max_length_a: float = knob(
-        1.0, "the longest output has a times the source's tokens + b", symbol="a", low=0.0, high=100.0,
-        acts_in="search",
+        1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need",
+        symbol="a", low=0.0, high=100.0, acts_in="search",
     )  # fmt: skip
     max_length_b: int = knob(
         50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000, acts_in="search"
@@ -105,6 +105,13 @@ class DecodeConfig(Section):
     )  # fmt: skip
     split_sentences: bool = knob(
         False, "translate each sentence of a text separately and join the translations", acts_in="batching"
+    )
+    src_language: str = knob(
+        "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known",
+        acts_in="batching",
+    )  # fmt: skip
+    copy_wordless: bool = knob(
+        True, "copy texts without a letter, such as numbers, instead of translating them", acts_in="batching"
     )
     batch_tokens: int = knob(
         4096, "source tokens in one batch, padding and beam included", low=1, high=10**8, acts_in="batching"

@@ -49,6 +49,11 @@ class ModelConfig(Section):
     bos_id: int = knob(1, "the id that starts a target", low=0, high=999_999)
     eos_id: int = knob(2, "the id that ends a source and a target", low=0, high=999_999)
 
+    @property
+    def adds_positions(self) -> bool:
+        """Whether a vector for each position is added to the embeddings; other kinds enter in attention."""
+        return self.positions in ("sinusoidal", "learned")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d_k == 0:

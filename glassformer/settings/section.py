@@ -1,12 +1,9 @@
-"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``.
-
-The settings themselves stand in the files beside it.
-"""
+"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``."""
 
 import math
 import tomllib
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -59,6 +56,8 @@ class Section:
             value = _convert(where, value, hints[knob_field.name])
             object.__setattr__(self, knob_field.name, value)
             low, high = knob_field.metadata["low"], knob_field.metadata["high"]
+            if isinstance(value, str):
+                continue
             if (low is not None and value < low) or (high is not None and value > high):
                 span = f"at least {low}" if high is None else f"from {low} to {high}"
                 raise ConfigError(f"{where}: found {value!r}, expected a value {span}.")
@@ -70,13 +69,7 @@ class Section:
         A retired setting is left out at a value that changed nothing, and refused at any other.
         """
         values = {key: value for key, value in values.items() if not cls._is_retired(key, value)}
-        known = [knob_field.name for knob_field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise ConfigError(
-                    f"{_section_name(cls)}.{key}: there is no such setting.{nearest(key, known)} "
-                    f"Known: {', '.join(known)}."
-                )
+        check_known(_section_name(cls), values, [knob_field.name for knob_field in fields(cls)])
         return cls(**values)
 
     @classmethod
@@ -104,24 +97,40 @@ class Section:
         return asdict(self)
 
 
+def check_known(section: str, keys: Iterable[str], known: Sequence[str]) -> None:
+    """Raise ``ConfigError`` for the first of the ``keys`` that is not ``known``; it names the nearest one."""
+    for key in keys:
+        if key not in known:
+            hint = f"{nearest(key, known)} Known: {', '.join(known)}."
+            raise ConfigError(f"{section}.{key}: there is no such setting.{hint}")
+
+
 def _section_name(cls: type) -> str:
     return cls.__name__.removesuffix("Config").lower()
 
 
 def _convert(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type ``hint``, or a ``ConfigError``; an int is accepted for a float."""
+    """``value`` as the type ``hint``, which may name words beside a type, or a ``ConfigError``.
+
+    An int is accepted for a float.
+    """
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
         return value
+    words: tuple[str, ...] = ()
     if get_origin(hint) in (Union, types.UnionType):
-        return None if value is None else _convert(where, value, get_args(hint)[0])
+        choice, hint = get_args(hint)
+        words = get_args(choice)
+        if value in words:
+            return value
     if hint in (int, float) and isinstance(value, int) and abs(value) >= 2**63:
         raise ConfigError(f"{where}: found a whole number beyond 2^63, expected a smaller one.")
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{where}: found {value!r} ({type(value).__name__}), expected {hint.__name__}.")
+        expected = " or ".join([*map(repr, words), hint.__name__])
+        raise ConfigError(f"{where}: found {value!r} ({type(value).__name__}), expected {expected}.")
     if hint is float and not math.isfinite(value):
         raise ConfigError(f"{where}: found {value}, expected a finite number.")
     return value

@@ -23,7 +23,7 @@ class TextConfig(Section):
         0, "entries of a trained vocabulary, control tokens included; 0 means one for each pair, from 512 to 8,000",
         low=0, high=1_000_000,
     )  # fmt: skip
-    joint: bool = knob(True, "one tokenizer for both sides, or one for each")
+    joint: bool = knob(True, "one tokenizer for both sides, or one for each, so that only the target is tied")
     tokenizer_pairs: int = knob(
         1_000_000,
         "at most this many pairs train a tokenizer, drawn at random from a larger corpus; 0 means all",

@@ -6,6 +6,8 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
+LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")  # what ends a training
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Section):
@@ -68,6 +70,12 @@ class TrainConfig(Section):
         "float32", "arithmetic of forward and backward; weights stay float32"
     )
     device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
+    threads: Literal["auto"] | int = knob(
+        "auto",
+        "threads of each process on a CPU; auto: what OMP_NUM_THREADS says, or else the fastest number here and now",
+        low=1,
+        high=1024,
+    )
     sharding: Literal["none", "full"] = knob(
         "none", "of several processes, each holds the whole model, or a shard of every weight, gradient and moment"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, check_type, nearest
 from glassformer.tasks.dates import dates
 from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
 from glassformer.tasks.scan import SPLITS, scan
@@ -23,6 +23,7 @@ TASK_NAMES: tuple[str, ...] = tuple(_TASKS)
 
 def load_task(name: str, *, seed: int = 1) -> Task:
     """Generate a task: the same name and seed give the same pairs. Raises ``ConfigError`` for an unknown name."""
+    check_type("task", name, str, "the name of a task, a str")
     full_name = ALIASES.get(name, name)
     if full_name not in _TASKS:
         known = [*TASK_NAMES, *ALIASES]

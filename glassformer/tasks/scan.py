@@ -15,10 +15,11 @@ SCAN has no validation set. A part of the official training set is split off by 
 
 from collections.abc import Iterator
 from copy import deepcopy
+from operator import attrgetter
 from random import Random
 from typing import Any, Literal, get_args
 
-from glassformer.tasks.task import Task, divide, source
+from glassformer.tasks.task import Task, divide
 from glassformer.text.corpus.corpus import Pair, source_fraction
 
 PRIMITIVES = {"walk": ("I_WALK",), "look": ("I_LOOK",), "run": ("I_RUN",), "jump": ("I_JUMP",)}
@@ -79,7 +80,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def scan(split: SplitName, seed: int) -> Task:
     """One split, in a random order that depends on the seed."""
     official_train, test = official_split(split, seed=seed)
-    train, valid, _ = divide((pair for pair in official_train if pair != JUMP), source, valid=VALID_SHARE, test=0.0)
+    others = (pair for pair in official_train if pair != JUMP)
+    train, valid, _ = divide(others, attrgetter("src"), valid=VALID_SHARE, test=0.0)
     train += [pair for pair in official_train if pair == JUMP]
     random = Random(seed)
     for pairs in (train, valid, test):
@@ -90,9 +92,7 @@ def scan(split: SplitName, seed: int) -> Task:
         train=train,
         valid=valid,
         test=test,
-        metric="exact_match",
         settings=deepcopy(SETTINGS),
-        examples=[pair.src for pair in test[:6]],
     )
 
 

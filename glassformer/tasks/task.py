@@ -1,7 +1,6 @@
-"""A task: parallel text in three splits, the metric to judge by, and settings that learn it; and how pairs are split.
+"""A task: parallel text in three splits, and settings that learn it; and how pairs are split.
 
-Which pairs are held out depends on what a text says, not on random numbers: a text that is held out once is held out
-under every seed and in every target language.
+A hash of the text decides what is held out: the same under every seed and in every target language.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,10 +19,7 @@ class Task:
     train: list[Pair]
     valid: list[Pair]
     test: list[Pair]
-    metric: str
     settings: dict[str, dict[str, Any]]
-    examples: list[str]
-    """A few sources to show; none of them is in ``train``."""
 
 
 class Splits(NamedTuple):
@@ -35,7 +31,10 @@ class Splits(NamedTuple):
 
 
 def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, test: float) -> Splits:
-    """Hold out the shares ``valid`` and ``test`` (0 to 1), by a hash of each pair's ``key``; keeps the order."""
+    """Hold out the shares ``valid`` and ``test`` (0 to 1), by a hash of each pair's ``key``; keeps the order.
+
+    The key is the source, or the target, with which all its sources are held out.
+    """
     splits = Splits([], [], [])
     for pair in pairs:
         fraction = source_fraction(key(pair))
@@ -50,13 +49,3 @@ def drop_ambiguous(pairs: Iterable[Pair]) -> list[Pair]:
     for pair in pairs:
         targets.setdefault(pair.src, set()).add(pair.tgt)
     return [Pair(src, *found) for src, found in targets.items() if len(found) == 1]
-
-
-def source(pair: Pair) -> str:
-    """The key of ``divide`` to hold out sources."""
-    return pair.src
-
-
-def target(pair: Pair) -> str:
-    """The key of ``divide`` to hold out targets, each with all its sources."""
-    return pair.tgt

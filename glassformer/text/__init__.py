@@ -33,15 +33,4 @@ if TYPE_CHECKING:
         Tokenizer as Tokenizer,
     )
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {
-        "corpus.batches": ("Batch", "collate", "padding_fraction", "plan_batches"),
-        "corpus.corpus": ("Pair", "fingerprint", "is_validation", "read_pairs"),
-        "corpus.dataset": ("EncodedPairs", "EncodedWriter"),
-        "tokenizer.derivation": ("Derivation",),
-        "lines": ("open_text", "read_lines"),
-        "corpus.prepare": ("PreparedText",),
-        "tokenizer.tokenizer": ("BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"),
-    },
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

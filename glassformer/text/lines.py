@@ -1,5 +1,7 @@
 """Lines of a text file, plain or gzip, unchanged, and the characters that need care wherever text comes in.
 
+``normalize_source`` makes what a model reads of a text, wherever it comes from.
+
 Only a line feed ends a line: ``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed,
 which shifts all later lines of a parallel text. Whatever a file holds, also a small one that is compressed, no more
 of it than a line is held in memory, and a line has a limit.
@@ -15,14 +17,19 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
-from glassformer.errors import TextError
+from glassformer.errors import TextError, check_path
 from glassformer.files import open_to_read
 
 LONGEST_LINE = 10_000_000  # bytes
 LARGEST_WHOLE = 500_000_000  # bytes of a file that is held in memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
-_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+# Joiners are letters of the scripts from Hebrew to Mongolian and of others of India, and join pictures.
+_JOINING = "\u0590-\u1cff\u2190-\u2bff\ufe0f\ua800-\uabff\U00010a00-\U00011fff\U0001f000-\U0001faff"
+_UNREAD = re.compile(f"[\u00ad\u200b\u2060\ufeff]|[\u200c\u200d](?<![{_JOINING}][\u200c\u200d])")
+LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+"""The characters that break a line inside a text, as ``str.splitlines`` takes them."""
 
 
 @contextmanager
@@ -31,6 +38,7 @@ def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
 
     What is read only ``once`` may be a pipe.
     """
+    path = check_path("path", path)
     try:
         with path.open("rb") if once else open_to_read(path) as packed:
             if packed.peek(2)[:2] == _GZIP_MAGIC:
@@ -139,6 +147,26 @@ def _command(path: Path, program: str) -> str:
 def is_blank(text: str) -> bool:
     """Whether ``text`` holds only white space and zero-width characters, so that there is nothing to translate."""
     return not text.translate(_INVISIBLE).strip()
+
+
+def has_letter(text: str) -> bool:
+    """Whether there is a letter, and so something to translate."""
+    return any(map(str.isalpha, text))
+
+
+def normalize_source(text: str) -> str:
+    """A text as a model reads it: trimmed, each run of white space one plain space, and no signs without width.
+
+    Soft hyphens, zero-width spaces and byte order marks are dropped; joiners stay in scripts that need them and in
+    pictures of several parts.
+    """
+    return " ".join((text if text.isascii() else _UNREAD.sub("", text)).split())
+
+
+def normalize_spaces(text: str) -> str:
+    """The same of a part of a text, which may have a space at its ends."""
+    inner = normalize_source(text)
+    return " " * text[:1].isspace() + inner + " " * (bool(inner) and text[-1:].isspace())
 
 
 def without_surrogates(text: str) -> str:

@@ -7,13 +7,18 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from glassformer.text.lines import LINE_BREAKS
+
 # By the names of their characters in Unicode, with the rare ones.
 _NAMES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "IDEOGRAPHIC")
-# Those whose characters stand for words here: Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+# Those whose characters stand for words here: Thai, Lao, Tibetan, Burmese, Khmer, Japanese and Chinese.
+_LETTERS = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = re.compile(f"[{_LETTERS}]")
 _WORD = re.compile(rf"[{_LETTERS}]|[^\s{_LETTERS}]+")
 UNSPACED_STOPS = "。！？｡"
 """Marks that end a sentence without white space after them."""
+CLOSING = "\"'”’“‘»›)]}」』）】〉》"
+"""Quotes and brackets that may follow the mark at the end of a sentence."""
 
 
 def is_unspaced(character: str) -> bool:
@@ -26,7 +31,18 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def is_mostly_east_asian(texts: Sequence[str]) -> bool:
-    """Whether more than half of all characters are Japanese or Chinese."""
-    wide = sum("\u3040" <= character <= "\u9fff" for text in texts for character in text)
-    return 2 * wide > sum(map(len, texts))
+def is_mostly_unspaced(texts: Sequence[str]) -> bool:
+    """Whether more than half of all characters are of scripts without spaces, so that words cannot be counted."""
+    count = sum(len(_UNSPACED.findall(text)) for text in texts)
+    return 2 * count > sum(map(len, texts))
+
+
+def gap_between(left: str, gap: str) -> str:
+    """The white space after the sentence ``left`` of a translation, whose source has ``gap`` there.
+
+    It follows from the mark at the end: none after 。, a space after others. A line break stays.
+    """
+    if not left.strip() or set(gap) & set(LINE_BREAKS):
+        return gap
+    last = left.rstrip().rstrip(CLOSING)[-1:]
+    return "" if last and last in UNSPACED_STOPS else gap or " "

@@ -1,9 +1,8 @@
 """What a ``tracing`` block recorded: its steps in order, selected by address, saved and loaded, shown as a table.
 
-On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with
-its ``address``, ``axes`` (words of the legend), ``call`` (which pass of this address, from 0), ``shape``,
-``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors`` holds the tensor of step n, counted
-from 1, under the name ``n``, and its gradient under ``n.gradient``.
+On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with its
+``address``, ``axes``, ``call``, ``shape``, ``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors``
+holds the tensor of step n, counted from 1, under the name ``n``, and its gradient under ``n.gradient``.
 """
 
 import json
@@ -19,7 +18,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from glassformer.axes import LEGEND
-from glassformer.errors import StorageError, TraceError, nearest
+from glassformer.errors import StorageError, TraceError, check_path, nearest
 from glassformer.files import read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
@@ -31,10 +30,7 @@ _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One recorded tensor: where it was tapped, its axis words, a detached copy of its value.
-
-    ``call`` counts the passes of one address, from 0: in a generation, its steps.
-    """
+    """One recorded tensor: its address, axis words, a detached copy, and the number of the pass (``call``)."""
 
     address: str
     axes: tuple[str, ...]
@@ -94,10 +90,7 @@ class Trace:
         return found[0].value
 
     def gradient(self, address: str) -> Tensor:
-        """The gradient at an address that was recorded exactly once with ``gradients=True``.
-
-        Raises ``TraceError`` if it was not recorded so, or if no backward pass has reached it.
-        """
+        """The gradient at an address recorded once with ``gradients=True``; ``TraceError`` if there is none."""
         value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
         if not found:
             raise TraceError(
@@ -111,10 +104,7 @@ class Trace:
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace; replaces an older trace in the same directory.
-
-        Raises ``StorageError`` when the directory also holds something else, or cannot be written.
-        """
+        """Write the trace in place of an older one; ``StorageError`` if the directory holds something else."""
         from safetensors import SafetensorError
 
         place = Path(directory).absolute()
@@ -161,26 +151,23 @@ class Trace:
     @classmethod
     def load(cls, directory: str | Path) -> Self:
         """Read what ``save`` wrote, onto the CPU; raises ``TraceError`` naming a missing or damaged file."""
-        place = Path(directory)
+        place = check_path("directory", directory)
         trace = cls()
         index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
         for number, mapping in enumerate(index, start=1):
+            where = f"{place}: step {number}"
             try:
                 step = _step(mapping, tensors[str(number)])
                 fits = list(step.shape) == mapping["shape"]
                 if mapping["gradient"]:
                     trace.gradients[step.key] = tensors[f"{number}.gradient"]
             except KeyError as error:
-                raise TraceError(
-                    f"{place}: step {number} lacks {error}. The files do not belong together."
-                ) from error
+                raise TraceError(f"{where} lacks {error}. The files do not belong together.") from error
             except (TypeError, ValueError) as error:
-                raise TraceError(
-                    f"{place}: step {number} cannot be read: {error}. The trace is incomplete."
-                ) from error
+                raise TraceError(f"{where} cannot be read: {error}. The trace is incomplete.") from error
             if not fits:
                 raise TraceError(
-                    f"{place}: step {number}, {step.address}, is {step.shape}, "
+                    f"{where}, {step.address}, is {step.shape}, "
                     f"trace.json says {mapping['shape']}. The files do not belong together."
                 )
             trace.steps.append(step)

@@ -137,10 +137,7 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
 
 
 def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
-    """``show`` for a value that belongs to no module, such as a search or a loss; it has its own ``address``.
-
-    ``value`` may be a function, which is called only while recording.
-    """
+    """``show`` for a value, or a function that makes it, of no module, such as a loss; ``address`` names it."""
     if is_compiling():
         return
     recorder = _recorder.get()
@@ -156,10 +153,7 @@ def is_tracing() -> bool:
 
 @contextmanager
 def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
-    """The values of one tap inside the block, after any edits; a trace that is already recording is not disturbed.
-
-    For code that needs a value from inside the model, such as a search that reads attention weights.
-    """
+    """The values of one tap inside the block, after any edits, as a search needs them; a trace is not disturbed."""
     recorder = _Capture(module, name, _recorder.get())
     token = _recorder.set(recorder)
     try:
@@ -194,14 +188,12 @@ def tracing(
 ) -> Iterator[Trace]:
     """Record every tap that ``model`` passes inside the block, in this thread and task only.
 
-    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement
-    for the tensor. An edit that matches nothing is an error, so a misspelt address is not mistaken for an edit
-    without effect. A parameter is replaced only where an operation reads it: the model itself never changes.
-    ``only`` is a glob over the addresses to store; the others are checked but not stored. ``gradients`` stores the
-    gradient of each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits
-    values from which nothing is computed: the inner values of norms, probabilities, what a search or an update
-    notes. A compiled model has no taps: trace the model itself, not the result of ``torch.compile``. Raises
-    ``TraceError`` inside another block that records, which would miss what happens here.
+    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement for
+    the tensor; one that matches nothing is an error. A parameter is replaced only where an operation reads it: the
+    model itself never changes. ``only`` is a glob over the addresses to store. ``gradients`` stores the gradient of
+    each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits values from which
+    nothing is computed. A compiled model has no taps: trace the model itself. Raises ``TraceError`` inside another
+    block that records.
     """
     check_selection(only, edits)
     if _recorder.get() is not None:

@@ -31,10 +31,7 @@ def apply_edit(address: str, value: Tensor, edit: Edit) -> Tensor:
 
 
 class EditedWeights(TorchFunctionMode):
-    """Replaces edited tensors while it is active; ``used`` holds the globs that matched a parameter or buffer.
-
-    Tied parameters are edited together.
-    """
+    """Replaces edited tensors, tied ones together; ``used`` holds the globs that matched a parameter or buffer."""
 
     def __init__(self, model: nn.Module, edits: Mapping[str, Edit]) -> None:
         super().__init__()

@@ -4,23 +4,20 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
-from glassformer.settings import RunConfig, TrainConfig
+from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
-from glassformer.text.corpus.prepare import PreparedText, Tokenizers, prepare, read_prepared
-from glassformer.text.tokenizer.tokenizer import check_tokenizers, one_if_equal
+from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
+from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.cpu import recommend_threads
 from glassformer.training.loop.schedule import cancel_stale_cooldown
 from glassformer.training.loop.stopping import stop_reason
 from glassformer.training.loop.trainer import Trainer
@@ -29,21 +26,19 @@ from glassformer.training.reporting.report import make_report, read_metrics, wri
 from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
-from glassformer.training.request.defaults import describe_settings
+from glassformer.training.request.defaults import decode_defaults, describe_settings
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
-MAY_CHANGE = {
-    "train.max_updates", "train.max_minutes", "train.stop_at", "train.patience", "train.log_every",
-    "train.tensorboard", "train.device", "train.sharding", "train.save_minutes", "train.average_last",
-    "train.on_divergence", "text.workers",
+MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
+    "train.log_every", "train.tensorboard", "train.device", "train.sharding", "train.save_minutes",
+    "train.average_last", "train.on_divergence", "train.threads", "text.workers",
 }  # fmt: skip
 
 # What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
 FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
 
 _TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
-_LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")
 _MIN_PAIRS, _FEW_PAIRS = 3, 1000
 _ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
@@ -64,11 +59,10 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
     """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
 
     All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
-    if it holds a run with other settings or other text, unless ``request.force`` is True and its weights can be
-    trained on with them; the log records what changed.
+    if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
     """
     run, config, init = RunDirectory(request.run), request.config, request.init
-    with _open_log(run, config, display, world) as log:
+    with keep_threads(), _open_log(run, config, display, world) as log:
         with world.first_process_first():
             if world.is_first:
                 text, other = _prepare_run(run, request, log, world)
@@ -76,6 +70,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
                 text = _read_text(run.text, config)
                 other = None if request.mix is None else _read_text(run.text / MIX, config)
         config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
+        config = replace(config, decode=run.read_config()[0].decode)
         _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
@@ -118,11 +113,9 @@ def _prepare_run(
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
     if (remark := source.describe()) is not None:
         log.log(remark)
-    tokenizers: Callable[[], Tokenizers] | None = None
+    tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
-        tokenizers = lambda: one_if_equal(*run.read_tokenizers())  # noqa: E731
-    elif init is not None:
-        tokenizers = partial(getattr, init, "tokenizers")
+        tokenizers = run.read_tokenizers
     text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
     both = text.src_tokenizer, text.tgt_tokenizer
     other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
@@ -134,8 +127,11 @@ def _prepare_run(
         )
     config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
     check_tokenizers(config.model, *both)
-    if not trained:
+    if trained:
+        config = replace(config, decode=_decode_of_run(config.decode, run.read_config()[0].decode))
+    else:
         run.write_tokenizers(*both)
+        config = replace(config, decode=decode_defaults(config.decode, text, source))
     run.write_config(config, data)
     return text, other
 
@@ -195,10 +191,9 @@ def _prepare_text(
     held_out: Sequence[Pair] = (),
 ) -> PreparedText:
     """Prepare the text with these tokenizers, or with new ones; ``held_out`` are pairs that it should not have."""
-    has_valid = source.valid() is not None
     return prepare(
         source.pairs,
-        (lambda: source.valid() or iter(())) if has_valid else None,
+        source.valid,
         config.text,
         directory,
         source=fingerprint,
@@ -207,6 +202,12 @@ def _prepare_text(
         tokenizers=tokenizers,
         held_out=held_out,
     )
+
+
+def _decode_of_run(asked: DecodeConfig, saved: DecodeConfig) -> DecodeConfig:
+    """What is asked for now; where that is the default, what the run has."""
+    now, default = asked.to_mapping(), DecodeConfig().to_mapping()
+    return replace(saved, **{name: value for name, value in now.items() if value != default[name]})
 
 
 def _with_vocabularies(config: RunConfig, src_vocab: int, tgt_vocab: int) -> RunConfig:
@@ -291,7 +292,7 @@ def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool)
     if reached is not None and not changed:
         return
     before, default = run.read_config()[0].train, TrainConfig()
-    now = {name: getattr(settings, name) for name in _LIMITS}
+    now = {name: getattr(settings, name) for name in LIMITS}
     if reached or all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
         more = f"--max-minutes {state.elapsed_s / 30 + 1:.0f}"
         if state.update >= settings.max_updates:
@@ -322,7 +323,12 @@ def _report(trainer: Trainer, final: Validation) -> None:
     run, text = trainer.run, trainer.text
     records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
     lines = describe(
-        final.examples, records, len(text.train), seen=seen, loss_is_comparable=trainer.loss_is_comparable
+        final.examples,
+        records,
+        len(text.train),
+        seen=seen,
+        loss_is_comparable=trainer.loss_is_comparable,
+        limited=final.scores.limited,
     )
     for line in lines:
         trainer.display.log(line)
@@ -332,9 +338,8 @@ def _report(trainer: Trainer, final: Validation) -> None:
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:
-    return {
-        f"{section}.{key}": value for section, values in config.to_mapping().items() for key, value in values.items()
-    }
+    sections = config.to_mapping().items()
+    return {f"{section}.{key}": value for section, values in sections for key, value in values.items()}
 
 
 def _log_start(trainer: Trainer) -> None:
@@ -347,17 +352,6 @@ def _log_start(trainer: Trainer) -> None:
     trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=trainer.init is not None))
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.warn(warning)
-    if trainer.device.type == "cpu" and trainer.world.size == 1:
-        _log_thread_advice(trainer)
+    if trainer.device.type == "cpu":
+        trainer.threads.choose(trainer.checkpoints.saved_threads)
     trainer.display.log(LEGEND)
-
-
-def _log_thread_advice(trainer: Trainer) -> None:
-    advice = recommend_threads(trainer.config.model.d_model, trainer.config.model.d_ff)
-    if advice:
-        trainer.display.log(
-            f"{torch.get_num_threads()} threads wait for one another: the model is small for them, or other programs "
-            f"use the cores. In a test of a second, {advice.threads} made a feed-forward layer {advice.speedup:.1f} "
-            f"times as fast. To use that many, press Ctrl-C and repeat the command with "
-            f"OMP_NUM_THREADS={advice.threads} before it."
-        )

@@ -241,10 +241,30 @@ def test_evaluate_prints_one_json_object_with_its_signatures(
     out = trained.parent / "out.txt"
     result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", "--out", out)
     scores = json.loads(result.out)
-    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences"}
-    assert scores["sentences"] == 64
+    assert scores.keys() == {"bleu", "chrf", "exact_match", "signatures", "sentences", "limited", "engine"}
+    assert scores["sentences"] == 64 > scores["limited"]
+    limits = "--max-length-a", "0", "--max-length-b", "1"
+    result = call("evaluate", "--src", src, "--ref", tgt, "--run", trained, "--json", *limits)
+    assert json.loads(result.out)["limited"] == 64
+    assert "warning: the length limit cut 64 of 64 translations; raise --max-length-a" in result.err
     assert scores["signatures"]["bleu"].startswith("nrefs:1|case:mixed")
     assert len(out.read_text().splitlines()) == 64
+
+
+def test_pairs_with_an_empty_side_do_not_count_in_any_form(call: Run, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.src").write_text("ab\n\nba\ncd\n")
+    (tmp_path / "a.tgt").write_text("ba\nab\n \ndc\n")
+    (tmp_path / "a.jsonl").write_text(
+        '{"src": "ab", "tgt": "ba"}\n{"src": "ba", "tgt": ""}\n{"src": "cd", "tgt": "dc"}\n'
+    )
+    two_files = ["--src", tmp_path / "a.src", "--ref", tmp_path / "a.tgt", "--out", tmp_path / "out"]
+    plain, pairs = (call("evaluate", *files, "--run", trained) for files in (two_files, [tmp_path / "a.jsonl"]))
+    assert plain.out == pairs.out
+    assert "of 2 sentences" in plain.out
+    assert "2 of 4 pairs have an empty side: they are not translated and not counted." in plain.err
+    assert "1 of 3 pairs have an empty side" in pairs.err
+    lines = (tmp_path / "out").read_text().split("\n")
+    assert [bool(line) for line in lines] == [True, False, False, True, False]
 
 
 def test_scores_are_told_even_where_the_translations_cannot_be_written(
@@ -477,18 +497,21 @@ def test_an_input_may_be_a_pipe_that_can_be_read_once(call: Run, trained: Path) 
     found = call("translate", "--run", trained, "--beam", "1", "--input", f"/dev/fd/{reading}")
     os.close(reading)
     assert found == call("translate", "ab", "--run", trained, "--beam", "1")
-    assert (found.code, found.out.count("\n"), found.err) == (0, 1, "")
+    said = [line for line in found.err.splitlines() if "the length limit cut" not in line]
+    assert (found.code, found.out.count("\n"), said) == (0, 1, [])
 
 
 def test_what_was_lost_is_told_beside_the_line(call: Run, trained: Path) -> None:
     short = ("--beam", "1", "--max-length-a", "0", "--max-length-b", "5")
     found = call("translate", "ab " * 2000, "ab", "--run", trained, *short)
-    assert found.err == "warning: text 1: is longer than the model takes; its end was not translated.\n"
+    cut = "the length limit cut the translation; raise --max-length-a or --max-length-b.\n"
+    lost = "warning: text 1: is longer than the model takes; its end was not translated.\n"
+    assert found.err == f"{lost}warning: text 1: {cut}warning: text 2: {cut}"
     assert call("translate", "ab " * 2000, "--run", trained, *short, "--json").err == ""
     found = call(
         "translate", "ab", "--run", trained, "--must", "ha gb ed", "--max-length-a", "0", "--max-length-b", "1"
     )
-    assert found.err == "warning: text 1: does not contain 'ha gb ed', which must occur.\n"
+    assert found.err == f"warning: text 1: {cut}warning: text 1: does not contain 'ha gb ed', which must occur.\n"
 
 
 def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> None:
@@ -598,7 +621,7 @@ def test_distill_refuses_what_it_cannot_do(call: Run, trained: Path, tmp_path: P
     none = call("distill", tmp_path / "none", "--run", tmp_path / "student")
     assert "none: is not a run directory" in none.err
     odd = call("distill", trained, "--run", tmp_path / "student", "--engine", "abacus")
-    assert "engine: found 'abacus', expected one of torch, ctranslate2" in odd.err
+    assert "engine: found 'abacus', expected one of auto, torch, ctranslate2" in odd.err
 
 
 @pytest.mark.slow
@@ -761,12 +784,12 @@ def test_the_demo_refuses_a_place_before_it_shows_anything(
     assert (result.code not in {0, 70}, result.out, result.err.count("\n")) == (True, "", 1), result.err
 
 
-def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(tmp_path: Path) -> None:
+def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where the stream of errors is not Python's own, as in another program that calls the command line."""
-    script = (
-        "import io, sys; sys.stderr = io.TextIOWrapper(io.FileIO(2, 'w'), encoding='utf-8', errors='strict');"
-        "sys.argv = ['glassformer', 'evaluate', '\\udcff'];"
-        "from glassformer.cli.main import main; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode not in {0, 70}, done.stderr.count("\n")) == (True, 1), done.stderr
+    with (tmp_path / "errors").open("w", encoding="utf-8", errors="strict") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+        result = call("evaluate", "\udcff")
+    said = (tmp_path / "errors").read_text()
+    assert (result.code not in {0, 70}, said.count("\n")) == (True, 1), said

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
-from glassformer.cli.shards import hidden_names, translate_shards
+from glassformer.cli.shards import translate_shards
 from glassformer.cli.streams import read_file
 from glassformer.errors import ConfigError, StorageError, TextError
-from glassformer.files import lock_file, open_to_append
+from glassformer.files import hidden_names, lock_file, open_to_append
 
 SHARDS = {"a.txt": ["one", "two", ""], "b.txt": ["three"], "c.txt.gz": ["four", "five"], "d.txt": []}
 
@@ -86,6 +86,30 @@ def test_an_error_leaves_finished_shards_and_no_half_one(shards, tmp_path):
     translate_shards(shards / "*.txt", out, turn_round)
     assert sorted(os.listdir(out)) == ["a.txt", "b.txt", "d.txt"]
     assert lines_of(out / "b.txt") == ["eerht"]
+
+
+def test_after_an_error_in_the_text_the_lock_is_free_only_when_the_half_file_is_gone(shards, tmp_path, monkeypatch):
+    out, delete = tmp_path / "out", Path.unlink
+    lock, unfinished = (out / name for name in hidden_names("a.txt"))
+    seen = []
+
+    def pause(path: Path, **more) -> None:
+        if path == unfinished and path.exists():  # here another process looks for work
+            with open_to_append(lock) as other, pytest.raises(BlockingIOError):
+                lock_file(other)
+            seen.append(path)
+        delete(path, **more)
+
+    def translate(shard: Path):
+        yield "half"
+        if shard.name == "a.txt":
+            raise TextError("a is bad")
+
+    monkeypatch.setattr(Path, "unlink", pause)
+    with pytest.raises(TextError, match="1 of 3 shards cannot be read"):
+        translate_shards(shards / "*.txt", out, translate)
+    assert seen == [unfinished]
+    assert sorted(os.listdir(out)) == ["b.txt", "d.txt"]
 
 
 def test_a_shard_in_the_hands_of_another_process_is_left_to_it(shards, tmp_path, capsys):

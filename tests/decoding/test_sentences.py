@@ -89,3 +89,47 @@ def test_a_blank_sentence_among_others_leaves_all_ranks(spelling):
     (without,) = spelling.translate([f"{THREE[0]}\n{THREE[2]}"])
     assert len(whole.hypotheses) == 2
     assert [one.ids for one in whole.hypotheses] == [one.ids for one in without.hypotheses]
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (" The house. ", [" |The house.| "]), ("The  house.", ["|The house.|"]), ("The\u00a0house.\u200b", ["|The house.|"]),
+        ("A river.\nThe house.\n", ["|A river.|\n", "|The house.|\n"]),
+        ("\tA river.\u2028 \r\nThe house.", ["\t|A river.|\u2028 \r\n", "|The house.|"]),
+        ("A river.\n...\nThe house.", ["|A river.|\n", "|...|\n", "|The house.|"]),
+    ],
+)  # fmt: skip
+def test_white_space_is_kept_around_what_the_model_reads(spelling, text, lines, split):
+    options = replace(BEAM, n_best=1, split_sentences=split)
+    read = [line.split("|") for line in lines]
+    alone = spelling.translate([inner for _, inner, _ in read], options)
+    (whole,) = spelling.translate([text], options)
+    assert whole.source == text
+    assert whole.source_tokens == [token for one in alone for token in one.source_tokens]
+    assert whole.text == "".join(start + one.text + end for (start, _, end), one in zip(read, alone, strict=True))
+    assert "".join(spelling.stream(text, options)) == whole.text
+    assert spelling.score([f" {lines[0].split('|')[1]}  "], ["The"]) == spelling.score([read[0][1]], ["The"])
+
+
+@pytest.mark.parametrize("text", ["...", "-", "12345", " 3.50 €", "🙂"])
+def test_what_has_no_letter_is_copied_unless_it_must_have_words(spelling, text):
+    (found,) = spelling.translate([text])
+    assert (found.text, found.source_tokens, len(found.hypotheses)) == (text, [], 1)
+    assert "".join(spelling.stream(text)) == text
+    assert spelling.translate([text], replace(BEAM, copy_wordless=False))[0].source_tokens
+    assert spelling.translate([text], prefixes=["The"])[0].text.lstrip().startswith("The")
+
+
+def test_white_space_at_the_ends_of_a_prefix_does_not_count(spelling):
+    texts, spaced = THREE[:1] * 3, ["The ", " The", " The \u00a0"]
+    plain = spelling.translate(texts, prefixes=["The"] * 3)
+    assert outcomes(spelling.translate(texts, prefixes=spaced)) == outcomes(plain)
+    assert spelling.translate([TEXT.replace("\n", " ")], replace(BEAM, split_sentences=False), prefixes=[" "])
+
+
+@pytest.mark.parametrize(("must", "ban"), [("river", "river"), ("the river", "river")])
+def test_no_phrase_is_required_and_banned(spelling, must, ban):
+    with pytest.raises(InputError, match=rf"texts\[0\]: must '{must}': found with ban '{ban}', expected one of them"):
+        spelling.translate(THREE[:1], constraints=[[must]], banned=[ban])

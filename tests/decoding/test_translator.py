@@ -10,6 +10,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import DivergedError, InputError, TokenizerError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, RunConfig, TextConfig
+from glassformer.text import Tokenizer
 from glassformer.trace import tracing
 
 EOS = 2
@@ -165,6 +166,16 @@ def test_an_output_without_end_is_as_long_as_the_options_allow(make_model, token
     assert lengths(max_length_a=100.0) == [23, 23]
 
 
+def test_an_n_best_list_has_no_text_twice(make_model):
+    tokenizer = Tokenizer.train("bpe", ["aa aa aa aaaa"], 264)  # aa is one token, or two
+    translator = Translator(
+        make_model(vocab=tokenizer.size, bias={tokenizer.to_ids(text)[0]: 9.0 for text in ("a", "aa")} | {EOS: 9.0}),
+        tokenizer, tokenizer, DecodeConfig(beam=30, n_best=30, max_length_a=0, max_length_b=4),
+    )  # fmt: skip
+    texts = [one.text for one in translator.translate(["aa"])[0].hypotheses]
+    assert len(texts) == len(set(texts)) < 30
+
+
 def test_progress_counts_to_the_end(translator):
     seen: list[int] = []
     translator.translate(MIXED, DecodeConfig(beam=1, batch_tokens=8), progress=seen.append)
@@ -208,6 +219,6 @@ def test_loads_from_a_run_directory(translator, tokenizer, tmp_path):
     run.write_tokenizers(tokenizer, tokenizer)
     state = {"src_tokenizer": tokenizer.digest, "tgt_tokenizer": tokenizer.digest}
     save_checkpoint(run.final, 1, {"model": weights_of(translator.model)}, state)
-    loaded = Translator.load(str(tmp_path / "run"), device="cpu")
+    loaded = Translator.load(str(tmp_path / "run"), engine="torch")
     assert outcomes(loaded.translate(TEXTS)) == outcomes(translator.translate(TEXTS))
     assert loaded.config == translator.config

@@ -4,79 +4,18 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
+from benchmarks.word_translator import Permuting
 from glassformer import Translator
-from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents import FileTranslator
 from glassformer.documents.placeholders import find_codes
 from glassformer.text.formats.segment import Code
-
-
-class Words:
-    """A tokenizer of words with the white space before them."""
-
-    kind = "bpe"
-
-    def __init__(self) -> None:
-        self.known: list[str] = []
-
-    def pieces(self, text: str) -> list[str]:
-        return re.findall(r"\s*(?:\w+|[^\w\s])", text)
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [match.span() for match in re.finditer(r"\s*(?:\w+|[^\w\s])", text)]
-
-    def to_text(self, ids: Iterable[int]) -> str:
-        return "".join(self.known[number] for number in ids)
-
-    def add(self, pieces: Iterable[str]) -> list[int]:
-        start = len(self.known)
-        self.known += pieces
-        return list(range(start, len(self.known)))
-
-
-class Permuting:
-    """A translator that writes the words of a text in another order, with exact attention; each begins with ``mark``.
-
-    Signs stay where they are; ``seed`` None keeps the order.
-    """
-
-    confidence = None
-
-    def __init__(self, seed: int | None, mark: str = "") -> None:
-        self.src_tokenizer, self.tgt_tokenizer = Words(), Words()
-        self._random, self._seed, self._mark = random.Random(seed), seed, mark
-
-    def translate_stream(
-        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
-    ) -> Iterator[Translation]:
-        return (self._translate(request.text) for request in requests)
-
-    def _translate(self, text: str) -> Translation:
-        pieces = self.src_tokenizer.pieces(text)
-        words = [number for number, piece in enumerate(pieces) if piece.strip().isalnum()]
-        order = list(range(len(pieces)))
-        if self._seed is not None:
-            for place, number in zip(words, self._random.sample(words, len(words)), strict=True):
-                order[place] = number
-        written = []
-        for place, number in enumerate(order):
-            space = pieces[place][: len(pieces[place]) - len(pieces[place].lstrip())]
-            is_word = number in words and not pieces[number].strip().isdecimal()
-            written.append(space + (self._mark if is_word else "") + pieces[number].strip())
-        weights = torch.zeros(1, 1, len(order), len(pieces))
-        for target, source in enumerate(order):
-            weights[0, 0, target, source] = 1
-        ids = self.tgt_tokenizer.add(written)
-        best = Hypothesis("".join(written), written, ids, 0.0, 0.0, False, weights if order else None)
-        return Translation(text, pieces, False, [best])
 
 
 def translate(translator: Any, text: str, folder: Path, ending: str = ".txt") -> tuple[str, list[str]]:
@@ -108,6 +47,38 @@ def test_everyday_codes_stand_where_they_belong(tmp_path: Path) -> None:
     }  # fmt: skip
     for text, expected in cases.items():
         assert translate(Permuting(None, "x"), text, tmp_path) == (expected, []), text
+
+
+def test_codes_of_documents_stand_where_they_belong(tmp_path: Path) -> None:
+    cases = {
+        ".md": [
+            ("请看[书](book.md)或[图](map.md)吧。", "x请看[书](book.md)或[图](map.md)吧。"),
+            ("Two `bird`s here.", "xTwo `bird`s xhere."),
+            ("It is (10<sup>24</sup> kg) here.", "xIt xis (10<sup>24</sup> xkg) xhere."),
+            ("We drink H<sub>2</sub>O now.", "xWe xdrink xH<sub>2</sub>O xnow."),
+            ("See [1.4 `red`](r.md)<br />[Bird #15](c.md)", "xSee [1.4 `red`](r.md)<br />[xBird #15](c.md)"),
+            ("{% if birds > 3 %}Birds{% endif %} A -> B.", "{% if birds > 3 %}xBirds{% endif %} xA -> xB."),
+        ],
+        ".html": [
+            ("<p><!--[if mso]><b>x</b><![endif]-->Open the door.</p>", "<p><!--[if mso]><b>x</b><![endif]-->xOpen xthe xdoor.</p>"),
+            ('<p>Look <i class="icon"></i> here.</p>', '<p>xLook <i class="icon"></i> xhere.</p>'),
+            ('<p><i class="icon"></i>Look here</p>', '<p><i class="icon"></i>xLook xhere</p>'),
+            ("<p>{% if a > 3 && b %}A -> B &amp; <%= n %> {{ a && b }} <?php echo 1 > 2 ?>.</p>",
+             "<p>{% if a > 3 && b %}xA -> xB &amp; <%= n %> {{ a && b }} <?php echo 1 > 2 ?>.</p>"),
+        ],
+        ".vtt": [
+            ("WEBVTT\n\n00:01.000 --> 00:02.000\nThe <00:01.200>red bird", "WEBVTT\n\n00:01.000 --> 00:02.000\nxThe <00:01.200>xred xbird"),
+        ],
+    }  # fmt: skip
+    for ending, pairs in cases.items():
+        for text, expected in pairs:
+            assert translate(Permuting(None, "x"), text, tmp_path, ending) == (expected, []), text
+
+
+def test_what_a_program_fills_one_after_another_keeps_its_order(tmp_path: Path) -> None:
+    for seed in range(9):
+        output, flags = translate(Permuting(seed, "x"), "wa %s wb %d wc", tmp_path)
+        assert output.index("%s") < output.index("%d"), flags
 
 
 @pytest.mark.parametrize(
@@ -155,6 +126,7 @@ def faults(text: str, output: str) -> list[str]:
             opened.append(name)
         elif not opened or opened.pop() != name:
             found.append(f"crossed at {name}")
+    text, output = (re.sub(r"\\n|<br/?>|\{\\N\}", " ", each) for each in (text, output))  # these end a text
     for code in ALONE:
         touches = re.compile(rf"\w{re.escape(code)}|{re.escape(code)}\w")
         if touches.search(re.sub(r"</?\w[^<>]*>|\[/?u\]", "", output)) and not touches.search(

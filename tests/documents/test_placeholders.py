@@ -91,9 +91,9 @@ def test_what_is_no_word_of_the_sentence_gets_none(text: str) -> None:
 
 def test_without_attention_a_code_is_put_between_words_and_flagged() -> None:
     assert put_back("Hello %s", "Hallo") == ("Hallo %s", ())
-    assert put_back("Hello %s there", "Hallo da") == ("Hallo %s da", ("check where %s belongs",))
+    assert put_back("Hello %s there", "Hallo da") == ("Hallo %s da", ("%s may stand in a wrong place",))
     assert put_back("I <b>love</b> you", "Ich liebe dich") == (
-        "Ich <b>liebe</b> dich", ("check where <b>…</b> belongs",)
+        "Ich <b>liebe</b> dich", ("<b>…</b> may stand in a wrong place",)
     )  # fmt: skip
     assert put_back("<b>All</b>", "Alles") == ("<b>Alles</b>", ())
 
@@ -187,5 +187,5 @@ def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
 
 
 def test_numbers_that_are_codes_in_one_of_two_texts_are_the_same_numbers() -> None:
-    assert changes(("It is $5 or 50% off",), (Code("$5"), " oder ", Code("50%"))) == []
+    assert changes(("It is $5 or 50% off",), (Code("$5", is_text=True), " oder ", Code("50%", is_text=True))) == []
     assert changes((Code("%1"), " of ", Code("%2")), (Code("%2"), " von ", Code("%1"))) == []

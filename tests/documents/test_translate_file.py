@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from glassformer import Translator
 from glassformer.cli.main import app
+from glassformer.decoding import Hypothesis, Request, Translation
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.errors import StorageError, TextError
 from glassformer.text.corpus.corpus import Pair
@@ -147,8 +148,16 @@ def test_a_memory_keeps_the_codes_of_the_file_or_says_which_it_lacks(translator:
     assert (tmp_path / "out.html").read_text() == "<p>Mach die <b>Tür</b> auf!</p><p>&lt;Hier&gt;.</p>"
     assert report.from_memory == 2
     assert [one.remark for one in report.flagged] == [
-        "the memory's translation lacks %s", "the memory's translation lacks <here>",
+        "the memory: %s is missing", "the memory: <here> is missing", "the memory: <Hier> was added",
     ]  # fmt: skip
+
+
+def test_pairs_of_a_memory_that_contradict_one_another_are_said(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("Open\nClose\n")
+    memory = Memory([Pair("Open", "Offen"), Pair("Open", "Öffnen"), Pair("Close", "Zu"), Pair("Close", "Zu ")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.txt", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text() == "Öffnen\nZu\n"
+    assert [one.remark for one in report.flagged] == ["the memory has another translation, too: 'Offen'"]
 
 
 def test_the_columns_of_a_table_are_said(tmp_path: Path) -> None:
@@ -169,3 +178,42 @@ def test_an_empty_file_stays_empty(translator: Translator, tmp_path: Path) -> No
     (tmp_path / "in.md").write_text("\n\n")
     report = FileTranslator(translator).translate(tmp_path / "in.md", tmp_path / "out.md")
     assert (report.segments, (tmp_path / "out.md").read_text()) == (0, "\n\n")
+
+
+def test_sentences_are_joined_as_the_script_of_the_translation_asks(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = {"狗吃房子。": "The dog eats.", "我饿了。": "I am hungry."}
+    words |= {english: chinese for chinese, english in words.items()}
+
+    def translate_stream(requests: list[Request], *_: object, **__: object) -> list[Translation]:
+        outputs = [Hypothesis(words[one.text], [], [], 0.0, 0.0, False) for one in requests]
+        return [Translation(one.text, [], False, [output]) for one, output in zip(requests, outputs, strict=True)]
+
+    monkeypatch.setattr(translator, "translate_stream", translate_stream)
+    source, target = tmp_path / "in.html", tmp_path / "out.html"
+    source.write_text(
+        "<p>狗吃房子。我饿了。<br>我饿了。</p><p>The dog eats. <b>I am hungry.</b></p>", encoding="utf-8"
+    )
+    FileTranslator(translator).translate(source, target)
+    filled = "<p>The dog eats. I am hungry.<br>I am hungry.</p><p>狗吃房子。<b>我饿了。</b></p>"
+    assert target.read_text("utf-8") == filled
+
+
+def test_a_text_of_more_codes_than_any_sentence_has_is_left_as_it_was_and_said(
+    translator: Translator, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("the <b>old</b> " * 200 + "\n" + "%s and the tree " * 2500 + "\nI love you.\n")
+    report = FileTranslator(translator).translate(source, target)
+    *before, after = target.read_text().splitlines()
+    assert before == source.read_text().splitlines()[:2]
+    assert after == "Ich liebe dich."
+    assert [(one.line, "too many placeholders" in one.remark) for one in report.flagged] == [(1, True), (2, True)]
+
+
+def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.md").write_text("# A **red** dog\n")
+    memory = Memory([Pair("A **red** dog", "Ein ** **roter** Hund")])
+    report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.md", tmp_path / "out.md")
+    assert [one.remark for one in report.flagged] == ["the memory: ** was added"]

@@ -159,11 +159,11 @@ def test_a_gradient_shown_is_the_change_of_the_loss(build):
     def loss(change: float) -> float:
         from glassformer.trace import tracing
 
-        def moved(value):
+        def move(value):
             value[cell] += change
             return value
 
-        with torch.no_grad(), tracing(double.eval(), {address: moved}):
+        with torch.no_grad(), tracing(double.eval(), {address: move}):
             log_p = double(batch.src_ids, batch.tgt_in_ids).log_softmax(-1)
         q = walked["loss.target_distribution"].value.double()
         return float(-(q * log_p).sum() / batch.target_tokens)

@@ -106,6 +106,12 @@ def test_the_three_sentences_become_3_6_and_5_tokens_and_padding(walked):
     assert walked["src_mask"].value[:, 0, 0].sum(-1).tolist() == [3 + 1, 6 + 1, 5 + 1]
 
 
+def test_a_walk_shows_the_text_as_the_model_reads_it(translator):
+    found = walk(translator, [" I\u00a0 love\u200b you\n"], TARGETS[:1], only="text.*")
+    assert found.sentences.sources == ("I love you",)
+    assert found["text.src_tokens"].cells == (("I", "love", "you", "</s>"),)
+
+
 def test_the_target_goes_in_one_place_behind_what_is_to_come_out(walked):
     went_in, comes_out = walked["text.tgt_in_ids"], walked["text.tgt_out_ids"]
     assert went_in.cells[0] == ("<s>", "Ich", "liebe", "dich", *["<pad>"] * 4)

@@ -69,7 +69,7 @@ def test_generate_gives_our_translations(norm, tmp_path):
         app, ["export", str(tmp_path / "run"), "--to", "transformers", "--out", str(tmp_path / "out")]
     )
     assert done.exit_code == 0, done.output
-    translator = Translator.load(tmp_path / "run", device="cpu")
+    translator = Translator.load(tmp_path / "run", engine="torch")
     found = translator.translate(TEXTS)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
@@ -97,7 +97,7 @@ def test_the_translation_pipeline_gives_our_translations(norm, tmp_path):
     export_transformers(run, tmp_path / "out")
     translate = transformers.pipeline("translation", model=str(tmp_path / "out"))
     made = [one["translation_text"] for one in translate(TEXTS, max_length=21)]
-    assert made == [one.text for one in Translator.load(tmp_path / "run", device="cpu").translate(TEXTS)]
+    assert made == [one.text for one in Translator.load(tmp_path / "run", engine="torch").translate(TEXTS)]
 
 
 def test_the_bundled_model_goes_out_and_comes_back(tmp_path):
@@ -192,7 +192,7 @@ def test_ctranslate2s_own_converter_reads_what_we_import_and_export(kind, tmp_pa
         warnings.simplefilter("ignore")
         ctranslate2.converters.TransformersConverter(str(tmp_path / "theirs")).convert(str(tmp_path / "ct2"))
     theirs = ctranslate2.Translator(str(tmp_path / "ct2"), device="cpu")
-    translator = Translator.load(tmp_path / "run", device="cpu")
+    translator = Translator.load(tmp_path / "run", engine="torch")
     src = translator.src_tokenizer
     names = [name.removeprefix(" ") for name in src.entries()]
     sources = [[*(names[number] for number in src.to_ids(text)), "</s>"] for text in TEXTS]

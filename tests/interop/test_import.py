@@ -143,7 +143,7 @@ def test_an_import_is_a_run_like_any_other(tmp_path):
     done = CliRunner().invoke(app, ["import", str(tmp_path / "theirs"), "--run", str(tmp_path / "run")])
     assert done.exit_code == 0, done.output
     assert "MarianMTModel, post-norm" in done.output
-    translator = Translator.load(tmp_path / "run", device="cpu")
+    translator = Translator.load(tmp_path / "run", engine="torch")
     assert translator.config.beam == 3
     assert (translator.config.length_norm, translator.config.early_stopping) == ("power", "heuristic")
     found = translator.translate(TEXTS)

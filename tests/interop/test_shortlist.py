@@ -149,21 +149,28 @@ def run(tmp_path_factory):
     return path
 
 
-def allowed(run, texts: list[str]) -> set[int]:
-    """The ids that an output of these texts may hold."""
+@pytest.fixture(scope="module")
+def fast(run):
+    """The run in CTranslate2, held to its shortlist."""
+    with Translator.load(run, engine="ctranslate2", workers=1, shortlist=True) as translator:
+        yield translator
+
+
+@pytest.fixture(scope="module")
+def allowed(run) -> set[int]:
+    """The ids that an output of TEXTS may hold."""
     found = read_shortlist(load_run(run, "cpu"))
     src, _ = RunDirectory(run).read_tokenizers()
-    ids = {number for text in texts for number in src.to_ids(text)} | {2}
+    ids = {number for text in TEXTS for number in src.to_ids(text)} | {2}
     return {*found.frequent, 1, 2, 3, *(target for source in ids for target in found.candidates[source])}
 
 
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 3, "n_best": 3}, {"sample": True, "seed": 5}], ids=str)
-def test_an_output_holds_candidates_of_its_batch_alone(run, options) -> None:
-    with Translator.load(run, engine="ctranslate2", workers=1, shortlist=True) as translator:
-        found = translator.translate(TEXTS, DecodeConfig(**options))
+def test_an_output_holds_candidates_of_its_batch_alone(fast, allowed, options) -> None:
+    found = fast.translate(TEXTS, DecodeConfig(**options))
     ids = {number for one in found for hypothesis in one.hypotheses for number in hypothesis.ids}
-    assert ids <= allowed(run, TEXTS)
-    assert len(allowed(run, TEXTS)) < 600
+    assert ids <= allowed
+    assert len(allowed) < 600
 
 
 def test_with_all_tokens_as_candidates_nothing_changes(run, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,14 +188,13 @@ def test_with_all_tokens_as_candidates_nothing_changes(run, tmp_path, monkeypatc
             assert best.log_prob == pytest.approx(found.log_prob, abs=1e-3)
 
 
-def test_prefixes_bans_streams_and_alignments_act(run) -> None:
+def test_prefixes_bans_streams_and_alignments_act(fast) -> None:
     requests = [Request("The house is old.", prefix="Die Schule"), Request("I love you, too.", ban=("liebe",))]
-    with Translator.load(run, engine="ctranslate2", workers=1, shortlist=True) as translator:
-        first, second = translator.translate_stream(requests, DecodeConfig(beam=1))
-        assert first.text.startswith("Die Schule")
-        assert "liebe" not in second.text.split()
-        pieces = list(translator.stream("I love you, too.", DecodeConfig(beam=1)))
-        alone = translator.translate(["I love you, too."], DecodeConfig(beam=1), attention=True)[0]
+    first, second = fast.translate_stream(requests, DecodeConfig(beam=1))
+    assert first.text.startswith("Die Schule")
+    assert "liebe" not in second.text.split()
+    pieces = list(fast.stream("I love you, too.", DecodeConfig(beam=1)))
+    alone = fast.translate(["I love you, too."], DecodeConfig(beam=1), attention=True)[0]
     assert "".join(str(getattr(piece, "text", piece)) for piece in pieces) == alone.text
     assert alone.hypotheses[0].hard_alignment()
 

@@ -65,6 +65,9 @@ def test_a_value_of_the_wrong_type_is_named_with_its_knob(section, knob, wrong):
         (TrainConfig, {"peak_rate": math.nan}, "train.peak_rate: found nan, expected a finite number."),
         (TrainConfig, {"bucket": 10**400}, "train.bucket: found a whole number beyond 2^63, expected a smaller one."),
         (TrainConfig, {"peak_rate": 10**400}, "train.peak_rate: found a whole number beyond 2^63"),
+        (TrainConfig, {"threads": "all"}, "train.threads: found 'all' (str), expected 'auto' or int."),
+        (TrainConfig, {"threads": True}, "train.threads: found True (bool), expected 'auto' or int."),
+        (TrainConfig, {"threads": 0}, "train.threads: found 0, expected a value from 1 to 1024."),
         (TrainConfig, {"peak_rate": 0.1}, "train.peak_rate: found 0.1 with schedule 'noam', expected none"),
         (
             TrainConfig,

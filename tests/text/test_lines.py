@@ -4,6 +4,7 @@ import pytest
 
 from glassformer.errors import TextError
 from glassformer.text import open_text, read_lines
+from glassformer.text.lines import normalize_source, normalize_spaces
 
 
 def lines_of(tmp_path, content: bytes, name: str = "a.txt") -> list[str]:
@@ -116,3 +117,23 @@ def test_open_text_gives_decompressed_bytes(tmp_path):
     (tmp_path / "a").write_bytes(gzip.compress(b"\x00\xff"))
     with open_text(tmp_path / "a") as stream:
         assert stream.read() == b"\x00\xff"
+
+
+SPACES = "\t\u00a0\u1680\u2000\u2003\u2009\u200a\u202f\u205f\u3000\n\r\v\f\x1c\x1f\x85\u2028\u2029"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [*(f"I{space}am here." for space in SPACES), "  I am  here. ", "\ufeffI am here.", "I \u200b am he\u00adre.\u2060",
+     "I\u00a0 am here.\u200b \u200b", "I am he\u200cr\u200de."],
+)  # fmt: skip
+def test_a_model_reads_plain_spaces_and_no_sign_without_width(text):
+    assert normalize_source(text) == "I am here."
+    assert normalize_spaces(f" {text}\t") == " I am here. "
+
+
+@pytest.mark.parametrize(
+    "text", ["می\u200cخواهم", "क्\u200dष", "ශ්\u200dරී", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "", "a b"]
+)
+def test_joiners_stay_where_they_are_letters_or_join_pictures(text):
+    assert normalize_source(text) == normalize_spaces(text) == text

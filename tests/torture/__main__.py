@@ -20,6 +20,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
@@ -27,6 +28,7 @@ os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # thr
 
 from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
+from documents import attack_documents  # noqa: E402
 from hostile_runs import odd_options, use_hostile_runs  # noqa: E402
 from interruptions import (  # noqa: E402
     cut_the_power,
@@ -48,7 +50,7 @@ FAULTS: dict[str, tuple[Callable[[Laboratory, Clock], list[Tally]], int]] = {
     "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10), "text": (try_any_text, 18),  # type: ignore[dict-item]
     "events": (kill_at_file_system_events, 6), "kills": (kill_at_random_moments, 5), "signals": (send_signals, 4),
     "full-disks": (fill_disks, 4), "file-sizes": (limit_files, 3), "power": (cut_the_power, 3),
-    "options": (odd_options, 3), "readers": (readers_leave, 2), "start": (signals_at_the_start, 1),
+    "documents": (attack_documents, 8), "options": (odd_options, 3), "readers": (readers_leave, 2), "start": (signals_at_the_start, 1),
 }  # fmt: skip
 
 
@@ -62,6 +64,9 @@ def start(name: str, options: argparse.Namespace, laboratory: Laboratory, place:
         make = FAULTS[name][0]
         if name == "text":
             make = partial(make, examples=max(50, round(EXAMPLES * min(1, options.minutes / WHOLE_MINUTES))))
+        if name == "documents":
+            before = read_result(options.json).get("faults", {}).get(name, ())
+            make = partial(make, before=before, whole=options.minutes >= WHOLE_MINUTES)
         laboratory.move(place / name)
         write_tallies(place / f"{name}.json", make(laboratory, Clock(seconds)))
         status = 0
@@ -113,14 +118,19 @@ def print_table(tallies: list[Tally]) -> None:
 
 
 def write_result(path: Path, found: dict[str, list[Tally]], run: dict[str, float]) -> None:
-    """Add this run to the file; of a kind of fault the last run counts."""
-    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": [], "faults": {}}
+    """Add this run to the file; of a kind of fault the last run counts, generated documents of all with one seed."""
+    result = read_result(path) or {"runs": [], "faults": {}}
     date = datetime.now(UTC).date().isoformat()
     result |= {"date": date, "machine": machine()}
     result["runs"].append({"date": date, "kinds": list(found), **run})
     for name, tallies in found.items():
         result["faults"][name] = [{**tally.__dict__, "survived": tally.survived} for tally in tallies]
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def read_result(path: Path | None) -> dict[str, Any]:
+    """What earlier runs added to the file."""
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
 
 
 def main() -> None:

@@ -41,12 +41,14 @@ REMARK = re.compile(
 
 
 class Ended(NamedTuple):
-    """How a command ended: its exit status, or minus the signal that killed it; what it printed; whether it hung."""
+    """How a command ended: its exit status, or minus the signal that killed it; what it printed, whether it hung."""
 
     status: int
     out: str
     err: str
     hung: bool
+    seconds: float = 0.0  # of the processor
+    megabytes: float = 0.0  # the most that it held
 
     @property
     def has_traceback(self) -> bool:
@@ -71,6 +73,8 @@ class Tally:
     hangs: int = 0
     skipped: str = ""
     examples: list[str] = field(default_factory=list)
+    rows: list[dict] = field(default_factory=list)  # of single injections: what each one took, and what it said
+    seed: int | None = None  # of injections that a later run goes on with
 
     @property
     def survived(self) -> int:
@@ -266,7 +270,8 @@ class Command:
         _, status, usage = os.wait4(self.pid, 0)
         hung = hung or usage.ru_maxrss > 1024 * MAX_MEMORY_MB or usage.ru_utime + usage.ru_stime > LONGEST_CPU_S
         out, err = (self._read(end) for end, _ in self._pipes)
-        return Ended(os.waitstatus_to_exitcode(status), out, err, hung)
+        seconds = usage.ru_utime + usage.ru_stime
+        return Ended(os.waitstatus_to_exitcode(status), out, err, hung, seconds, usage.ru_maxrss / 1024)
 
     @staticmethod
     def _read(end: int) -> str:

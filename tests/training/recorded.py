@@ -1,4 +1,7 @@
-"""A display that records what a training reports."""
+"""Displays that record what a training reports, and that stop it."""
+
+import os
+import signal
 
 from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.results import Validation
@@ -25,3 +28,16 @@ class Lines(Display):
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         self.validations.append(validation)
+
+
+class StopsAt(Lines):
+    """A signal after an update, such as that of a person who presses Ctrl-C."""
+
+    def __init__(self, update: int, number: signal.Signals = signal.SIGINT) -> None:
+        super().__init__()
+        self._update, self._number = update, number
+
+    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
+        super().on_update(progress, due=due)
+        if progress.update == self._update:
+            os.kill(os.getpid(), self._number)

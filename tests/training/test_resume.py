@@ -6,14 +6,13 @@ import json
 import os
 import resource
 import shutil
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from recorded import Lines
+from recorded import Lines, StopsAt
 
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_json, verify_checkpoint
@@ -21,7 +20,7 @@ from glassformer.errors import CheckpointError, ConfigError, RunError, StorageEr
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig
 from glassformer.training.loop.averaging import average_run
-from glassformer.training.reporting.run_log import RunLog, TrainProgress
+from glassformer.training.reporting.run_log import RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
@@ -46,19 +45,6 @@ def validation_loss(run: Path, update: int) -> float:
     """What was logged of a validation."""
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return next(one["valid_loss"] for one in records if one["update"] == update and "valid_loss" in one)
-
-
-class StopsAt(Lines):
-    """A person who presses Ctrl-C after an update."""
-
-    def __init__(self, update: int) -> None:
-        super().__init__()
-        self._update = update
-
-    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-        super().on_update(progress, due=due)
-        if progress.update == self._update:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.slow

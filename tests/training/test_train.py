@@ -10,10 +10,11 @@ from random import Random
 
 import pytest
 import torch
-from recorded import Lines
+from recorded import Lines, StopsAt
 
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
+from glassformer.decoding.engines.export_cache import CACHE
 from glassformer.errors import CheckpointError, DivergedError, RunError, TokenizerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
@@ -23,7 +24,6 @@ from glassformer.training.loop.averaging import average_run
 from glassformer.training.loop.schedule import learning_rate
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.objective.loss import smoothed_loss
-from glassformer.training.reporting.run_log import TrainProgress
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
@@ -55,7 +55,7 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [record["update"] for record in records if "loss" in record] == [5, 10, 15, 20]
     assert [record["update"] for record in records if "valid_loss" in record] == [10, 20]
-    suffixes = {path.suffix for path in run.rglob("*") if path.is_file()}
+    suffixes = {path.suffix for path in run.rglob("*") if path.is_file() and CACHE not in path.parts}
     assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ".html", ""}
 
 
@@ -74,14 +74,8 @@ def test_a_resumed_run_ends_with_the_same_weights(
 def test_sigterm_saves_and_the_same_command_resumes(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
-    class Impatient(Lines):
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            super().on_update(progress, due=due)
-            if progress.update == 7:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     run, source = tmp_path / "stopped", FileSource(*corpus)
-    outcome = train(TrainRequest(run, source, small_config()), Impatient())
+    outcome = train(TrainRequest(run, source, small_config()), StopsAt(7, signal.SIGTERM))
     assert (outcome.updates, outcome.final) == (7, None)
     assert "SIGTERM" in outcome.reason
     lines = Lines()
@@ -93,12 +87,8 @@ def test_sigterm_saves_and_the_same_command_resumes(
 def test_a_run_stopped_before_its_first_validation_can_be_finished_there(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
-    class Impatient(Lines):
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            os.kill(os.getpid(), signal.SIGINT)
-
     run, source = tmp_path / "run", FileSource(*corpus)
-    assert train(TrainRequest(run, source, small_config()), Impatient()).updates == 1
+    assert train(TrainRequest(run, source, small_config()), StopsAt(1)).updates == 1
     outcome = train(TrainRequest(run, source, small_config(max_updates=1)), Lines())
     assert outcome.updates == 1
     assert outcome.final is not None

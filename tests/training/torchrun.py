@@ -19,7 +19,7 @@ def free_endpoint() -> str:
 
 
 def start(processes: int, *arguments: str | Path, restarts: int = 0, endpoint: str = "") -> "subprocess.Popen[str]":
-    """torchrun with its workers, all of one thread; one of two machines where an ``endpoint`` is named."""
+    """torchrun with its workers; one of two machines where an ``endpoint`` is named."""
     place = ["--standalone"]
     if endpoint:
         place = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=test"]

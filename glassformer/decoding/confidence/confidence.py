@@ -1,9 +1,7 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
-A logistic regression over five numbers: the output's log-probability per token, how much of the source looks unlike
-the sources of the training, unknown pieces, and whether the output is shorter or longer than translations are.
-``training/evaluation/calibration.py`` fits it on validation translations; this module reads and applies it and knows
-nothing of models.
+A logistic regression over five numbers of the source and the output, which ``training/evaluation/calibration.py``
+fits on validation translations. Knows nothing of models.
 """
 
 import math
@@ -13,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.decoding.confidence.ngrams import NgramTable
-from glassformer.errors import CheckpointError, StorageError
-from glassformer.files import read_sealed_json, write_sealed_json
+from glassformer.errors import CheckpointError
+from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, UNK_ID
 
 if TYPE_CHECKING:
@@ -50,8 +49,7 @@ class Weight:
 class Confidence:
     """The chance that a translation is good; ``good`` says what that means, such as ``chrF >= 50``.
 
-    ``length_ratio`` is the typical log of an output's characters per source character. ``fitted_on`` holds counts for
-    readers.
+    ``length_ratio`` is the typical log of an output's characters per source character; ``fitted_on`` is for readers.
     """
 
     good: str
@@ -63,14 +61,13 @@ class Confidence:
 
     def estimate(self, source: str, source_tokens: list[str], hypothesis: "Hypothesis") -> float:
         """The chance for one hypothesis, from 0 to 1."""
-        values = features(source, source_tokens, hypothesis, self.ngrams, self.length_ratio)
-        return _sigmoid(self.bias + math.fsum(self._contributions(values).values()))
+        log_odds = self.bias + math.fsum(self._contributions(source, source_tokens, hypothesis).values())
+        return 0.5 * (1 + math.tanh(log_odds / 2))
 
     def reason(self, translation: "Translation") -> str:
         """What speaks most against the best hypothesis, in words."""
-        source, tokens, best = translation.source, translation.source_tokens, translation.hypotheses[0]
-        values = features(source, tokens, best, self.ngrams, self.length_ratio)
-        contributions = self._contributions(values)
+        best = translation.hypotheses[0]
+        contributions = self._contributions(translation.source, translation.source_tokens, best)
         return FEATURES[min(contributions, key=contributions.__getitem__)]
 
     def warning(self, translation: "Translation") -> str | None:
@@ -80,7 +77,9 @@ class Confidence:
             return None
         return f"the translation is probably wrong (confidence {chance:.2f}): {self.reason(translation)}"
 
-    def _contributions(self, values: Mapping[str, float]) -> dict[str, float]:
+    def _contributions(self, source: str, tokens: list[str], hypothesis: "Hypothesis") -> dict[str, float]:
+        """What each feature adds to the log-odds."""
+        values = features(source, tokens, hypothesis, self.ngrams, self.length_ratio)
         return {name: (values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items()}
 
     def write(self, path: Path) -> None:
@@ -93,12 +92,8 @@ class Confidence:
             "fitted_on": dict(self.fitted_on),
             "ngrams": self.ngrams.to_mapping(),
         }
-        try:
+        with storage_errors(path, "Free some space and try again."):
             write_sealed_json(path, _FORMAT, values, indent=1)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: cannot be written: {error.strerror}. Free some space and try again."
-            ) from error
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -135,7 +130,8 @@ class Confidence:
 def features(
     source: str, source_tokens: list[str], hypothesis: "Hypothesis", ngrams: NgramTable, length_ratio: float
 ) -> dict[str, float]:
-    """The numbers that the regression weighs."""
+    """The numbers that the regression weighs; of the source, as the model reads it."""
+    source = normalize_source(source)
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
         "log_prob": hypothesis.log_prob / max(1, len(hypothesis.ids)),
@@ -149,10 +145,6 @@ def features(
 def log_length_ratio(source: str, target: str) -> float:
     """The log of the target's characters per character of the source, less extreme for short texts."""
     return math.log((len(target.strip()) + _MORE) / (len(source.strip()) + _MORE))
-
-
-def _sigmoid(log_odds: float) -> float:
-    return 0.5 * (1 + math.tanh(log_odds / 2))
 
 
 def _numbers(where: str, values: Any, names: Mapping[str, str]) -> dict[str, Weight]:

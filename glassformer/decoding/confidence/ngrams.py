@@ -1,8 +1,7 @@
 """Which character n-grams a text is made of: a table of them tells how much of another text it has never seen.
 
-It tells a language from others, and language from nonsense, for any script and without a list of languages. The table
-has one bit for each hash of an n-gram (a Bloom filter with one hash function): at most 32 KB, however long the text.
-Lower and upper case, and how much white space there is, make no difference.
+It tells a language from others, and language from nonsense, for any script. The table has one bit for each hash of an
+n-gram (a Bloom filter with one hash function): at most 32 KB. Case and the amount of white space make no difference.
 """
 
 import base64

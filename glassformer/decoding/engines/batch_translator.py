@@ -24,11 +24,8 @@ class BatchTranslator:
 
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
-    ) -> Iterator[tuple[int, list[list[Hypothesis]]]]:
-        """The hypotheses of each segment of each batch, best first, with the batch's number; in any order.
-
-        With ``attention`` the best hypothesis has the cross-attention of the first model.
-        """
+    ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
+        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine."""
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
@@ -41,7 +38,7 @@ class BatchTranslator:
                     [replace(best, attention=of_best, mean_attention=is_mean), *others]
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ]
-            yield number, hypotheses
+            yield number, hypotheses, result.engine
 
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
         """The best hypothesis's text in pieces, each as soon as it is certain."""
@@ -72,6 +69,9 @@ class BatchTranslator:
     def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:
         """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
         hypotheses = [self._hypothesis(candidate) for candidate in candidates]
+        if not options.sample:  # other ids may be the same text
+            texts = [one.text for one in hypotheses]
+            return [one for number, one in enumerate(hypotheses) if one.text not in texts[:number]]
         if not options.mbr:
             return hypotheses
         best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
@@ -86,4 +86,5 @@ class BatchTranslator:
             score=candidate.score,
             truncated=candidate.truncated,
             unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
+            longer_was_cut=candidate.longer_was_cut,
         )

@@ -1,12 +1,10 @@
 """The engine that runs a model with CTranslate2: the same search, without PyTorch.
 
-Its searches are those of ``beam_search`` with another arithmetic: equal up to rounding in float32. What differs:
+Its searches are those of ``beam_search``, up to rounding in float32. What differs:
 
 - <pad> and <s> have no part in the softmax; with us they have what training left them, some 1e-5.
-- A filter (``min_length``, ``no_repeat_ngram``, banned phrases) renormalises what it leaves. log_prob and score of
-  what was found are ours all the same: they are scored anew.
-- With a shortlist, the softmax is over the candidates of the batch alone.
-- Samples are drawn with CTranslate2's random numbers. They follow from the seed and the batch.
+- A filter or a shortlist renormalises what it leaves. After filters, what was found is scored anew.
+- Samples are drawn with CTranslate2's random numbers, which follow from the seed and the batch.
 
 What CTranslate2 does not have, or computes in another way, is refused by name.
 """
@@ -30,7 +28,7 @@ from glassformer.interop.ctranslate2 import NEEDED, check_supported
 from glassformer.run_directory import RunDirectory, logger
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, flag
 from glassformer.text.corpus.workers import available_cores
-from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -98,27 +96,21 @@ class CTranslate2Engine:
     mean_attention = True
 
     def __init__(
-        self, directory: Path, config: ModelConfig, tokenizers: tuple[Tokenizer, Tokenizer], *,
+        self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
         precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """``shortlist``: use the vocabulary map of ``directory``; log-probabilities are then among the candidates.
-
-        Raises ``ConfigError`` for a precision that this machine does not have, or less than one worker.
-        """
+        """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
         self.config, self._shortlist = config, shortlist
         self.workers = available_cores() if workers is None else check_workers(workers)
         if self.workers < 1:
             raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
-        self._directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
+        self.directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
         self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number, in order.
-
-        Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
-        """
+        """The result of each job with its number; raises ``ConfigError`` or ``InputError`` for what it lacks."""
         for job in jobs:
             _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
@@ -127,13 +119,10 @@ class CTranslate2Engine:
             attention: Sequence[Any] = [None] * len(candidates)
             if job.attention:
                 attention = self.attention(job, [best.ids for best, *_ in candidates])
-            yield number, SearchResult(candidates, attention)
+            yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids as they are found; returns the candidates.
-
-        Of a beam they all come at its end. So they do with a shortlist: CTranslate2 names other ids on the way.
-        """
+        """For a job of one source: the ids as they are found; those of a beam or with a shortlist at the end."""
         _check_job(job)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
@@ -153,10 +142,7 @@ class CTranslate2Engine:
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The last layer's cross-attention, the mean of its heads, with which each output is written.
-
-        Each output is given as a prefix, so that it is what is written.
-        """
+        """The mean of the heads of the last layer's cross-attention, with each output given as a prefix."""
         import torch
 
         results = self._translator.translate_batch(
@@ -203,7 +189,7 @@ class CTranslate2Engine:
         import ctranslate2
 
         return ctranslate2.Translator(
-            str(self._directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
+            str(self.directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
             max_queued_batches=-1, files=files,
         )  # fmt: skip
 
@@ -233,7 +219,7 @@ class CTranslate2Engine:
     @cached_property
     def _files(self) -> dict[str, bytes]:
         """The model's files, in memory: when the run has learned more, another process may delete the directory."""
-        return {path.name: path.read_bytes() for path in self._directory.iterdir()}
+        return {path.name: path.read_bytes() for path in self.directory.iterdir()}
 
     def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
         """Ours under CTranslate2's names. A beam returns all it found, from which we choose by our own penalty."""
@@ -323,23 +309,27 @@ def _check_job(job: SearchJob) -> None:
 
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
-) -> tuple[CTranslate2Engine, tuple[Tokenizer, Tokenizer], RunConfig]:
-    """The engine of one run, exported if need be, with the run's tokenizers and settings.
-
-    Raises ``ConfigError`` for several runs, another device than the CPU, and settings that CTranslate2 does not have.
-    """
+) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
+    """One run's engine, exported if need be, tokenizers and settings; raises ``ConfigError`` for what it lacks."""
     if len(runs) != 1:
         raise ConfigError(
             f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."
         )
     if device not in ("auto", "cpu"):
         raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use --engine torch.")
-    run, kind = RunDirectory(runs[0]), check_precision(precision)
+    return open_engine(RunDirectory(runs[0]), precision, workers, shortlist=shortlist)
+
+
+def open_engine(
+    run: RunDirectory, precision: str | None, workers: int | None, *, shortlist: bool = False, wait: bool = True
+) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
+    """The engine of one run on the CPU; without ``wait``, ``RunError`` where another process is exporting it."""
+    kind = check_precision(precision)
     config, _ = run.read_config()
     check_supported(config.model)
     if shortlist:
         _check_shortlist(run)
-    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning)
+    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning, wait=wait)
     directory = export()
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)

@@ -1,7 +1,6 @@
 """The engine protocol: what translating asks of whatever runs a model, from source ids to candidates.
 
-``TorchEngine`` runs the models of this package; another engine needs no more than these methods. This module and all
-others between the shell and an engine import no PyTorch.
+This module and all others between the shell and an engine import no PyTorch.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -24,6 +23,8 @@ class SearchResult:
 
     candidates: list[list[Output]]
     attention: "Sequence[Float[Tensor, 'layers heads tgt src'] | None]"
+    engine: str = "torch"
+    """What searched: torch or ctranslate2."""
 
 
 class Engine(Protocol):
@@ -31,12 +32,16 @@ class Engine(Protocol):
 
     config: ModelConfig
     """The model's configuration; of an ensemble the first model's, with the shortest maximum length."""
-    workers: int
-    """The processes that share the batches of one call of ``search``."""
-    max_efficient_sources: int | None
-    """The sources of a batch from which on a larger one is slower; None if there is no such number."""
     mean_attention: bool
     """Whether attention is the mean of the last layer's heads, with one layer and one head."""
+
+    @property
+    def workers(self) -> int:
+        """The processes or threads that share the batches of one call of ``search``."""
+
+    @property
+    def max_efficient_sources(self) -> int | None:
+        """The sources of a batch from which on a larger one is slower; None if there is no such number."""
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number, in any order."""

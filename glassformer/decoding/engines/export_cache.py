@@ -1,7 +1,7 @@
 """The CTranslate2 directory of a run, written once and found again.
 
 It lies in the run, in ``ctranslate2/``, or, where that cannot be written, in the user's cache directory. Its name and
-its manifest say of which weights, settings and tokenizers it is, so that new weights get a new one; the manifest's
+its manifest say which weights, settings and tokenizers it has, so that new weights get a new one; the manifest's
 sums are verified at each start. PyTorch is imported only to write one.
 """
 
@@ -35,12 +35,29 @@ _SECONDS_BETWEEN_TRIES = 0.1
 _MAX_WAIT = 600.0  # seconds for another process to write an export
 
 
-def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path:
+def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None], *, wait: bool = True) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise; ``StorageError`` if it can be written nowhere,
-    ``RunError`` if another process does not end writing.
+    Raises ``StorageError`` if it can be written nowhere, ``RunError`` if another process does not end writing, which
+    is at once without ``wait``.
     """
+    checkpoint, origin = _origin(run, quantization, warn)
+    places = [place / _name(origin) for place in _places(run)]
+    for place in places:
+        if _is_whole(place, origin):
+            return place
+    return _write(run, checkpoint, places, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
+
+
+def find_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path | None:
+    """The same directory, if it was written before."""
+    _, origin = _origin(run, quantization, warn)
+    places = (place / _name(origin) for place in _places(run))
+    return next((place for place in places if _is_whole(place, origin)), None)
+
+
+def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
+    """The checkpoint that ``run.load`` takes, and all that an export depends on."""
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(warn)
     run.check_state(config, checkpoint, read_json(checkpoint / STATE))
@@ -51,12 +68,11 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
     }  # fmt: skip
     if run.shortlist_file.exists():
         origin["shortlist"] = sha256(run.shortlist_file)
-    name = f"{quantization}-{json_sha256(origin)[:16]}"
-    places = _places(run)
-    for place in places:
-        if _is_whole(place / name, origin):
-            return place / name
-    return _write(run, checkpoint, [place / name for place in places], origin, warn)
+    return checkpoint, origin
+
+
+def _name(origin: dict[str, Any]) -> str:
+    return f"{origin['quantization']}-{json_sha256(origin)[:16]}"
 
 
 def _places(run: RunDirectory) -> list[Path]:
@@ -96,6 +112,8 @@ def _write(
     directories: list[Path],
     origin: dict[str, Any],
     warn: Callable[[str], None],
+    *,
+    max_wait: float,
 ) -> Path:
     """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
     from glassformer.interop.shortlist import read_shortlist
@@ -105,7 +123,7 @@ def _write(
         try:
             refuse_link(directory.parent)
             make_directory(directory.parent)
-            with _lock(directory.parent, warn):
+            with _lock(directory.parent, warn, max_wait):
                 if _is_whole(directory, origin):  # another process was faster
                     return directory
                 remove(directory)  # damaged, if it exists
@@ -123,21 +141,24 @@ def _write(
 
 
 @contextmanager
-def _lock(directory: Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Only one process writes to a directory of exports; the others say so and wait, ``RunError`` if for too long."""
+def _lock(directory: Path, warn: Callable[[str], None], max_wait: float) -> Iterator[None]:
+    """Only one process writes to a directory of exports; the others say so and wait, ``RunError`` if for too long.
+
+    ``max_wait`` is in seconds.
+    """
     path = directory / ".lock"
     with open_to_append(path) as file:
         began = time.monotonic()
         told = False
         while not _try_lock(file):
+            if time.monotonic() - began >= max_wait:
+                raise RunError(
+                    f"{path}: another process has held this lock for {max_wait:.0f} seconds, expected the end of an "
+                    "export. End that process, or use --engine torch."
+                )
             if not told:
                 warn(f"{path}: another process exports the model; waiting for it.")
                 told = True
-            if time.monotonic() - began > _MAX_WAIT:
-                raise RunError(
-                    f"{path}: another process has held this lock for {_MAX_WAIT:.0f} seconds, expected the end of an "
-                    "export. End that process, or use --engine torch."
-                )
             time.sleep(_SECONDS_BETWEEN_TRIES)
         yield
 

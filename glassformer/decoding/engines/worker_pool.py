@@ -1,7 +1,6 @@
-"""Worker processes that share the batches of one translator.
+"""Worker processes that share the batches of one translator, and its weights in memory unless they are converted.
 
-Two processes with one thread translate more than one process with two: small products do not divide well. Workers
-share the weights in memory, except those that a precision converts.
+Two processes with one thread translate more than one process with two: small products do not divide well.
 """
 
 from collections.abc import Iterator, Sequence

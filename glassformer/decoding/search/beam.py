@@ -1,9 +1,7 @@
 """The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
 
-Frozen values, for all sentences of a batch at once. What only some searches need is None in the others: ``sums``
-without processors, ``covered`` without a coverage penalty.
-
-Candidates are ordered by their sums; with required phrases, by banks (``constraints``).
+``sums`` are None without processors, ``covered`` without a coverage penalty. Candidates are ordered by their sums;
+with required phrases, by banks (``constraints``).
 """
 
 import math
@@ -32,10 +30,7 @@ DROPPED, LIVE, FINISHED = range(3)
 
 @dataclass(frozen=True)
 class SearchState:
-    """The hypotheses of the sentences that are not done, after ``step`` generated ids (bos is not counted).
-
-    Slots without a hypothesis have log_prob and score -inf.
-    """
+    """The hypotheses of unfinished sentences after ``step`` ids without bos; slots without one have log_prob -inf."""
 
     sentences: Tensor  # (sentences)              the source's row in the batch
     limits: Tensor  # (sentences)                 most ids, eos included
@@ -62,9 +57,8 @@ class SearchState:
     def select(self, keep: Int[Tensor, "kept"]) -> Self:
         """The state of some of the sentences."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(
-            self, **{name: value.index_select(0, keep) for name, value in values.items() if value is not None}
-        )
+        kept = {name: value.index_select(0, keep) for name, value in values.items() if value is not None}
+        return replace(self, **kept)
 
     def note(self) -> None:
         """Record the state in a trace."""

@@ -4,25 +4,19 @@ At each step the ``2 beam`` best candidates of a sentence are considered. Those 
 eos are finished; the best ``beam`` of the others stay live. A sentence is done when
 
 - ``beam`` hypotheses have finished (so beam 1 is greedy search), or
-- no live one can still enter the ``n_best``. This loses nothing: a score is sum / penalty(length) + coverage penalty.
-  The sum only falls, because a log-probability is at most 0 and no filter raises one; the length penalty only grows
-  (α >= 0); and the coverage penalty is at most 0, as the logarithm of at most 1 (β >= 0). So sum / penalty(limit) is
-  an upper bound of what a live hypothesis can reach. Or
-- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and fill the places that
-  finished ones left.
+- no live one can still enter the ``n_best``. Log-probabilities are at most 0 and no filter raises one, the length
+  penalty only grows, and the coverage penalty is at most 0: sum / penalty(limit) bounds what a live one can reach. Or
+- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places: none
+  of them wins over a finished one, which says if the best of them was better.
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
 
-Filters and constraints change which candidates are considered and in which order (``beam``), and nothing of
-the above. Sums are of processed log-probabilities; log_prob is the model's own.
-
-The search of a sentence does not depend on the other sentences of its batch, nor its best hypothesis on ``n_best``.
-Ties are broken as ``torch.topk`` does, by the row alone.
+Sums are of processed log-probabilities; log_prob is the model's own. The search of a sentence does not depend on the
+other sentences of its batch, nor its best hypothesis on ``n_best``.
 
 The coverage penalty is equation 14 of Wu et al. 2016 (arXiv 1609.08144), cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), where pᵢⱼ is
-the attention of output id j to source position i: of the last layer's cross-attention, the mean of its heads. The
-source's eos counts as a position, padding does not.
+the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
 """
 
 import math
@@ -85,9 +79,8 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
-        following = NextLogProbs.from_model(
-            state, log_probs, None if attending is None else attending.attention(), plan
-        )
+        attention = None if attending is None else attending.attention()
+        following = NextLogProbs.from_model(state, log_probs, attention, plan)
         state, rows = advance(state, following, plan)
         state.note()
         yield state
@@ -195,7 +188,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
         for ids, log_prob, score in finished
         if score > -math.inf
     ]
-    if len(candidates) < plan.options.n_best:
+    if len(candidates) < plan.options.n_best or state.step >= int(state.limits[place]):
         candidates += _truncated_candidates(state, place, plan.options)
     return candidates
 

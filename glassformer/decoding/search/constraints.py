@@ -2,13 +2,9 @@
 
 Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
 of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
-of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Two choices
-are ours:
-
-- Progress follows from the ids of a hypothesis alone: a phrase is met when it occurs, anywhere and with any overlap,
-  and a hypothesis is in the middle of the unmet phrase whose longest prefix ends its ids.
-- The best hypothesis of the highest bank always survives. Each step adds one id to it, so that all phrases occur
-  after enough steps, unless a filter forbids one of the ids.
+of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Here progress
+follows from the ids alone: a phrase may occur anywhere and overlap others. The best hypothesis of the highest bank
+always survives, so that all phrases occur after enough steps, unless a filter forbids one of the ids.
 
 ``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
 """
@@ -98,10 +94,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """The best candidates, each hypothesis's best, and all that continue a phrase; their indices and keys.
-
-    A candidate that occurs twice has key -inf the second time.
-    """
+    """Indices and keys of the best candidates, each hypothesis's best and all in a phrase; repeats have key -inf."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -145,10 +138,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None when no source has any constraint.
-
-        Raises ``InputError`` unless there is one entry for each source, or for ids that no output can contain.
-        """
+        """None without any constraint. Raises ``InputError`` unless each source has one, with possible ids."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(

@@ -1,15 +1,13 @@
 """Filters: what changes the model's distribution before a token is chosen, as pure functions on log-probabilities.
 
 Two kinds, each with its register at the end of this file. Processors act in every search and in sampling. They take
-log-probabilities (rows vocab) and the ids so far (rows step); what they forbid is -inf. They do not renormalise, so
-that none raises a probability: the early end of a beam search rests on that. The constraints act after all of them.
-Sampling filters choose which tokens may be sampled, and return log-probabilities whose exponentials sum to 1.
+log-probabilities (rows vocab) and the ids so far (rows step); what they forbid is -inf. They do not renormalise: the
+early end of a beam search rests on that. The constraints act after all of them. Sampling filters choose which tokens
+may be sampled, and return log-probabilities whose exponentials sum to 1.
 
 A new filter is one field of ``DecodeConfig``, which says what other engines have instead, and one entry here with its
-function. Its check in a trace is one function in ``explain/entries``.
-
-The paper has no sampling; top_p is Holtzman et al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024
-(arXiv 2407.01082), typical_p Meister et al. 2022 (arXiv 2202.00666).
+function. Its check in a trace is one function in ``explain/entries``. The paper has no sampling; top_p is Holtzman et
+al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (arXiv 2407.01082), typical_p Meister et al. 2022 (2202.00666).
 """
 
 import math
@@ -77,8 +75,7 @@ def apply_repetition_penalty(
 ) -> LogProbs:
     """Multiply the log-probability of each id that already occurs by ``penalty``, once however often it occurs.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards a repetition where they are negative.
-    Log-probabilities are never positive: multiplied, they only fall.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits instead, which rewards a repetition where they are negative.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -175,8 +172,7 @@ def keep_min_p(log_probs: LogProbs, min_p: float) -> LogProbs:
 def keep_typical_p(log_probs: LogProbs, p: float) -> LogProbs:
     """The smallest set, the most typical tokens first, whose probabilities sum to at least ``p``.
 
-    The most typical token is the one whose information, -log_prob, is closest to the distribution's entropy. The most
-    probable token may therefore be excluded.
+    The information of the most typical token, -log_prob, is closest to the entropy: it need not be the most probable.
     """
     entropy = torch.special.entr(log_probs.double().exp()).sum(dim=-1, keepdim=True)
     return _keep_first(log_probs, (entropy + log_probs).abs().argsort(dim=-1, stable=True), p)

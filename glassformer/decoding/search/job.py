@@ -1,7 +1,4 @@
-"""A search job: a batch of sources, the options of their search, and what each output must hold, all as plain values.
-
-Every search and every engine takes one. A constrained word as text is a ``Request`` (``request``).
-"""
+"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +10,7 @@ PhraseIds = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What the output for one source must begin with, contain and not contain, as ids; by default nothing.
-
-    ``prefix`` has priority over ``banned`` and over all filters.
-    """
+    """What an output must begin with, contain and not contain, as ids; ``prefix`` has priority over all else."""
 
     prefix: tuple[int, ...] = ()
     """The ids that the output begins with; they count in its log_prob and length."""
@@ -27,10 +21,11 @@ class Constraints:
 
     def unmet(self, ids: Sequence[int]) -> PhraseIds:
         """The required sequences that do not occur in ``ids``."""
-        return tuple(phrase for phrase in dict.fromkeys(self.required) if not _occurs(phrase, ids))
+        return tuple(phrase for phrase in dict.fromkeys(self.required) if not occurs(phrase, ids))
 
 
-def _occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
+def occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
+    """Whether the ids of ``phrase`` stand in ``ids`` one after another."""
     return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids) - len(phrase) + 1))
 
 

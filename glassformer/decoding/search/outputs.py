@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 from glassformer.errors import DivergedError, InputError
@@ -15,7 +15,8 @@ class Output:
 
     ``log_prob`` is the natural logarithm of its probability by the model. ``score`` is the sum of the processed
     log-probabilities divided by the length penalty, plus the coverage penalty. ``unmet`` are the required sequences
-    that do not occur; a candidate that ends with eos has none.
+    that do not occur; a candidate that ends with eos has none. ``longer_was_cut``: it is complete, but the length
+    limit cut another one that was better until then, so that it may be too short.
     """
 
     ids: list[int]
@@ -23,6 +24,7 @@ class Output:
     score: float
     truncated: bool
     unmet: tuple[tuple[int, ...], ...] = ()
+    longer_was_cut: bool = False
 
     @classmethod
     def from_log_prob(cls, ids: list[int], log_prob: float, options: DecodeConfig, eos_id: int) -> Self:
@@ -31,10 +33,10 @@ class Output:
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best`` first: complete before truncated ones, then by the number of unmet constraints, then by score.
+    """The ``n_best``: complete ones first, then by unmet constraints, then by score; equals keep their order.
 
-    Equal candidates keep their order. Raises ``DivergedError`` if no log_prob is a finite number, because the model's
-    logits are not; ``InputError`` if all are -inf, because filters and constraints together allowed no token.
+    ``candidates`` have those that the length limit cut, too: a complete one says if one of them was better. Raises
+    ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.
     """
     possible = [candidate for candidate in candidates if math.isfinite(candidate.log_prob)]
     if candidates and all(candidate.log_prob == -math.inf for candidate in candidates):
@@ -44,7 +46,9 @@ def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
             "the model's logits are not finite numbers, so there is no best token. "
             "Its weights were damaged or its training diverged: use an earlier checkpoint."
         )
-    return sorted(possible, key=_rank)[:n_best]
+    cut = max((one.score for one in possible if one.truncated and not one.unmet), default=-math.inf)
+    ranked = sorted(possible, key=lambda one: (one.truncated, len(one.unmet), -one.score))
+    return [replace(one, longer_was_cut=not one.truncated and cut > one.score) for one in ranked[:n_best]]
 
 
 def no_token_allowed() -> InputError:
@@ -53,10 +57,6 @@ def no_token_allowed() -> InputError:
         "decode: the filters and the constraints together allow no token, expected at least one at each step. "
         "Loosen no_repeat_ngram or min_length, or ban less."
     )
-
-
-def _rank(candidate: Output) -> tuple[bool, int, float]:
-    return candidate.truncated, len(candidate.unmet), -candidate.score
 
 
 Result = TypeVar("Result")

@@ -1,7 +1,6 @@
 """Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-Each sample has its own stream of random numbers, seeded by the seed, the source's key and the number of the sample.
-The other sources of the batch and the order of batches change nothing.
+The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
 """
 
 import math
@@ -96,7 +95,7 @@ def _start(job: SearchJob, device: torch.device) -> SampleState:
     """``n_best`` empty rows for each source."""
     longest, n_best = max(job.limits, default=0), job.options.n_best
     streams = [
-        _uniforms(job.options.seed, sample_key, number, longest)
+        np.random.Generator(np.random.PCG64([job.options.seed, sample_key, number])).random(longest)
         for sample_key in job.sample_keys or range(len(job.limits))
         for number in range(n_best)
     ]
@@ -108,10 +107,6 @@ def _start(job: SearchJob, device: torch.device) -> SampleState:
         ids=torch.empty(rows, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(rows, device=device),
     )
-
-
-def _uniforms(seed: int, sample_key: int, number: int, count: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.random.Generator(np.random.PCG64([seed, sample_key, number])).random(count)
 
 
 def process_samples(

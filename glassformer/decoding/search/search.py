@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Generator
+from itertools import takewhile
 
 import torch
 
@@ -42,10 +43,8 @@ class CertainPrefix:
         # Samples that are done leave the state; their outputs still count.
         self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
         every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
-        differs = (len(set(ids)) > 1 for ids in zip(*every, strict=False))
-        return next(
-            (every[0][:place] for place, found in enumerate(differs) if found), min(every, key=len, default=[])
-        )
+        columns = takewhile(lambda ids: len(set(ids)) == 1, zip(*every, strict=False))
+        return [first for first, *_ in columns]
 
 
 def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:

@@ -1,9 +1,7 @@
 """Decoding one target position at a time: ids in, log-probabilities of the next id out.
 
-``Steps`` is all that a search needs of a model, so that one search runs over any of these:
-``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``, the hypotheses of a source as slots
-of one row; and ``EnsembleSteps``, several models whose probabilities are averaged. They keep the memory and the cache
-of a batch, and drop, repeat and reorder its rows as the search says.
+One search runs over any ``Steps``: ``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``,
+the hypotheses of a source as slots of one row; ``EnsembleSteps``, several models whose probabilities are averaged.
 """
 
 import math
@@ -30,10 +28,7 @@ def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) ->
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
-    """The model's log-probabilities, in float32, with -inf for padding and bos, which no output may hold.
-
-    The others keep their softmax values, so that they equal those of the loss and of a trace.
-    """
+    """The model's log-probabilities, in float32, with -inf for padding and bos and nothing else changed."""
     log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
     log_probs[..., config.pad_id] = -math.inf
     log_probs[..., config.bos_id] = -math.inf
@@ -41,10 +36,7 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
-
-    There is one row for each source at the start; the ids of the first step are bos.
-    """
+    """The log-probabilities of the next id, and rows that follow the search; at the start one for each source."""
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""
@@ -98,9 +90,8 @@ class DecoderSteps:
         self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False
     ) -> None:
         self._model, self._attends, self.config = model, attends, model.config
-        self._last_attention = model.get_submodule(
-            f"decoder.layers.{model.config.n_decoder_layers - 1}.cross_attention"
-        )
+        last = model.config.n_decoder_layers - 1
+        self._last_attention = model.get_submodule(f"decoder.layers.{last}.cross_attention")
         self._weights: list[Tensor] = []
         self._memory, src_mask = _encode(model, src_ids)
         self.device = self._memory.device
@@ -170,10 +161,7 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """The hypotheses of a source as slots of one row, so that reordering hypotheses copies no keys.
-
-    For a search in which every source has the same number of hypotheses, in neighbouring rows.
-    """
+    """The hypotheses of each source, equally many, as slots of one row: reordering them copies no keys."""
 
     fills_gaps = True
 
@@ -256,8 +244,7 @@ def _encode(
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
     """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache.
 
-    Sources are padded on the right, and each part is encoded as wide as its own longest source. What pads its memory
-    is hidden by the mask.
+    Each part is encoded as wide as its own longest source; the mask hides what pads its memory.
     """
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS // max(1, width))

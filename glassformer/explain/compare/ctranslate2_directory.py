@@ -1,7 +1,7 @@
 """What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
 
-The directory is one that ``export`` wrote. Names, shapes and types of the arrays in ``model.bin`` are read at once,
-with the numbers that stand alone, such as how many heads there are; the values of an array when they are asked for.
+The directory is one that ``export`` wrote. Names, shapes and types of the arrays in ``model.bin`` and single numbers,
+such as how many heads there are, are read at once; the values of an array when they are needed.
 """
 
 import struct
@@ -27,9 +27,7 @@ Floats = NDArray[np.float32]
 _VERSION = 6  # of model.bin
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
 # The types by their numbers in the file, in this order.
-_DTYPES = {
-    "float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2",
-}  # fmt: skip
+_DTYPES = {"float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2"}
 # By how much a type rounds a number, as a share of it; an integer by half a step, and a little by the division.
 _ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
 _HALF, _MIN_ROUNDING = 0.501, 1e-6

@@ -1,8 +1,7 @@
 """A model and its conversion compared: why does the one translate otherwise than the other?
 
-Tokenizers on the same texts and by their entries, settings and weights by name, the settings of the search,
-log-probabilities of the same targets token by token, and the outputs with the first step at which they differ. Either
-side may be a run, a directory of Hugging Face or Marian, or a CTranslate2 directory.
+What ``findings`` names, log-probabilities of the same targets token by token, and the outputs with the first step at
+which they differ.
 """
 
 import math

@@ -22,9 +22,7 @@ TOKENIZER, SETTING, WEIGHTS, QUANTIZATION = "tokenizer", "model setting", "weigh
 SEARCH, CONTROL, OUTPUTS, ROUNDING = "search setting", "control tokens", "outputs", "rounding"
 _NO_EFFECT = {"cache", "batch_tokens", "n_best"}  # settings that change no output
 # Settings that change no sample.
-_ONLY_IN_SEARCH = {
-    "beam", "early_stopping", "coverage_penalty", "length_penalty", "length_norm",
-}  # fmt: skip
+_ONLY_IN_SEARCH = {"beam", "early_stopping", "coverage_penalty", "length_penalty", "length_norm"}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from jaxtyping import Int
 from torch import Tensor
 
+from glassformer.bundled import find_run
 from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.compare.align import Positions
@@ -70,6 +71,7 @@ def diff_places(
     Raises ``ConfigError`` when only one side is a trace, when texts or ways are given for traces, and when both sides
     are the same, ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
     """
+    first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):
         if ways != _PLAIN or tolerance is not None:
             raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")

@@ -1,7 +1,7 @@
 """What each tap is and how it is recomputed: one entry for each, found by address. Imports no renderer."""
 
 from glassformer.settings import ModelConfig
-from glassformer.errors import TraceError, nearest
+from glassformer.errors import TraceError, check_type, nearest
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
     embedding, positions, attention, layers, search, rules, candidates, sampling, training,
@@ -34,4 +34,5 @@ def story_of(address: str, config: ModelConfig | None = None) -> Story:
 
     Without one it is the paper's. Raises ``TraceError`` for an address without an entry.
     """
+    check_type("address", address, str, "the address of a tensor, a str")
     return entry_of(address).story(config)

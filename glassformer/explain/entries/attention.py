@@ -144,13 +144,12 @@ vary(f"{_SELF}.scores", "positions", "alibi", "scores = Q Kᵀ / √d_k + B")
 _WITH_DISTANCES = "The mean of the values and of the distances' vectors, weighted by the attention weights."
 vary(f"{_SELF}.heads", "positions", "relative", "head_i = A_i V_i + A_i · a_V", _WITH_DISTANCES)
 
-change(
-    "decoder_self_attention.masked_scores",
-    title="Scores without the future",
-    sentence="A key after the query gets −∞, so no position sees the token that it is to predict. Padding comes "
-    "last, so this hides it as well.",
-    equation="−∞ where key > query",
+_LATER = (
+    "A key after the query gets −∞, so no position sees the token that it is to predict. Padding comes last, so this "
+    "hides it as well."
 )
+_TITLE, _HIDDEN = "Scores without the future", "−∞ where key > query"
+change("decoder_self_attention.masked_scores", title=_TITLE, sentence=_LATER, equation=_HIDDEN)
 
 for _name, _what in (("k", "keys"), ("v", "values")):
     _letter = _name.upper()
@@ -172,46 +171,22 @@ for _name, _what in (("k", "keys"), ("v", "values")):
     )
     change(f"cross_attention.{_name}", title=f"The source's {_what} of each head")
 
+_ONE = "Each target position computes one query for each head."
+change("cross_attention.q_projected", title="The target's queries", sentence=_ONE, section="3.2.3")
+_ONE = "Each source position of the encoder's memory computes one key for each head."
+change("cross_attention.k_projected", title="The source's keys", sentence=_ONE, equation="K = M W_K", section="3.2.3")
+_ONE = "What each source position passes on to the target."
 change(
-    "cross_attention.q_projected",
-    title="The target's queries",
-    sentence="Each target position computes one query for each head.",
-    section="3.2.3",
+    "cross_attention.v_projected", title="The source's values", sentence=_ONE, equation="V = M W_V", section="3.2.3"
 )
-change(
-    "cross_attention.k_projected",
-    title="The source's keys",
-    sentence="Each source position of the encoder's memory computes one key for each head.",
-    equation="K = M W_K",
-    section="3.2.3",
-)
-change(
-    "cross_attention.v_projected",
-    title="The source's values",
-    sentence="What each source position passes on to the target.",
-    equation="V = M W_V",
-    section="3.2.3",
-)
-change(
-    "cross_attention.products",
-    title="Target times source",
-    sentence="One number for each target and source position: how well query and key agree.",
-)
-change(
-    "cross_attention.masked_scores",
-    title="Scores without source padding",
-    sentence="A source position that is padding gets −∞; every target position sees every source token.",
-)
-change(
-    "cross_attention.weights",
-    title="Where the target looks",
-    sentence="For each target position, weights over the source tokens that sum to one.",
-)
-change(
-    "cross_attention.heads",
-    title="What each head takes from the source",
-    sentence="The mean of the source's values, weighted by the attention weights.",
-)
+_AGREES = "One number for each target and source position: how well query and key agree."
+change("cross_attention.products", title="Target times source", sentence=_AGREES)
+_PADDING = "A source position that is padding gets −∞; every target position sees every source token."
+change("cross_attention.masked_scores", title="Scores without source padding", sentence=_PADDING)
+_SHARES = "For each target position, weights over the source tokens that sum to one."
+change("cross_attention.weights", title="Where the target looks", sentence=_SHARES)
+_TAKEN = "The mean of the source's values, weighted by the attention weights."
+change("cross_attention.heads", title="What each head takes from the source", sentence=_TAKEN)
 
 for _kind in _ALL.split("|"):
     for _name in ("q_projected", "k_projected", "v_projected", "output"):

@@ -91,35 +91,14 @@ def is_eos(scope: Scope, step: int) -> Tensor:
 
 
 _CHECKED: dict[str, Any] = {"compute": _candidate, "repeat": _repeated_candidate}
-
-add(
-    "search.candidate_log_probs",
-    "Best continuations",
-    "The sums, by the model alone, of the 2·beam best continuations of all living hypotheses.",
-    "top-k (log P(past) + log P(next))",
-    "6.1",
-    **_CHECKED,
-)
-
-add(
-    "search.candidate_parents",
-    "Their parents",
-    "The living hypothesis that each one continues.",
-    "⌊index / vocab⌋",
-    "6.1",
-    **_CHECKED,
-)
-
+_BEST = "The sums, by the model alone, of the 2·beam best continuations of all living hypotheses."
+_TOP = "top-k (log P(past) + log P(next))"
+add("search.candidate_log_probs", "Best continuations", _BEST, _TOP, "6.1", **_CHECKED)
+_PARENT = "The living hypothesis that each one continues."
+add("search.candidate_parents", "Their parents", _PARENT, "⌊index / vocab⌋", "6.1", **_CHECKED)
 add("search.candidate_ids", "Their tokens", "The token that each one appends.", "index mod vocab", "6.1", **_CHECKED)
-
-add(
-    "search.candidate_sums",
-    "Their sums",
-    "The sums after the rules: these rank the continuations, not the model's own.",
-    "Σ log P′",
-    _NOT_IN_PAPER,
-    **_CHECKED,
-)
+_RANKING = "The sums after the rules: these rank the continuations, not the model's own."
+add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, **_CHECKED)
 
 
 @entry("search.candidate_outcomes", "What became of them", "0, 1 or 2", "6.1")

@@ -16,36 +16,15 @@ def _decoder_ids(scope: Scope) -> Tensor:
 
 
 # How a text becomes tokens. What they count is given: the tokenizer has no equation.
+_NFC = "One spelling for texts that look the same (Unicode NFC); the number counts its characters."
+_PIECES = "The pieces of the text that are spelled one by one; the number counts them."
+_MERGES = "The merges or look-ups that turn each pre-token into tokens; the number counts them."
 for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):
-    add(
-        f"text.{_side}_normalised",
-        f"{_owner} normal form",
-        "One spelling for texts that look the same (Unicode NFC); the number counts its characters.",
-        "text → NFC(text)",
-        "5.1",
-    )
-    add(
-        f"text.{_side}_pre_tokens",
-        f"{_owner} pre-tokens",
-        "The pieces of the text that are spelled one by one; the number counts them.",
-        "text → pre-tokens",
-        "5.1",
-    )
-    add(
-        f"text.{_side}_spelling",
-        f"{_owner} spelling",
-        "The merges or look-ups that turn each pre-token into tokens; the number counts them.",
-        "pre-token → tokens",
-        "5.1",
-    )
-
-add(
-    "text.src_tokens",
-    "Source tokens",
-    "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills it up to the longest.",
-    "text → tokens",
-    "5.1",
-)
+    add(f"text.{_side}_normalised", f"{_owner} normal form", _NFC, "text → NFC(text)", "5.1")
+    add(f"text.{_side}_pre_tokens", f"{_owner} pre-tokens", _PIECES, "text → pre-tokens", "5.1")
+    add(f"text.{_side}_spelling", f"{_owner} spelling", _MERGES, "pre-token → tokens", "5.1")
+_CUT = "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills it up to the longest."
+add("text.src_tokens", "Source tokens", _CUT, "text → tokens", "5.1")
 
 
 @entry("text.src_ids", "Source ids", "tokens → ids", "5.1")
@@ -54,19 +33,13 @@ def _src_ids(scope: Scope) -> Tensor | None:
     return scope.context.derived_ids.get(scope.step.address)
 
 
-add(
-    "text.tgt_out_ids",
-    "Target ids to predict",
-    "What each position has to predict: the target, then </s>; one position ahead of the decoder's input.",
-    "tgt_out = t₁ … tₙ </s>",
-    "3.1",
-)
+_AHEAD = "What each position has to predict: the target, then </s>; one position ahead of the decoder's input."
+add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1")
 
 
 @entry("text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")
 def _tgt_in_ids(scope: Scope) -> Tensor:
     """The decoder's input: <s>, then the target, so that each position sees only what comes before it."""
-    # tgt_out one position later, with <s> in front; the positions of </s> and of padding become padding.
     config, out = scope.config, scope.at("text.tgt_out_ids")
     later = torch.cat([out.new_full((len(out), 1), config.bos_id), out[:, :-1]], dim=1)
     return later.masked_fill(out == config.pad_id, config.pad_id)
@@ -87,7 +60,6 @@ def _src_mask(scope: Scope) -> Tensor:
 @entry("model.causal_mask", "Causal mask", "key ≤ query", "3.2.3")
 def _causal_mask(scope: Scope) -> Tensor:
     """True where a target position may look: at itself and at those before it."""
-    # key <= query, where the last query is at the last key.
     ids = _decoder_ids(scope)
     cached = scope.context.decode.cache and scope.has("search.tgt_in_ids")
     start = scope.count("search.tgt_in_ids") - 1 if cached else 0

@@ -101,7 +101,7 @@ def add(address: str, title: str, sentence: str, equation: str, section: str, **
 
 
 def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[_Own], _Own]:
-    """Add an entry of which the decorated function is the ``compute``, and its docstring the sentence."""
+    """Add an entry: the decorated function is its ``compute``, and the docstring its sentence."""
 
     def decorate(compute: _Own) -> _Own:
         add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)

@@ -37,7 +37,7 @@ def _inner(scope: Scope) -> Tensor:
 
 
 @entry("feed_forward.activated", "Activated", "a = max(0, z)", "3.3")
-def _activated(scope: Scope) -> Tensor:
+def _activate(scope: Scope) -> Tensor:
     """Negative numbers become zero, the others stay."""
     return _ACTIVATIONS[scope.config.activation](scope.here("inner"))
 
@@ -94,13 +94,8 @@ def _norm_output(scope: Scope) -> Tensor:
     return torch.native_layer_norm(x, gain.shape, gain, bias, scope.config.norm_eps)[0]
 
 
-add(
-    "dropout.kept",
-    "Elements kept",
-    "In training each element is dropped with probability p.",
-    "m ~ Bernoulli(1 − p)",
-    "5.4",
-)
+_DROPPED = "In training each element is dropped with probability p."
+add("dropout.kept", "Elements kept", _DROPPED, "m ~ Bernoulli(1 − p)", "5.4")
 
 
 @entry("dropout.output", "After dropout", "m · x / (1 − p)", "5.4")
@@ -113,30 +108,26 @@ def _dropout_output(scope: Scope) -> Tensor:
     return x * scope.here("kept") * (2**16 / kept)
 
 
-@entry("encoder_layer.output", "Encoder layer's output", "x ← EncoderLayer(x)", "3.1")
-def _encoder_layer(scope: Scope) -> Tensor:
-    """Each source position after attention to all the others and its feed-forward; the next layer's input."""
+def _last_sublayer(scope: Scope) -> Tensor:
     return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
 
 
-@entry("decoder_layer.output", "Decoder layer's output", "x ← DecoderLayer(x, M)", "3.1")
-def _decoder_layer(scope: Scope) -> Tensor:
-    """Each target position after attention to the target so far and to the source, and its own feed-forward."""
-    return scope.at(add_norm_output(scope, scope.module, "feed_forward"))
+_SEES_ALL = "Each source position after attention to all the others and its feed-forward; the next layer's input."
+_LAYER = "x ← EncoderLayer(x)"
+add("encoder_layer.output", "Encoder layer's output", _SEES_ALL, _LAYER, "3.1", compute=_last_sublayer)
+_SEES_PAST = "Each target position after attention to the target so far and to the source, and its own feed-forward."
+_LAYER = "x ← DecoderLayer(x, M)"
+add("decoder_layer.output", "Decoder layer's output", _SEES_PAST, _LAYER, "3.1", compute=_last_sublayer)
 
 
-@entry("encoder.memory", "Memory", "M = x after layer N", "3.1")
-def _memory(scope: Scope) -> Tensor:
-    """The encoder's result for each source position; every decoder layer reads it."""
+def _last_layer(scope: Scope) -> Tensor:
     last = last_layer_output(scope, scope.module)
     return scope.at(f"{scope.module}.final_norm.output" if scope.config.norm == "pre" else last)
 
 
-@entry("decoder.output", "Decoder's output", "x after layer N", "3.1")
-def _decoder_output(scope: Scope) -> Tensor:
-    """One vector for each target position, from which its next token is predicted."""
-    return _memory(scope)  # computed alike
-
-
+_READ = "The encoder's result for each source position; every decoder layer reads it."
+add("encoder.memory", "Memory", _READ, "M = x after layer N", "3.1", compute=_last_layer)
 vary("encoder.memory", "norm", "pre", "M = LayerNorm(x after layer N)")
+_PREDICTS = "One vector for each target position, from which its next token is predicted."
+add("decoder.output", "Decoder's output", _PREDICTS, "x after layer N", "3.1", compute=_last_layer)
 vary("decoder.output", "norm", "pre", "LayerNorm(x after layer N)")

@@ -4,33 +4,23 @@ Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.098
 computed here from their formula, not read from the model's tables.
 """
 
-import math
-from functools import cache
-
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
+_SELF = "encoder_self_attention|decoder_self_attention"
 _SHAW = "Shaw et al. 2018, 3.2"
 _ROPE = "Su et al. 2021, 3.2"
 _WAVELENGTH = 10_000.0
 
 
-@cache
-def _angles(start: int, stop: int, width: int) -> tuple[tuple[float, ...], ...]:
+def _angles(start: int, stop: int, width: int) -> NDArray[np.float64]:
     """pos / 10000^(2i / width) in radians, a row for each position from ``start`` to ``stop - 1``."""
-    return tuple(
-        tuple(position / _WAVELENGTH ** (2 * i / width) for i in range(width // 2)) for position in range(start, stop)
-    )
-
-
-def _sinusoids(start: int, stop: int, width: int) -> list[list[float]]:
-    """PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos."""
-    return [
-        [wave(angle) for angle in angles for wave in (math.sin, math.cos)] for angles in _angles(start, stop, width)
-    ]
+    return np.arange(start, stop)[:, None] / _WAVELENGTH ** (np.arange(0, width, 2) / width)
 
 
 def _rotate(scope: Scope) -> Tensor:
@@ -38,10 +28,7 @@ def _rotate(scope: Scope) -> Tensor:
     x = scope.here(scope.step.name.removesuffix("_rotated"))
     start = _first_new_position(scope)
     angles = _angles(start, start + x.shape[2], scope.config.d_k)
-    cos, sin = (
-        torch.tensor([[wave(angle) for angle in row] for row in angles], device=x.device).to(x.dtype)
-        for wave in (math.cos, math.sin)
-    )
+    cos, sin = (torch.from_numpy(wave(angles)).to(x.device, x.dtype) for wave in (np.cos, np.sin))
     pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
 
@@ -53,33 +40,24 @@ def _first_new_position(scope: Scope) -> int:
     return int(scope.at(cached).shape[2]) if generates and scope.has(cached) else 0
 
 
-def _distance_vectors(scope: Scope, table: str) -> Tensor:
-    """The table's row for each clipped distance from query to key; the last query is at the last key."""
-    attention, clip = scope.module.removesuffix(".relative"), scope.config.relative_clip
+def _distances(scope: Scope) -> Tensor:
+    """From each query to each key of the attention that the step's module belongs to; both end at one position."""
+    attention = scope.module.rpartition(".")[0]
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)
-    distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).clamp(-clip, clip) + clip
-    return scope.weight(table)[distances]
+    return keys[None, :] - keys[n_keys - n_queries :][:, None]
 
 
-add(
-    "encoder_self_attention|decoder_self_attention.q_rotated",
-    "Queries turned by their position",
-    "Each pair of numbers is turned by an angle that grows with the position.",
-    "Q′ = R(pos) Q",
-    _ROPE,
-    compute=_rotate,
-)
+def _distance_vectors(scope: Scope, table: str) -> Tensor:
+    """The table's row for each clipped distance."""
+    clip = scope.config.relative_clip
+    return scope.weight(table)[_distances(scope).clamp(-clip, clip) + clip]
 
-add(
-    "encoder_self_attention|decoder_self_attention.k_rotated",
-    "Keys turned by their position",
-    "Turned like the queries, so that a product depends on the distance alone.",
-    "K′ = R(pos) K",
-    _ROPE,
-    compute=_rotate,
-)
 
+_TURNED = "Each pair of numbers is turned by an angle that grows with the position."
+add(f"{_SELF}.q_rotated", "Queries turned by their position", _TURNED, "Q′ = R(pos) Q", _ROPE, compute=_rotate)
+_TURNED = "Turned like the queries, so that a product depends on the distance alone."
+add(f"{_SELF}.k_rotated", "Keys turned by their position", _TURNED, "K′ = R(pos) K", _ROPE, compute=_rotate)
 
 _PE = "PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(…)"
 
@@ -94,8 +72,9 @@ def _position_vectors(scope: Scope) -> Tensor:
     stop = start + embedded.shape[1]
     if scope.config.positions == "learned":
         return scope.weight("positions.table")[start:stop]
-    table = torch.tensor(_sinusoids(start, stop, scope.config.d_model), device=embedded.device)
-    return table.to(embedded.dtype)
+    angles = _angles(start, stop, scope.config.d_model)
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
+    return torch.from_numpy(waves).to(embedded.device, embedded.dtype)
 
 
 _LEARNED = "A learned vector for each position, the same in each sentence."
@@ -140,10 +119,6 @@ def _relative_heads(scope: Scope) -> Tensor:
 @entry("alibi.biases", "A bias for each distance", "B = −2^(−8i/h) · |key − query|", "Press et al. 2022, 3")
 def _alibi_biases(scope: Scope) -> Tensor:
     """Falls with the distance from query to key, in each head at its own slope; not learned."""
-    # -2^(-8 i / h) · |key - query| for head i = 1 ... h; the last query stands at the last key.
-    n_queries, n_keys = scope.at(f"{scope.module.removesuffix('.alibi')}.products").shape[2:]
-    keys = torch.arange(n_keys, device=scope.step.value.device)
-    distances = (keys[None, :] - keys[n_keys - n_queries :][:, None]).abs()
-    n_heads = scope.config.n_heads
-    slopes = torch.tensor([2.0 ** (-8.0 * head / n_heads) for head in range(1, n_heads + 1)], device=keys.device)
-    return -slopes.to(scope.step.value.dtype)[:, None, None] * distances
+    value, n_heads = scope.step.value, scope.config.n_heads
+    slopes = torch.tensor([2.0 ** (-8.0 * head / n_heads) for head in range(1, n_heads + 1)], device=value.device)
+    return -slopes.to(value.dtype)[:, None, None] * _distances(scope).abs()

@@ -1,7 +1,7 @@
 """The taps of what changes the model's distribution before a token is chosen: rules and constraints.
 
-The rules are stated anew, row by row in plain Python. Keskar et al. 2019 (arXiv 1909.05858); Post and Vilar 2018
-(arXiv 1804.06609).
+The rules are applied one after the other, row by row, in plain Python. Keskar et al. 2019 (arXiv 1909.05858); Post
+and Vilar 2018 (arXiv 1804.06609).
 """
 
 import math
@@ -73,7 +73,6 @@ def _processed_log_probs(scope: Scope) -> Tensor:
     """A token that was written before costs more; one that repeats an n-gram, ends too early or breaks a
     constraint gets −∞.
     """
-    # The rules one after the other for each row, in plain Python.
     own, step = scope.at("search.next_log_probs"), scope.step.call
     processed = own.clone()
     sources = source_of_rows(scope, step)
@@ -84,20 +83,8 @@ def _processed_log_probs(scope: Scope) -> Tensor:
     return processed
 
 
-add(
-    "search.prefix_ids",
-    "Required beginnings",
-    "What each output has to begin with, padded.",
-    "given",
-    _NOT_IN_PAPER,
-)
-
-add(
-    "search.required_ids",
-    "Required sequences",
-    "What each output has to contain, padded; until it does, it may not end, and the beam is divided.",
-    "given",
-    "Post and Vilar 2018",
-)
-
+_PREFIX = "What each output has to begin with, padded."
+add("search.prefix_ids", "Required beginnings", _PREFIX, "given", _NOT_IN_PAPER)
+_REQUIRED = "What each output has to contain, padded; until it does, it may not end, and the beam is divided."
+add("search.required_ids", "Required sequences", _REQUIRED, "given", "Post and Vilar 2018")
 add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)

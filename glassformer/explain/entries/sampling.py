@@ -39,8 +39,7 @@ FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    entropy: Tensor = torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)
-    return entropy
+    return torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)  # type: ignore[no-any-return]
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
@@ -63,28 +62,16 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
 
 
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
-add(
-    "search.filtered_log_probs",
-    "The distribution drawn from",
-    f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞.",
-    "log P′",
-    "Holtzman et al. 2020",
-    compute=_filtered_log_probs,
-)
-
-add(
-    "search.uniforms",
-    "A random number",
-    "It depends on the seed, the sentence and the number of the sample alone.",
-    "u ~ Uniform[0, 1)",
-    _NOT_IN_PAPER,
-)
+_FILTERED = f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞."
+_TITLE, _SOURCE = "The distribution drawn from", "Holtzman et al. 2020"
+add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs)
+_UNIFORM = "It depends on the seed, the sentence and the number of the sample alone."
+add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER)
 
 
 @entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
 def _drawn_ids(scope: Scope) -> Tensor:
     """The first token at which the cumulated probability is above u."""
-    # How many tokens lie below u times the whole probability.
     cumulated = scope.at("search.filtered_log_probs").double().exp().cumsum(dim=1)
     below = cumulated <= scope.at("search.uniforms")[:, None] * cumulated[:, -1:]
     return below.sum(dim=1).clamp(max=cumulated.shape[1] - 1)

@@ -159,8 +159,7 @@ def embedding_output(scope: Scope, stack: str) -> str:
 
 
 def _positioned_embedding(scope: Scope, embedding: str) -> str:
-    adds_positions = scope.config.positions in ("sinusoidal", "learned")
-    return f"{embedding}.with_positions" if adds_positions else f"{embedding}.scaled"
+    return f"{embedding}.with_positions" if scope.config.adds_positions else f"{embedding}.scaled"
 
 
 def last_layer_output(scope: Scope, stack: str) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.candidates import candidate_ranking, is_eos
-from glassformer.explain.entries.entry import entry
+from glassformer.explain.entries.entry import add, entry
 from glassformer.explain.entries.scope import (
     Scope,
     active_places,
@@ -133,16 +133,10 @@ def _living_sums(scope: Scope) -> Tensor:
     return sums.masked_fill(empty, -math.inf).gather(1, living)
 
 
-@entry("search.log_probs", "Their log-probabilities", "Σ log P", "6.1")
-def _log_probs(scope: Scope) -> Tensor:
-    """The sum over all their tokens."""
-    return _living_sums(scope)
-
-
-@entry("search.sums", "Their sums", "Σ log P′", _NOT_IN_PAPER)
-def _sums(scope: Scope) -> Tensor:
-    """The sums after the rules; they rank the living hypotheses."""
-    return _living_sums(scope)
+_OF_ALL = "The sum over all their tokens."
+add("search.log_probs", "Their log-probabilities", _OF_ALL, "Σ log P", "6.1", compute=_living_sums)
+_RANKING = "The sums after the rules; they rank the living hypotheses."
+add("search.sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, compute=_living_sums)
 
 
 @entry("search.covered", "Attention received so far", "Σⱼ pᵢⱼ", _COVERAGE)
@@ -229,33 +223,18 @@ def _best_ended(scope: Scope, step: int) -> Tensor:
     return scores.topk(before.shape[1], dim=1).indices
 
 
-@entry("search.finished_ids", "The best that finished", "… </s>", "6.1")
-def _finished_ids(scope: Scope) -> Tensor:
-    """Padded after </s>; a hypothesis that has ended is not continued."""
-    return _best_finished(scope)
-
-
-@entry("search.finished_log_probs", "Their log-probabilities", "Σ log P", "6.1")
-def _finished_log_probs(scope: Scope) -> Tensor:
-    """The sum over all their tokens, with </s>."""
-    return _best_finished(scope)
-
-
-@entry(
-    "search.finished_scores",
-    "Their scores",
-    "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power",
-    _WU,
-)
-def _finished_scores(scope: Scope) -> Tensor:
-    """Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."""
-    return _best_finished(scope)
+_PADDED = "Padded after </s>; a hypothesis that has ended is not continued."
+add("search.finished_ids", "The best that finished", _PADDED, "… </s>", "6.1", compute=_best_finished)
+_WITH_EOS = "The sum over all their tokens, with </s>."
+add("search.finished_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P", "6.1", compute=_best_finished)
+_SCORES = "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."
+_SCORE = "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power"
+add("search.finished_scores", "Their scores", _SCORES, _SCORE, _WU, compute=_best_finished)
 
 
 @entry("search.done", "Done", "no better one is possible, or all are drawn", "6.1")
 def _done(scope: Scope) -> Tensor:
     """Sentences that no further step can improve, and samples that are complete."""
-    # No living hypothesis can reach a place among the best, a beam has ended, or the limit is reached.
     step, options = scope.step.call, scope.context.decode
     if options.sample:
         ids, limits = scope.at("search.sampled_ids"), scope.at_call("search.limits", 0)
@@ -268,7 +247,7 @@ def _done(scope: Scope) -> Tensor:
     }
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
     length = after["ids"].shape[2]
-    stopping = options.early_stopping if scope.context.decode.beam > 1 else "beam"
+    stopping = options.early_stopping if options.beam > 1 else "beam"
     penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
     done = (after["finished_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
-    return done | (after["finished"] >= scope.context.decode.beam) if stopping == "beam" else done
+    return done | (after["finished"] >= options.beam) if stopping == "beam" else done

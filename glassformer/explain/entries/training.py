@@ -25,7 +25,6 @@ def _options(scope: Scope) -> TrainConfig:
 @entry("loss.target_distribution", "Smoothed target", "q = (1 − ε) δ + ε / vocab", "5.4")
 def _target_distribution(scope: Scope) -> Tensor:
     """1 − ε on the right token, ε spread evenly over the vocabulary."""
-    # (1 - ε) on the target + ε / vocab, as a mixture of the target and the even distribution.
     smoothing, targets = _options(scope).label_smoothing, scope.at("text.tgt_out_ids")
     vocab = scope.config.tgt_vocab
     one_hot = torch.nn.functional.one_hot(targets, vocab).to(scope.step.value.dtype)
@@ -56,8 +55,7 @@ def _per_token(scope: Scope) -> Tensor:
 @entry("loss.mean", "Loss", "Σ loss / ntokens", "5.4")
 def _mean(scope: Scope) -> Tensor:
     """The mean over all target tokens without padding; training lowers it."""
-    tokens = (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
-    return scope.at("loss.per_token").sum() / tokens
+    return scope.at("loss.per_token").sum() / (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
 
 
 @entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER)
@@ -66,21 +64,10 @@ def _gradient_norm(scope: Scope) -> Tensor:
     return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
 
 
-add(
-    "update.cooldown",
-    "Cooldown",
-    "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end.",
-    "c",
-    _NOT_IN_PAPER,
-)
-
-add(
-    "update.restarts",
-    "Restarts",
-    "How often the training went back after it had diverged; each halves the learning rate.",
-    "c ← c / 2ʳ",
-    _NOT_IN_PAPER,
-)
+_SHARE = "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end."
+add("update.cooldown", "Cooldown", _SHARE, "c", _NOT_IN_PAPER)
+_HALVED = "How often the training went back after it had diverged; each halves the learning rate."
+add("update.restarts", "Restarts", _HALVED, "c ← c / 2ʳ", _NOT_IN_PAPER)
 
 
 @entry("update.rate", "Learning rate", "c · equation 3", "5.3")
@@ -115,9 +102,7 @@ def _clipped_gradient(scope: Scope) -> Tensor:
 
 
 add("weight.value_before", "Weight before", "As the forward pass used it.", "w", _ADAM)
-
 add("weight.first_moment_before", "First moment before", "Zero in the first update.", "m", _ADAM)
-
 add("weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
 
 
@@ -138,7 +123,7 @@ def _second_moment(scope: Scope) -> Tensor:
 @entry("weight.value", "Weight after", "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)", _ADAM)
 def _value(scope: Scope) -> Tensor:
     """Moved against the first moment, with a step that the second moment scales."""
-    # w - rate · (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
+    # The two corrections are taken together, as the kernel does.
     options, count = _options(scope), int(scope.at("update.count_before")) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)

@@ -32,7 +32,7 @@ _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text"
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
-"""The float32 numbers of a page in a notebook: 5 MB, of which about 4 MB of compressed text stay in the notebook."""
+"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB as the compressed text that the notebook keeps."""
 _SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 

@@ -71,9 +71,7 @@ def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -
         for address in addresses:
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
-            compute = (
-                partial(_saved, address, other) if other is not None else _computed(address, place, value, plain)
-            )
+            compute = partial(_take, address, other) if other is not None else _edit_of(address, place, value, plain)
             edit = partial(_replace, address, cells, compute)
             edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
     return edits
@@ -156,7 +154,8 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
     raise TraceError(f"--edit {address}: {word}={index!r}, expected an index such as 0, a range such as 2:5{tokens}")
 
 
-def _computed(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
+def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
+    """The function that a number, a truth value or ``mean`` stands for."""
     if value == "mean":
         averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
         return partial(_mean, address, averaged, _token_mask(place.axes, plain))
@@ -190,7 +189,8 @@ def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
     return mean.expand_as(value)
 
 
-def _saved(address: str, other: Trace, value: Tensor) -> Tensor:
+def _take(address: str, other: Trace, value: Tensor) -> Tensor:
+    """What another trace recorded in the place of the value."""
     patch = other[address].to(value.device)
     if patch.shape != value.shape:
         raise TraceError(

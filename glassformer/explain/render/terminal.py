@@ -16,7 +16,6 @@ from rich.text import Text
 
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.heatmap import print_attention
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
 from glassformer.explain.render.tables import (
     Table,
@@ -26,8 +25,6 @@ from glassformer.explain.render.tables import (
     step_lines,
     value_tables,
 )
-
-__all__ = ["print_attention", "print_walk"]
 
 _MIN_EQUATION, _MIN_TEXT = 20, 12
 _INDENT, _GAP = 7, "  "
@@ -128,7 +125,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows, all of which fit; numbers are aligned to the right."""
+    """Headers, a rule and rows that fit the width; numbers are aligned to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)

@@ -8,8 +8,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.errors import StorageError, TextError
-from glassformer.files import sha256, write_durably
+from glassformer.errors import TextError, check_path
+from glassformer.files import sha256, storage_errors, write_durably
 from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
 
@@ -29,13 +29,13 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned text files, or of one file by its ending.
+    """The pairs of two aligned text files, or of one file by its ending; all may be gzip.
 
-    All of them may be gzip. Raises ``TextError`` at once for an unknown ending, and while reading for a file
-    that cannot be read, naming file and line.
+    Raises ``TextError`` at once for an unknown ending, and while reading for a file that cannot be read.
     """
+    path = check_path("path", path)
     if tgt_path is not None:
-        return _read_aligned(path, tgt_path)
+        return _read_aligned(path, check_path("tgt_path", tgt_path))
     reader = find_format(path, packed=True).pairs
     if reader is None:
         raise TextError(
@@ -92,10 +92,7 @@ def source_fraction(src: str) -> float:
 
 
 def is_validation(pair: Pair, share: float) -> bool:
-    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation.
-
-    Decided by the source alone, so that equal sources are always on the same side of the split.
-    """
+    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation; its source decides."""
     return share > 0.0 and source_fraction(pair.src) < share
 
 
@@ -119,10 +116,7 @@ def write_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
-    """Write two aligned files or, without ``tgt_path``, one JSONL file, which keeps line breaks, for ``read_pairs``.
-
-    Raises ``StorageError`` if they cannot be written; existing files are then left as they were.
-    """
+    """Write two aligned files or, without ``tgt_path``, one JSONL file; all or nothing, else ``StorageError``."""
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:
@@ -136,15 +130,10 @@ def to_line(text: str) -> str:
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
     """Write the lines of each file; none is replaced before all are written."""
-    try:
-        with ExitStack() as replacements:
-            for path, lines in files.items():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                stream = replacements.enter_context(write_durably(path))
-                stream.writelines(f"{line}\n" for line in lines)
-                stream.flush()
-    except OSError as error:
-        places = " and ".join(map(str, files))
-        raise StorageError(
-            f"{places}: cannot be written: {error.strerror or error}. Free some space or name another --run."
-        ) from error
+    places = " and ".join(map(str, files))
+    with storage_errors(places, "Free some space or name another --run."), ExitStack() as replacements:
+        for path, lines in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            stream = replacements.enter_context(write_durably(path))
+            stream.writelines(f"{line}\n" for line in lines)
+            stream.flush()

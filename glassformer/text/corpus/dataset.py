@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
@@ -25,10 +24,7 @@ Lengths = npt.NDArray[np.int32]
 
 
 class EncodedTexts(NamedTuple):
-    """The ids of several texts one after the other, each text with its </s>, and the length of each.
-
-    ``starts``, if known, is 1 for each id that begins a word and for each </s>, else 0.
-    """
+    """The ids of texts one after the other, each with </s>, their lengths, and 1 where a word starts (``starts``)."""
 
     ids: Ids
     lengths: Lengths
@@ -79,9 +75,8 @@ class EncodedSide:
         """A copy of the texts at ``indices``, in that order."""
         lengths = self.lengths[indices]
         ends = np.cumsum(lengths, dtype=np.int64)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(
-            self._offsets[indices] - (ends - lengths), lengths
-        )
+        moves = self._offsets[indices] - (ends - lengths)
+        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(moves, lengths)
         return EncodedTexts(self._ids[places], lengths, None if self._starts is None else self._starts[places])
 
     def pad(self, indices: npt.NDArray[np.int64], pad_id: int) -> npt.NDArray[np.int64]:
@@ -183,9 +178,7 @@ class EncodedWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             if error is None:
                 self.close()

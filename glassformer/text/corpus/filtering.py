@@ -32,10 +32,7 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """How many pairs a corpus has, how many have text on both sides, and which share of sources to hold out.
-
-    A ``valid_share`` of 0 holds out none.
-    """
+    """The pairs of a corpus, those with text on both sides, and which share of sources to hold out (0: none)."""
 
     read: int
     usable: int
@@ -64,10 +61,7 @@ class CorpusStats:
 
 
 class _SmallestSources:
-    """The ``limit`` + 1 different sources with the smallest hashes, and how many pairs each has.
-
-    Memory is bounded: the largest hash kept never rises, so a source once dropped never comes back.
-    """
+    """The ``limit`` + 1 different sources with the smallest hashes, and how many pairs each has."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

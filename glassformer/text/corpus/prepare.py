@@ -1,9 +1,8 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
-The pairs are streamed, once to count them, once for each tokenizer and once to encode, so that memory does not grow
-with the corpus; counting and encoding run in several processes. ``prepared.json`` is written last, when all other
-files are on disk, and holds their SHA-256 sums: a directory that has it is complete, and is used again for the same
-data and settings if no file is damaged.
+The pairs are streamed, to count them, for each tokenizer and to encode, so that memory does not grow with the corpus;
+counting and encoding run in several processes. ``prepared.json`` is written last and holds the SHA-256 sums of all
+other files: a directory that has it is complete, and is used again for the same data and settings.
 """
 
 import json
@@ -18,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from glassformer.errors import ConfigError, StorageError, TextError, TokenizerError
+from glassformer.errors import ConfigError, TextError, TokenizerError
 from glassformer.files import (
     make_directory,
     read_json_file,
@@ -28,6 +27,7 @@ from glassformer.files import (
     remove_unfinished,
     require_regular_file,
     sha256,
+    storage_errors,
     sync,
     write_durably,
 )
@@ -36,13 +36,11 @@ from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, one_if_equal
+from glassformer.text.lines import has_letter, normalize_source
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
-
-Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of the source and of the target; one object twice if they are the same."""
 
 PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
 """What a preparation writes into its directory."""
@@ -55,13 +53,12 @@ _FORMAT = 2  # 1 had no sums of the files
 
 @dataclass(frozen=True)
 class PreparedText:
-    """Everything that training needs of the text.
+    """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
-    ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint. ``valid_text`` holds every validation pair with
-    text on both sides, for translation metrics; ``valid`` those of them that are neither too long nor lopsided, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), repeats (of validation pairs), valid,
-    and valid_too_long, valid_lopsided, valid_kept for the validation pairs; valid_seen: those whose source the
-    training pairs have too, which cannot be if they were split off.
+    ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
+    neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
+    wordless (sources without a letter), repeats (of validation pairs), valid, valid_too_long, valid_lopsided,
+    valid_kept, valid_wordless, and valid_seen: those whose source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -101,7 +98,7 @@ class ProgressCallback(Protocol):
 
 def prepare(
     pairs: PairSource,
-    valid: PairSource | None,
+    valid: Callable[[], Iterator[Pair] | None] | None,
     config: TextConfig,
     directory: Path,
     *,
@@ -113,17 +110,16 @@ def prepare(
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
-    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
-    data. ``report`` is called with a line to show. ``tokenizers`` returns those of the source and the target; without
-    it they are trained. ``held_out``: validation pairs of another text, which valid_seen then counts. Raises
-    ``TextError`` when no pair is left to train on or to validate with, ``TokenizerError``
-    when the vocabulary is too small, ``StorageError`` when the directory cannot be written.
+    Where ``valid`` gives none, validation pairs are split off by a hash of their source. ``source`` is a fingerprint
+    of the data. ``report`` gets a line to show. Without ``tokenizers`` new ones are trained. ``held_out``:
+    validation pairs of another text, which valid_seen then counts. Raises ``TextError`` when no pair is left to train
+    on or to validate with, ``TokenizerError`` for a vocabulary that is too small, ``StorageError``.
     """
     earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:
         report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
         return earlier
-    try:
+    with storage_errors(directory, "Free some space or choose another place."):
         refuse_link(directory)
         counts = _build(
             pairs, valid, config, directory, on_progress=on_progress, tokenizers=tokenizers, held_out=held_out
@@ -132,10 +128,6 @@ def prepare(
         form = {"format": _FORMAT, "source": source, "text": config.to_mapping(), "counts": counts, "files": files}
         with write_durably(directory / "prepared.json") as stream:
             json.dump(form, stream, indent=2)
-    except OSError as error:
-        raise StorageError(
-            f"{directory}: cannot be written: {error.strerror or error}. Free some space or choose another place."
-        ) from error
     prepared = _read(directory, counts)
     report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
     return prepared
@@ -203,11 +195,12 @@ def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) 
 
 
 def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
-    both = one_if_equal(*(Tokenizer.load(directory / f"{side}.tokenizer.json") for side in ("src", "tgt")))
+    both = load_tokenizers(directory / "src.tokenizer.json", directory / "tgt.tokenizer.json")
     train, valid = (EncodedPairs(directory / split) for split in ("train", "valid"))
     for pairs in (train, valid):
         pairs.check_ids(both[0].size, both[1].size)
-    return PreparedText(*both, train, valid, _read_pairs(directory / "valid.jsonl"), counts)
+    valid_text = [Pair(*json.loads(line.decode("ascii"))) for line in read_json_lines(directory / "valid.jsonl")]
+    return PreparedText(*both, train, valid, valid_text, counts)
 
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
@@ -221,7 +214,7 @@ def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
 
 def _build(
     pairs: PairSource,
-    valid: PairSource | None,
+    valid: Callable[[], Iterator[Pair] | None] | None,
     config: TextConfig,
     directory: Path,
     *,
@@ -236,22 +229,30 @@ def _build(
     remove_unfinished(directory)
     sync(directory)
     workers = min(config.workers or available_cores(), most_workers())
-    counting = _with_progress("pairs read", pairs(), None, on_progress)
-    stats = CorpusStats.from_chunks(map_chunks(count_chunk, chunks(counting), workers), config, split=valid is None)
+    counting = _with_progress("pairs read", map(_normalize, pairs()), None, on_progress)
+    valid_pairs = None if valid is None else valid()
+    counted = map_chunks(count_chunk, chunks(counting), workers)
+    stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
     # Read before the long work, so that a mistake in the validation text is reported early.
-    given = [] if valid is None else _read_validation(valid)
+    given = [] if valid_pairs is None else _read_validation(map(_normalize, valid_pairs))
     stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
-    both = tokenizers() if tokenizers else _train_tokenizers(lambda: stage("tokenizer", pairs()), stats, config)
+    both = (
+        tokenizers()
+        if tokenizers
+        else _train_tokenizers(lambda: stage("tokenizer", map(_normalize, pairs())), stats, config)
+    )
     for side, tokenizer in zip(("src", "tgt"), both, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
     encoder = ChunkEncoder(both, config, stats.valid_share)
     watched, seen = frozenset(pair.src for pair in (*given, *held_out)), set[str]()
-    encoding = _note_seen(stage("encoding", pairs()), watched, seen)
+    encoding = _note_seen(stage("encoding", map(_normalize, pairs())), watched, seen)
     train_counts, split_off = _encode(encoding, encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = _encode(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
-    _write_pairs(directory / "valid.jsonl", valid_text)
+    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
+    with (directory / "valid.jsonl").open("x", encoding="ascii", newline="\n") as stream:
+        stream.writelines(json.dumps(pair) + "\n" for pair in valid_text)
     return {
         "read": stats.read,
         "empty": stats.read - stats.usable,
@@ -261,6 +262,11 @@ def _build(
         "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
+
+
+def _normalize(pair: Pair) -> Pair:
+    """The pair with its source as a translator will give it to the model; the target keeps its white space."""
+    return Pair(normalize_source(pair.src), pair.tgt)
 
 
 def _with_progress(
@@ -284,8 +290,8 @@ def _note_seen(pairs: Iterable[Pair], sources: frozenset[str], seen: set[str]) -
         yield pair
 
 
-def _read_validation(valid: PairSource) -> list[Pair]:
-    text = [pair for pair in valid() if not pair.blank]
+def _read_validation(valid: Iterable[Pair]) -> list[Pair]:
+    text = [pair for pair in valid if not pair.blank]
     if not text:
         raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
     return text
@@ -317,7 +323,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """The ids of the pairs to train on, how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """The ids of the pairs to train on, the counts of kept, left out and wordless pairs, and the held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -349,6 +355,7 @@ class ChunkEncoder:
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
+        counts["wordless"] = sum(not has_letter(pair.src) for pair in pairs)
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
@@ -369,7 +376,7 @@ class ChunkEncoder:
 def _encode(
     pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
 ) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory``; returns how many pairs were kept, too long or lopsided, and the held-out pairs."""
+    """Encode into ``directory``; returns the counts of ``EncodedChunk``, and the held-out pairs."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
     held_out: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:
@@ -388,13 +395,3 @@ def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig
                 f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
                 "Raise text.max_tokens or text.max_ratio, or give shorter text."
             )
-
-
-def _write_pairs(path: Path, pairs: Iterable[Pair]) -> None:
-    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
-    with path.open("x", encoding="ascii", newline="\n") as stream:
-        stream.writelines(json.dumps(pair) + "\n" for pair in pairs)
-
-
-def _read_pairs(path: Path) -> list[Pair]:
-    return [Pair(*json.loads(line.decode("ascii"))) for line in read_json_lines(path)]

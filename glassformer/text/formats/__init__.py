@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.errors import check_type
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, START, XML_CHARSET
 from glassformer.text.formats.segment import FileSegment
 
@@ -22,6 +23,10 @@ class FormatOptions:
     column: str | None = None
     into: str | None = None
     language: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            check_type(name, value, str | None, "a str")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ _INLINE = {
     "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
     "tt", "u", "var", "wbr",
 }  # fmt: skip
-_EMPTY = {
+EMPTY_TAGS = {
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
 }  # fmt: skip
 # Elements that need no closing tag, and the tags that end them by beginning another.
@@ -83,7 +83,7 @@ class _Reader:
         self._parts.append(part)
 
     def _read_start(self, token: Token) -> None:
-        tag, is_single = token.name, token.kind == "empty" or token.name in _EMPTY
+        tag, is_single = token.name, token.kind == "empty" or token.name in EMPTY_TAGS
         if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
             self._end_hidden(tag=self._untranslated[-1][0])
         classes = (dict(token.attributes).get("class") or "").split()

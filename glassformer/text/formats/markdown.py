@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.errors import TextError
-from glassformer.text.formats.html import html_segments
+from glassformer.text.formats.html import EMPTY_TAGS, html_segments
 from glassformer.text.formats.segment import (
     Code,
     Edit,
@@ -36,8 +36,8 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     segments: list[FileSegment] = []
     line_now, column = -1, 0
-    references: dict[str, Any] = {}
-    for before, token in _markdown_blocks(text, references):
+    parser, env = _markdown(), dict[str, Any]()
+    for before, token in _markdown_blocks(parser, text, env):
         if token.type == "html_block":
             segments += _html_block(text, starts[token.map[0]], token.map[0], token.content, path)
             continue
@@ -50,19 +50,21 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
-            parts = _InlineReader(token.content, references.get("references", {})).read(token.children or ())
+            children: list[Any] = []
+            parser.inline.parse(token.content, parser, env, children)
+            parts = _InlineReader(token.content, env.get("references", {})).read(children)
             segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
     return segments
 
 
-def _markdown_blocks(text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The tokens with text, each with the one before it, which opens its block.
 
     Front matter and other lines that are no text are left out. ``env`` gets the parser's ``references``.
     """
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
-    for before, token in pairwise([None, *_markdown().parse(text, env)]):
+    for before, token in pairwise([None, *parser.parse(text, env)]):
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
             yield before, token
@@ -109,12 +111,13 @@ _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 
 
 def _markdown() -> Any:
+    """The parser of blocks; the tokens in each, which are many, are made where they are read."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.admon import admon_plugin
     from mdit_py_plugins.deflist import deflist_plugin
     from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["text_join", "inline"])
     parser.use(admon_plugin).use(deflist_plugin)
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     parser.block.ruler.at("reference", _read_reference)
@@ -150,11 +153,13 @@ def _markdown_segment(
     """``indent`` is what stands before each further line of the block."""
     in_table = before.type in ("th_open", "td_open")
     in_paragraph = not in_table and not before.markup.startswith("#")
-    source = " ".join(part for part in parts if isinstance(part, str))
-    known = Counter(map(_bare, source.split()))
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        unused, is_unchanged = Counter(known), _without_marks(translated) == _without_marks(parts)
+        source = " ".join(part for part in parts if isinstance(part, str))
+        unused, is_unchanged = (
+            Counter(map(_bare, source.split())),
+            _without_marks(translated) == _without_marks(parts),
+        )
         written, begins_line = "", in_paragraph  # where another block might begin
         for is_markup, group in groupby(translated, lambda part: isinstance(part, Code) and not part.is_text):
             text = join_parts(group)
@@ -229,7 +234,6 @@ class _InlineReader:
         self._raw, self._references = raw, references
         self._parts: list[Part] = []
         self._cursor = 0
-        self._code, self._kinds = "", set[str]()  # of the markup since the last text
         self._opened: list[int] = []  # where the text of each markup begins that is open
         self._unclosed = set[str]()  # elements of code
 
@@ -251,12 +255,11 @@ class _InlineReader:
             else:
                 is_address = token.markup == "autolink"
                 ending = ("link_close" if is_address else "", "")
-                found = self._read_markup(token, "alone" if is_address else _KINDS[token.nesting])
+                found = self._read_markup(token, "alone" if is_address else _markup_kind(token))
             if not found:
-                self._kinds.add("alone")
                 break
-        self._code += self._raw[self._cursor :]
-        self._end_code()
+        if self._cursor < len(self._raw):
+            self._parts.append(Code(self._raw[self._cursor :]))
         return mark_codes(join_texts(self._parts), _OTHER_MARKUP, _other_code)
 
     def _read_element(self, token: Any) -> str | None:
@@ -272,8 +275,7 @@ class _InlineReader:
         return closing
 
     def _read_code(self, end: int) -> None:
-        self._code += self._raw[self._cursor : end]
-        self._kinds.add("alone")
+        self._parts.append(Code(self._raw[self._cursor : end]))
         self._cursor = end
 
     def _read_text(self, token: Any) -> bool:
@@ -286,37 +288,38 @@ class _InlineReader:
         if end is None:
             return False
         if written:
-            self._end_code()
             self._parts.append(written)
         self._cursor = end
         return True
 
-    def _read_markup(self, token: Any, kind: str) -> bool:
+    def _read_markup(self, token: Any, kind: Literal["opens", "alone", "closes"]) -> bool:
         start, end = self._cursor, _markup_end(token, self._raw, self._cursor, self._references)
         if end is None:
             return False
         written = self._raw[start:end]
-        if kind == "opens":
+        if token.nesting == 1:
             self._opened.append(end)
-        elif kind == "closes":
+        elif token.nesting == -1:
             text = self._raw[self._opened.pop() : start]
             if written in ("]", "][]"):
                 written = f"][{text}]"  # the reference is the text, which will be another
-        self._code += written
-        self._kinds.add(kind)
+        if written:
+            self._parts.append(Code(written, kind))
         self._cursor = end
         return True
 
-    def _end_code(self) -> None:
-        if self._code:
-            kind = self._kinds.pop() if len(self._kinds) == 1 else "alone"
-            self._parts.append(Code(self._code, kind))  # type: ignore[arg-type]
-        self._code, self._kinds = "", set()
+
+def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
+    """Whether markup opens or closes a part of the text; a tag of HTML does so by its form."""
+    if token.type != "html_inline" or not (tag := _TAG.match(token.content)) or tag[2].lower() in EMPTY_TAGS:
+        return _KINDS[token.nesting]
+    return "closes" if tag[1] else "opens"
 
 
 _NOTE = re.compile(r"\*\*(?:Note|Warning)\*\*[ \t]*\n")  # as GitHub knows them
 _CODE_TAG = re.compile(r"<(code|kbd|samp|var)\b[^>]*(?<!/)>", re.IGNORECASE)
-_KINDS = {1: "opens", 0: "alone", -1: "closes"}
+_TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")
+_KINDS: dict[int, Literal["opens", "alone", "closes"]] = {1: "opens", 0: "alone", -1: "closes"}
 _SOFT_BREAK, _HARD_BREAK = re.compile(r"[ \t]*\n[ \t]*"), re.compile(r"[ \t]*\\?\n[ \t]*")
 # What many programs read beyond the standard: boxes of tasks, footnotes, kinds of notes, pictures, people, issues.
 _OTHER_MARKUP = re.compile(

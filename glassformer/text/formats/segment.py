@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -79,8 +78,16 @@ def join_parts(parts: Iterable[Part]) -> str:
 
 def join_texts(parts: Iterable[Part]) -> list[Part]:
     """The same parts, with texts that stand side by side as one."""
-    runs = groupby(parts, lambda part: isinstance(part, str))
-    return [part for is_text, run in runs for part in ([join_parts(run)] if is_text else run)]
+    found, text = list[Part](), list[str]()
+    for part in parts:
+        if isinstance(part, str):
+            text.append(part)
+            continue
+        if text:
+            found.append("".join(text))
+            text.clear()
+        found.append(part)
+    return [*found, "".join(text)] if text else found
 
 
 def mark_codes(

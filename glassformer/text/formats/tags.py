@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"(&(?:[a-zA-Z][-.a-zA-Z0-9]*(?=[^a-zA-Z0-9])|#(?:\d+|[x
 _SIGN = re.compile("[&<]|{[%{#]")
 # What programs put into pages, by how it begins.
 _TEMPLATES = {
-    begin: re.compile(end) for begin, end in {"<%": "%>", "<?": r"\?>", "{%": "%}", "{{": "}}", "{#": "#}"}.items()
+    begin: re.compile(end) for begin, end in {"<%": "%>", "<?": r"\?>", "{%": "%}", "{{": "}}}?", "{#": "#}"}.items()
 }
 _IN_TAG = re.compile(r"(?:<%.{0,500}?%>|<\?.{0,500}?\?>|{%.{0,500}?%}|{{.{0,500}?}})(?:\s|/(?!>))*", re.DOTALL)
 _BRACKET, _COMMENT_END = re.compile(">"), re.compile(r"--\s*>")

@@ -1,7 +1,6 @@
-"""How a text becomes ids: its normal form, its pre-tokens, each step of tokenizing them, and the result.
+"""How a text becomes ids, as ``Tokenizer.derive`` returns it: its normal form, its pre-tokens, and each step.
 
-``Tokenizer.derive`` makes a ``Derivation``. All texts in it are readable labels, and ``str`` gives one line for each
-part.
+All texts in it are readable labels, and ``str`` gives one line for each part.
 """
 
 from collections.abc import Iterator
@@ -64,10 +63,7 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Lookup:
-    """``piece`` is looked up whole; ``result`` is itself or <unk>.
-
-    The only step of ``words`` and ``characters``, and the last of ``wordpiece`` for a word that is unknown.
-    """
+    """``piece`` is looked up whole; ``result`` is itself or <unk>, as for an unknown word of ``wordpiece``."""
 
     piece: str
     result: str
@@ -82,10 +78,7 @@ Step = Merge | Match | Segmentation | Lookup
 
 @dataclass(frozen=True)
 class PreToken:
-    """A part of the text that is tokenized on its own.
-
-    ``symbols`` are what it is made of at first: bytes for ``bpe``, characters for the other kinds.
-    """
+    """A part of the text that is tokenized alone; its first ``symbols`` are bytes (``bpe``) or characters."""
 
     text: str
     symbols: tuple[str, ...]

@@ -1,12 +1,10 @@
 """The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
-Training is the Hugging Face ``tokenizers`` library's. A kind is a normalizer, a pre-tokenizer, a model and a decoder,
-all stored in the one JSON file that the library writes, so that any program that reads such files gives the same ids.
-
-The steps of a model, which the library does not show, are computed here from the vocabulary, the merges and the
-scores: byte-pair merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best
-segmentation of a unigram model (Kudo 2018), plain look-up. The ids that the Transformer gets always come from the
-library; ``Tokenizer.derive`` checks that both agree.
+Training is the Hugging Face ``tokenizers`` library's, which stores a kind (normalizer, pre-tokenizer, model, decoder)
+in one JSON file. The steps of a model, which the library does not show, are computed here: byte-pair merges (Sennrich
+et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram model (Kudo 2018),
+plain look-up. The ids that the Transformer gets always come from the library; ``Tokenizer.derive`` checks that both
+agree.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -109,9 +107,8 @@ def new_library(kind: str, lowercase: bool) -> Library:
 def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
     """A trained tokenizer of the library, with the control tokens as ids 0 to 3.
 
-    The same texts give the same ``bpe``, ``words`` and ``characters`` tokenizers; the library's trainers of
-    ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises ``TokenizerError`` for an unknown
-    kind, text without a word, or a vocabulary too small for the kind.
+    The library's trainers of ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises
+    ``TokenizerError`` for an unknown kind, text without a word, or a vocabulary too small for the kind.
     """
     if kind not in _KINDS:
         raise TokenizerError(f"tokenizer: found {kind!r},{nearest(kind, KINDS)} expected one of {', '.join(KINDS)}.")
@@ -247,7 +244,7 @@ class _WordPiece:
         while start < len(word):
             mark = self._mark if start else ""
             rest = mark + word[start:]
-            size = self._longest_match(rest, len(mark))
+            size = next((size for size in range(len(rest), len(mark), -1) if rest[:size] in self._vocab), None)
             if size is None:
                 return self._unknown(steps, rest, "no prefix is in the vocabulary, so the whole word is unknown")
             steps.append(Match(self._show(rest), self._show(rest[:size]), len(rest) - size + 1))
@@ -257,10 +254,6 @@ class _WordPiece:
 
     def _unknown(self, steps: list[Step], rest: str, reason: str) -> _Tokens:
         return _Tokens((*steps, Lookup(self._show(rest), UNKNOWN, reason)), (UNKNOWN,))
-
-    def _longest_match(self, rest: str, mark: int) -> int | None:
-        """The length of the longest prefix of ``rest`` that is an entry and longer than the ``mark`` ##."""
-        return next((size for size in range(len(rest), mark, -1) if rest[:size] in self._vocab), None)
 
 
 class _Path(NamedTuple):

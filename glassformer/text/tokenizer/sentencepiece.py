@@ -1,8 +1,7 @@
 """SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
 
-Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer; its few fields are read here, so that
-neither ``sentencepiece`` nor ``protobuf`` is needed. Which id a piece has is not its place in the .spm but its place
-in the vocabulary of a model: other programs keep it in ``vocab.json`` or ``vocab.yml``.
+Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here. The id
+of a piece is its place in the vocabulary of a model, which other programs keep in ``vocab.json`` or ``vocab.yml``.
 """
 
 import base64

@@ -13,7 +13,7 @@ from typing import Self
 
 from tokenizers import Tokenizer as Library
 
-from glassformer.errors import StorageError, TokenizerError
+from glassformer.errors import StorageError, TokenizerError, check_path, check_type
 from glassformer.files import require_regular_file, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
@@ -63,15 +63,18 @@ class Tokenizer:
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
 
-        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (split at spaces and punctuation; all but
-        the most frequent words are <unk>), ``characters``. Raises ``TokenizerError`` for an unknown kind, empty
-        text, or a ``vocab_size`` too small for the kind.
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (rare ones are <unk>), ``characters``.
+        Raises ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
         """
+        check_type("kind", kind, str, "the name of a kind, a str")
+        check_type("texts", texts, Iterable, "an iterable of texts")
+        check_type("vocab_size", vocab_size, int, "a number of entries, an int")
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
 
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
+        path = check_path("path", path)
         try:
             require_regular_file(path)
             with path.open(encoding="utf-8") as file:
@@ -115,6 +118,7 @@ class Tokenizer:
 
     def to_ids(self, text: str) -> list[int]:
         """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
+        check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return list(encoding.ids)
 
@@ -186,9 +190,14 @@ class Tokenizer:
         return numbers
 
 
-def one_if_equal(src: Tokenizer, tgt: Tokenizer) -> tuple[Tokenizer, Tokenizer]:
-    """Both sides' tokenizers; one object twice if they are the same."""
-    return src, src if src.digest == tgt.digest else tgt
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""Of the source and of the target; one object twice if they are the same."""
+
+
+def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
+    """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
+    one, other = Tokenizer.load(src), Tokenizer.load(tgt)
+    return one, one if one.digest == other.digest else other
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:

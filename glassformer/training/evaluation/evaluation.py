@@ -3,6 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -51,13 +52,20 @@ def validate(
     collapse = encoder_collapse(model, text.valid, device)
     pairs = text.valid_text[: max(1, sentences)]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
-    scores, outputs = translate_and_score(translator, pairs, DecodeConfig(beam=1), world)
+    scores, outputs = translate_and_score(translator, pairs, _greedy(config.decode), world)
     samples = world.broadcast(
         lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
     )
     translated = zip(pairs, outputs, strict=True) if world.is_first else ()
     examples = tuple(Example(pair.src, to_nfc(output), to_nfc(pair.tgt)) for pair, output in translated)
     return Validation(update, loss, scores, samples, collapse, examples)
+
+
+def _greedy(decode: DecodeConfig) -> DecodeConfig:
+    """A greedy search with a run's limit of length."""
+    return DecodeConfig(
+        beam=1, max_length_a=decode.max_length_a, max_length_b=decode.max_length_b, copy_wordless=decode.copy_wordless
+    )
 
 
 def validation_loss(
@@ -105,16 +113,14 @@ def collapse_warning(update: int, collapse: float) -> str:
 def translate_and_score(
     translator: Translator, pairs: Sequence[Pair], options: DecodeConfig, world: World = ALONE
 ) -> tuple[Scores, list[str]]:
-    """Translate the sources of ``pairs`` and compare the translations with the targets.
-
-    With several processes, each translates its share; all get the scores, and the first one gets the translations.
-    """
+    """Translate ``pairs``, each process its share, and score them; only the first process gets the translations."""
     share = max(1, math.ceil(len(pairs) / world.size))
     start = world.rank * share
     sources, references = [pair.src for pair in pairs[start : start + share]], [pair.tgt for pair in pairs]
-    own = translator.translate_stream(sources, options, chunk=share, start=start)
+    own = list(translator.translate_stream(sources, options, chunk=share, start=start))
     outputs = [text for texts in world.gather([one.text for one in own]) for text in texts]
-    return world.broadcast(lambda: score(outputs, references)), outputs
+    limited = sum(world.gather(sum(one.limit_warning is not None for one in own)))
+    return world.broadcast(lambda: replace(score(outputs, references), limited=limited)), outputs
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:

@@ -13,7 +13,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 
-from glassformer.text.scripts import is_mostly_east_asian
+from glassformer.text.scripts import is_mostly_unspaced
 
 Texts = Sequence[str]
 
@@ -55,8 +55,8 @@ def _sacrebleu(name: str, title: str, meaning: str, make: Callable[[Texts], BLEU
 
 
 def _bleu(references: Texts) -> BLEU:
-    """BLEU of words as 13a splits them; where most characters are Japanese or Chinese, of characters."""
-    tokenize = "char" if is_mostly_east_asian(references) else "13a"
+    """BLEU of words as 13a splits them; where most characters are of scripts without spaces, of characters."""
+    tokenize = "char" if is_mostly_unspaced(references) else "13a"
     return BLEU(tokenize=tokenize, force=True)  # force hides a warning: tokenised_warning has it
 
 

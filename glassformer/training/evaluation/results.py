@@ -40,18 +40,27 @@ class Example:
 
 @dataclass(frozen=True)
 class Scores:
-    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's."""
+    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's.
+
+    ``limited`` counts the translations whose search the length limit stopped.
+    """
 
     values: Mapping[str, float]
     signatures: Mapping[str, str]
     sentences: int
+    limited: int = 0
 
     def __getitem__(self, metric: str) -> float:
         return self.values[metric]
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {**self.values, "signatures": dict(self.signatures), "sentences": self.sentences}
+        return {
+            **self.values,
+            "signatures": dict(self.signatures),
+            "sentences": self.sentences,
+            "limited": self.limited,
+        }
 
     def format(self, *metrics: str, separator: str = "  ") -> str:
         """Titles and values of these ``metrics``, or of all."""
@@ -63,9 +72,8 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``samples`` are the first sources, the same ones each time, with their translations and references; ``examples``
-    are all that were translated, in the first process; in others there are none. ``encoder_collapse`` is explained at
-    the function of that name.
+    ``samples`` are the first sources with their translations and references; ``examples`` are all that were
+    translated, in the first process. ``encoder_collapse`` is what the function of that name returns.
     """
 
     update: int

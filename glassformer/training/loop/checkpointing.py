@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -37,15 +37,8 @@ from glassformer.world import ALONE, World
 RANDOM = "random"  # the name of the file
 # The counters that checkpoints of earlier versions may lack.
 _ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update", "restarts"}
-
-
 # What JSON may have for a counter of each type; those that are None at first are numbers later.
-_KINDS: dict[type, tuple[type, ...]] = {
-    int: (int,),
-    float: (int, float),
-    str: (str,),
-    NoneType: (int, float, NoneType),
-}
+_KINDS = {int: int, float: int | float, str: str, NoneType: int | float | None}
 
 
 @dataclass(frozen=True)
@@ -53,10 +46,9 @@ class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
     ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
-    ``stale_validations`` counts those in a row that improved neither.
-    ``restarts`` counts how often the training went back after it had diverged.
-    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends, 0 before it has
-    started; ``cooldown_cause`` is the limit that it leads to.
+    ``stale_validations`` counts those in a row that improved neither, ``restarts`` the returns after a divergence.
+    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends (0: not yet),
+    ``cooldown_cause`` its limit.
     """
 
     update: int = 0
@@ -78,7 +70,7 @@ class TrainState:
     @classmethod
     def read(cls, checkpoint: Path) -> Self:
         """The counters saved with a checkpoint; an old one may lack some."""
-        values, where = read_json(checkpoint / "state.json").get("counters"), f"{checkpoint}/state.json: counters"
+        values, where = read_json(checkpoint / STATE).get("counters"), f"{checkpoint}/{STATE}: counters"
         kinds = {field.name: type(field.default) for field in fields(cls)}
         if not isinstance(values, dict) or values.keys() | _ADDED != kinds.keys():
             raise CheckpointError(f"{where}: found {values!r:.200}, expected values for {', '.join(kinds)}.")
@@ -93,9 +85,8 @@ def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
-    return {
-        _rank_key(name, rank): state for rank, own in enumerate(world.gather(states)) for name, state in own.items()
-    }
+    by_rank = enumerate(world.gather(states))
+    return {_rank_key(name, rank): state for rank, own in by_rank for name, state in own.items()}
 
 
 def restore_rng(checkpoint: Path, world: World = ALONE) -> None:
@@ -122,7 +113,10 @@ class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
     All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
+    ``saved_threads`` is the number of threads that the checkpoint was saved with from which the training goes on.
     """
+
+    saved_threads: int | None = None
 
     def __init__(
         self,
@@ -146,8 +140,8 @@ class CheckpointManager:
         }
         self._write(self._run.latest, state, tensors, keep=2)
 
-    def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 0) -> None:
-        """Save weights only; ``averaged`` is the number of checkpoints that they are the mean of, if any."""
+    def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 1) -> None:
+        """Save weights only; ``averaged`` is the number of checkpoints that they are the mean of."""
         tensors = {WEIGHTS: self._strategy.gather_tensors(weights_of(self._strategy.model))}
         self._write(series, state, tensors, keep, averaged=averaged)
 
@@ -157,12 +151,13 @@ class CheckpointManager:
         state = TrainState() if newest is None else TrainState.read(newest)
         seed_rank(self._world, self._config.train.seed, state.update)
         if newest is not None:
-            self._check_state(newest)
+            saved = read_json(newest / STATE)
+            self._check_state(newest, saved)
             self._strategy.load(read_tensors(newest, WEIGHTS), newest)
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            self._log_differences(newest)
+            self._note_machine(saved)
         return state
 
     def _newest_valid(self) -> Path | None:
@@ -175,7 +170,7 @@ class CheckpointManager:
         return newest
 
     def _write(
-        self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 0
+        self, series: Path, state: TrainState, tensors: Mapping[str, Tensors], keep: int, *, averaged: int = 1
     ) -> None:
         if not self._world.is_first:
             return
@@ -186,13 +181,12 @@ class CheckpointManager:
             "torch": torch.__version__,
             "model": self._config.model.to_mapping(),
             **self._digests,
-            **({"averaged": averaged} if averaged else {}),
+            **({"averaged": averaged} if averaged > 1 else {}),
         }
         prune(save_checkpoint(series, state.update, tensors, description), keep)
 
-    def _check_state(self, checkpoint: Path) -> None:
+    def _check_state(self, checkpoint: Path, state: Mapping[str, Any]) -> None:
         """Refuse weights of another model or of other tokenizers: the text is encoded with those of the run."""
-        state = read_json(checkpoint / STATE)
         self._run.check_state(self._config, checkpoint, state)
         for name, digest in self._digests.items():
             if state.get(name) != digest:
@@ -201,12 +195,8 @@ class CheckpointManager:
                     "directory: the same command makes it again."
                 )
 
-    def _log_differences(self, checkpoint: Path) -> None:
-        saved = read_json(checkpoint / "state.json")
+    def _note_machine(self, saved: Mapping[str, Any]) -> None:
         threads, processes = saved.get("threads"), saved.get("processes", 1)
-        if threads != torch.get_num_threads():
-            self._display.log(
-                f"Saved with {threads} threads, now {torch.get_num_threads()}: results may differ in the last bits."
-            )
+        self.saved_threads = threads if isinstance(threads, int) else None
         if processes != self._world.size:
             self._display.log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")

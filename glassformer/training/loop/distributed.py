@@ -129,10 +129,7 @@ class ShardStrategy(ParallelStrategy):
 
 
 def make_strategy(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> ParallelStrategy:
-    """Move ``model`` to ``device`` and distribute it over the processes as ``config.sharding`` says.
-
-    ``model`` is on the CPU and the same in all processes.
-    """
+    """Move ``model``, the same on each CPU, to ``device``, and distribute it as ``config.sharding`` says."""
     if world.size > 1 and config.sharding == "full":  # moves to the device layer by layer
         return ShardStrategy(model, config, world, device)
     model = model.to(device)

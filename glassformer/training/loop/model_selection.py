@@ -1,8 +1,7 @@
 """Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
 
-Neither the last update nor the lowest loss is always best: a loss may rise for a long time while translations still
-improve. But some hundred translations tell two models apart only if they differ much; where they do not, the loss,
-which looks at every token, decides. The average of the last checkpoints is section 6.1 of the paper.
+A loss may rise for a long time while translations still improve. But some hundred translations tell two models apart
+only if they differ much; where they do not, the loss, which looks at every token, decides. Section 6.1: averages.
 """
 
 import time
@@ -47,20 +46,20 @@ class Verdict:
 
 
 def list_contenders(
-    run: RunDirectory, state: TrainState, metric: str, average_last: int, warn: Callable[[str], None]
+    run: RunDirectory, state: TrainState, settings: TrainConfig, warn: Callable[[str], None]
 ) -> list[Contender]:
     """The models that may be kept, the most promising first: should time run out, the others are not judged.
 
-    These are the averages of the last 5 (``average_last``), 3 and 10 checkpoints, the best single checkpoint by the
+    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the
     metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
     """
-    history = last_checkpoints(run, average_last, warn, state.update)
-    sizes = [size for size in dict.fromkeys((average_last, *_AVERAGES)) if 1 < size <= len(history)]
+    history = last_checkpoints(run, settings.average_last, warn, state.update)
+    sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
     if len(history) > 1 and not sizes:
         sizes = [len(history)]
     averages = [Contender(f"average of the last {size} checkpoints", tuple(history[-size:])) for size in sizes]
     singles = {
-        f"best {metric}": (run.best, state.best_update),
+        f"best {settings.metric}": (run.best, state.best_update),
         "last checkpoint": (run.history, state.update),
         "best loss": (run.best_loss, state.best_loss_update),
     }
@@ -97,9 +96,7 @@ def judge(
     return [Verdict(each, measure(each, count)) for each in candidates]
 
 
-def best_verdict(
-    verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool = True
-) -> Verdict:
+def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
     Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
@@ -136,17 +133,12 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate with its loss, and its scores if these decide; which of them is kept, and why.
-
-    ``not_judged``: for so many more candidates time was too short.
-    """
+    """A line for each candidate, then which is kept, and why; for ``not_judged`` more, time was too short."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
-    by = (
-        f"{count:,} validation sentence{'s' if count > 1 else ''}"
-        if has_scores
-        else "the loss on the validation text"
-    )
+    by = "the loss on the validation text"
+    if has_scores:
+        by = f"{count:,} validation sentence{'s' if count > 1 else ''}"
     order = [name for name in TrainConfig.choices("metric") if name in METRICS]  # the default first
     lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
@@ -156,8 +148,6 @@ def verdict_lines(
     if not_judged:
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):
-        reason = (
-            "so the lower loss decides" if loss_is_comparable else "so the first of those that are as good is kept"
-        )
-        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, {reason}.")
+        reason = "the lower loss decides" if loss_is_comparable else "the first of those that are as good is kept"
+        lines.append(f"  The best {METRICS[metric].title} is not measurably better on these sentences, so {reason}.")
     return lines

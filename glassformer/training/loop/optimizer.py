@@ -1,7 +1,4 @@
-"""Adam, section 5.3: which weights it moves, its step, and its moments in a checkpoint.
-
-While a trace records, the gradient, moments and change of each parameter are noted under its name.
-"""
+"""Adam, section 5.3: which weights it moves, its step, its moments in a checkpoint, and what a trace notes of it."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,15 +1,14 @@
 """The learning rate of each update, and its cooldown. Section 5.3.
 
-The rate follows the paper's equation 3, or the same curve with a peak of your own. Over the last part of a training,
-``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The cooldown
-starts when the nearest limit is close enough, or when patience has run out. Its last update is fixed when it starts,
-so that a training that is stopped and resumed makes the same updates.
+The rate follows equation 3, or the same curve with a peak of your own. Over the last part of a training,
+``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The last update
+is fixed when the cooldown starts, so that a training that is stopped and resumed makes the same updates.
 """
 
 import math
 from dataclasses import replace
 
-from glassformer.settings import TrainConfig
+from glassformer.settings import LIMITS, TrainConfig
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.stopping import is_out_of_patience, limit_text
 
@@ -33,10 +32,9 @@ def cooldown_factor(state: TrainState, update: int) -> float:
 
 
 def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
-    """The state with a cooldown that starts here, if it is due; otherwise ``state``.
+    """``state`` with a cooldown that starts here, if it is due.
 
-    It lasts until the nearest limit, in updates at the pace so far. If patience has run out, it takes at most
-    ``train.cooldown`` of the whole training.
+    It lasts until the nearest limit; if patience has run out, for at most ``train.cooldown`` of the whole training.
     """
     if state.cooldown_to or not settings.cooldown:
         return state
@@ -52,7 +50,7 @@ def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -
 
 def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
     """The state without a cooldown whose limit is no longer set: the training may now be longer."""
-    limits = {limit_text(settings, name) for name in ("max_updates", "max_minutes", "patience")}
+    limits = {limit_text(settings, name) for name in LIMITS}
     if not state.cooldown_to or state.cooldown_cause in limits:
         return state
     return replace(state, cooldown_from=0, cooldown_to=0, cooldown_cause="")

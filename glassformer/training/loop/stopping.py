@@ -22,7 +22,8 @@ def stop_reason(settings: TrainConfig, state: TrainState, elapsed_s: float) -> s
     if state.cooldown_to and state.update >= state.cooldown_to:
         return f"the cooldown for {state.cooldown_cause} is over"
     if is_out_of_patience(settings, state) and not settings.cooldown:
-        return f"no better {_measures(settings)} in {state.stale_validations} validations (train.patience)"
+        measures = "loss" if settings.metric == "loss" else f"{settings.metric} and no better loss"
+        return f"no better {measures} in {state.stale_validations} validations (train.patience)"
     return None
 
 
@@ -38,10 +39,6 @@ def is_out_of_patience(settings: TrainConfig, state: TrainState) -> bool:
     return bool(settings.patience) and state.stale_validations >= settings.patience
 
 
-def _measures(settings: TrainConfig) -> str:
-    return "loss" if settings.metric == "loss" else f"{settings.metric} and no better loss"
-
-
 def limit_text(settings: TrainConfig, name: str) -> str:
     """A limit and its value; a saved state compares them as text."""
     value = getattr(settings, name)
@@ -49,9 +46,7 @@ def limit_text(settings: TrainConfig, name: str) -> str:
 
 
 class StopSignals:
-    """Makes SIGINT and SIGTERM save and stop a training; a second signal stops it immediately.
-
-    Inside the block, ``received`` is the signal that arrived, if one did.
+    """Makes SIGINT and SIGTERM save and stop a training, and a second one stop it at once; ``received`` is the first.
 
     It has no effect outside the main thread, where Python does not allow signal handlers.
     """

@@ -17,20 +17,11 @@ from glassformer.text.corpus.prepare import PreparedText
 from glassformer.training.evaluation import calibration
 from glassformer.training.evaluation.evaluation import COLLAPSE_THRESHOLD, collapse_warning, validate
 from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop import model_selection
 from glassformer.training.loop.averaging import average_weights
 from glassformer.training.loop.checkpointing import CheckpointManager
-from glassformer.training.loop.cpu import keep_freed_memory
+from glassformer.training.loop.cpu import TrainingThreads, keep_freed_memory
 from glassformer.training.loop.distributed import make_strategy
-from glassformer.training.loop.model_selection import (
-    MIN_BUDGET_S,
-    SENTENCES,
-    SHARE_OF_TRAINING,
-    Contender,
-    best_verdict,
-    judge,
-    list_contenders,
-    verdict_lines,
-)
 from glassformer.training.loop.optimizer import freeze, new_optimizer
 from glassformer.training.loop.schedule import cancel_stale_cooldown, start_cooldown
 from glassformer.training.loop.stopping import StopSignals, fraction_done, stop_reason
@@ -107,6 +98,7 @@ class Trainer:
         self.optimizer = new_optimizer(self.model, config.train)
         self.checkpoints = CheckpointManager(run, config, text, display, self.strategy)
         self.state = self.checkpoints.resume(self.optimizer)
+        self.threads = TrainingThreads(config, world, display)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()
         self._began = time.monotonic() - self.state.elapsed_s
@@ -154,6 +146,8 @@ class Trainer:
 
     def _step(self) -> None:
         """One update, and what is due after it: a validation, or saving."""
+        if self.threads.choose_again(self._elapsed_s, self.state.target_tokens, self.state.update):
+            self._save()  # after a crash, what is repeated has the threads that it had
         self._start_cooldown()
         self._report(self._update())
         if self._validation_due():
@@ -180,7 +174,7 @@ class Trainer:
         """Save the final model: of the candidates, the one that is best on the validation text."""
         settings = self.config.train
         candidates = self.world.broadcast(
-            lambda: list_contenders(self.run, self.state, settings.metric, settings.average_last, self.display.warn)
+            lambda: model_selection.list_contenders(self.run, self.state, settings, self.display.warn)
         )
         if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
             validation = self._measure()
@@ -188,18 +182,19 @@ class Trainer:
             self.checkpoints.save_weights(self.state, self.run.final, keep=1)
             self._fit_confidence()
             return validation
-        sentences = 0 if settings.metric == "loss" else min(SENTENCES, len(self.text.valid_text))
-        budget_s = max(MIN_BUDGET_S, SHARE_OF_TRAINING * self.state.elapsed_s)
-        verdicts = judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
-        chosen = best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=self.loss_is_comparable)
-        for line in verdict_lines(
+        sentences = 0 if settings.metric == "loss" else min(model_selection.SENTENCES, len(self.text.valid_text))
+        budget_s = max(model_selection.MIN_BUDGET_S, model_selection.SHARE_OF_TRAINING * self.state.elapsed_s)
+        verdicts = model_selection.judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
+        comparable = self.loss_is_comparable
+        chosen = model_selection.best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=comparable)
+        for line in model_selection.verdict_lines(
             verdicts, chosen, settings.metric,
-            not_judged=len(candidates) - len(verdicts), loss_is_comparable=self.loss_is_comparable,
+            not_judged=len(candidates) - len(verdicts), loss_is_comparable=comparable,
         ):  # fmt: skip
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
-        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged if averaged > 1 else 0)
+        self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged)
         self._fit_confidence()
         self._measure_mix()
         return self._measure() if settings.metric == "loss" else chosen.validation
@@ -214,11 +209,11 @@ class Trainer:
             found = calibration.fit_confidence(translator, self.text, self.config.train.metric, budget_s)
         calibration.keep_confidence(self.run, found, self.display.log)
 
-    def _measure_candidate(self, candidate: Contender, sentences: int) -> Validation:
+    def _measure_candidate(self, candidate: model_selection.Contender, sentences: int) -> Validation:
         self._load(candidate)
         return self._measure(sentences)
 
-    def _load(self, candidate: Contender) -> None:
+    def _load(self, candidate: model_selection.Contender) -> None:
         """Put a candidate's weights into the model."""
         self.strategy.load(average_weights(candidate.checkpoints), candidate.checkpoints[-1])
 
@@ -286,9 +281,8 @@ class Trainer:
         done = self.state.update - self.state.validated_update
         if every:
             return done >= every
-        epoch_is_over = (
-            self.stream.position == len(self.stream) or done > len(self.stream) // self.stream.batches_per_update
-        )
+        batches = len(self.stream)
+        epoch_is_over = self.stream.position == batches or done > batches // self.stream.batches_per_update
         return epoch_is_over and done >= MIN_UPDATES_BETWEEN_VALIDATIONS
 
     def _validate(self) -> None:

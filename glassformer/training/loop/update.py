@@ -1,7 +1,4 @@
-"""One update of the weights: gradients, clipping, the learning rate, Adam. Sections 5.3 and 5.4.
-
-The training loop and the traced training step call ``update``.
-"""
+"""One update, in training and in a traced step: gradients, clipping, the learning rate, Adam. Sections 5.3, 5.4."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """What a training came to, in words: how many held-out sentences are right, what is typically wrong, what would help.
 
-Everything is counted on the validation sentences that the final model translated, and read from metrics.jsonl. The
-thresholds, and what was measured with them, are in docs/training.md.
+The thresholds, and what was measured with them, are in docs/training.md.
 """
 
 import re
@@ -140,9 +139,17 @@ def describe(
     *,
     seen: int = 0,
     loss_is_comparable: bool = True,
+    limited: int = 0,
 ) -> list[str]:
-    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help."""
+    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help.
+
+    ``limited``: so many translations were cut by the length limit.
+    """
     lines = [Shares.count(examples).line(seen=seen)]
+    if limited:
+        lines.append(
+            f"The length limit cut {limited:,} of these translations: raise decode.max_length_a or max_length_b."
+        )
     errors = count_errors(examples)
     if errors:
         lines.append("Typical errors, each with an example:")

@@ -1,7 +1,4 @@
-"""Displays of a training: a live panel in a terminal, plain lines anywhere else.
-
-A reader of the plain lines may leave, as ``head -1`` does: the training continues, and train.log has every line.
-"""
+"""Displays of a training: a live panel in a terminal, plain lines, whose reader may leave, anywhere else."""
 
 import os
 import sys

@@ -1,7 +1,4 @@
-"""report.html: a training on one page, for people who know no figures. It needs no network and no other file.
-
-What it came to in words, the curves, translations good and bad, how length matters, and what text was left out.
-"""
+"""report.html: a training on one page, for people who know no figures. It needs no network and no other file."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,12 +47,9 @@ def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
         with suppress(ValueError, RecursionError, OverflowError):
             found = json.loads(line.decode(errors="replace"))
             if isinstance(found, dict):
-                records.append({key: value for key, value in found.items() if _is_number(value)})
+                numbers = {key: one for key, one in found.items() if isinstance(one, int | float) and abs(one) < 1e15}
+                records.append(numbers)
     return [record for record in records if "update" in record]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) < 1e15
 
 
 def write_report(run: RunDirectory, page: str) -> None:
@@ -145,10 +139,8 @@ def _errors(examples: Sequence[Example]) -> Iterator[str]:
 
 
 def _table(examples: Sequence[Example]) -> str:
-    rows = (
-        "<tr>" + "".join(map(_text_cell, (one.source, one.output, one.reference))) + "</tr>"
-        for one in examples[:_SHOWN]
-    )
+    texts = ((one.source, one.output, one.reference) for one in examples[:_SHOWN])
+    rows = (f"<tr>{''.join(map(_text_cell, row))}</tr>" for row in texts)
     return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{''.join(rows)}</table>"
 
 

@@ -18,15 +18,15 @@ from glassformer.training.evaluation.results import Validation
 
 logger = logging.getLogger("glassformer.training")
 logger.addHandler(logging.NullHandler())  # its lines are in train.log, and warnings among them on the display
+_LOGGED = ("epoch", "loss", "perplexity", "tokens_per_s", "learning_rate", "gradient_norm", "elapsed_s")
 
 
 @dataclass(frozen=True)
 class TrainProgress:
     """The state of a training after an update.
 
-    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means over the updates since the last
-    line of the log. ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end the training before
-    ``left_s`` seconds have passed.
+    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means since the last line of the log.
+    ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
     """
 
     update: int
@@ -174,14 +174,7 @@ class RunLog(Display):
         self._display.on_update(progress, due=due)
         if due:
             self._write_line(progress.line())
-            self._write_metrics(
-                progress.update,
-                {
-                    "epoch": progress.epoch, "loss": progress.loss, "perplexity": progress.perplexity,
-                    "tokens_per_s": progress.tokens_per_s, "learning_rate": progress.learning_rate,
-                    "gradient_norm": progress.gradient_norm, "elapsed_s": progress.elapsed_s,
-                },
-            )  # fmt: skip
+            self._write_metrics(progress.update, {name: getattr(progress, name) for name in _LOGGED})
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
         """Write and show the numbers of a validation."""

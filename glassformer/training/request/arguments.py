@@ -5,19 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError
 from glassformer.settings import RunConfig, named_model
-from glassformer.settings.section import apply_overrides, read_toml
+from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
 from glassformer.training.request.defaults import default_model
 from glassformer.training.request.fine_tuning import InitialModel
 
-_KEYS_OF_KIND = {
-    "src": ("src", "tgt", "valid_src", "valid_tgt"),
-    "pairs": ("pairs", "valid"),
-    "task": ("task",),
-}
+_KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
 DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 
@@ -25,8 +21,8 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 class TrainRequest:
     """Where to train, on what, and how; the model to start from, if any.
 
-    ``mix`` has other pairs, of which ``train.mix`` says how many join each epoch. ``force``: train a run on with
-    other settings or other text.
+    ``mix`` has other pairs, whose share in each epoch is ``train.mix``. ``force``: train a run on with other settings
+    or other text.
     """
 
     run: Path
@@ -51,10 +47,9 @@ class TrainRequest:
         """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
 
         Without a name the model follows from the number of pairs (``default_model``). A named model sets its sizes
-        only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name
-        ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``, and
-        ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and ``init``, are relative to its
-        directory. Raises ``ConfigError``.
+        only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name what
+        ``_KEYS_OF_KIND`` has, and ``mix``, a file of other pairs. Paths in the TOML are relative to its directory.
+        Raises ``ConfigError``.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
@@ -73,7 +68,10 @@ class TrainRequest:
         initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
-            config = RunConfig.from_mapping(_merge_settings([base, task_settings, values], model, changes))
+            merged = _merge_settings([base, task_settings, values], model, changes)
+            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+                merged["model"].setdefault("tie_embeddings", "target")
+            config = RunConfig.from_mapping(merged)
         else:
             if model is not None:
                 raise ConfigError(
@@ -98,7 +96,7 @@ class TrainRequest:
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of data, of which the later ones win: other training text replaces all but ``mix``."""
+    """Names of data; the later ones win, and other training text replaces all but ``mix``."""
     kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
     return {**{key: earlier[key] for key in kept}, **later}
 
@@ -151,13 +149,10 @@ def _read_config_file(path: Path) -> dict[str, Any]:
 
 def make_source(data: Mapping[str, Any]) -> TrainingText:
     """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
-    for key in data:
-        if key not in DATA_KEYS:
-            raise ConfigError(
-                f"data.{key}: there is no such setting.{nearest(key, DATA_KEYS)} Known: {', '.join(DATA_KEYS)}."
-            )
-        if not isinstance(data[key], str):
-            raise ConfigError(f"data.{key}: found {data[key]!r}, expected one name.")
+    check_known("data", data, DATA_KEYS)
+    for key, name in data.items():
+        if not isinstance(name, str):
+            raise ConfigError(f"data.{key}: found {name!r}, expected one name.")
     kinds = [kind for kind in _KEYS_OF_KIND if kind in data]
     if len(kinds) != 1:
         raise ConfigError(
@@ -174,10 +169,7 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
             )
     if kind == "task":
         return TaskSource.load(data["task"])
-    if kind == "pairs":
-        valid = data.get("valid")
-        return FileSource(Path(data["pairs"]), None, Path(valid) if valid else None, None)
-    if "tgt" not in data:
+    if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
-    paths = {key: Path(value) for key, value in data.items()}
-    return FileSource(paths["src"], paths["tgt"], paths.get("valid_src"), paths.get("valid_tgt"))
+    names = {"pairs": "src", "valid": "valid_src"}
+    return FileSource(**{names.get(key, key): Path(value) for key, value in data.items()}, turned=False)

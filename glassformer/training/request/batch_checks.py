@@ -1,7 +1,6 @@
 """Checks of a training batch, for mistakes that raise no error but keep a model from learning.
 
-If you make your own batches, check one before training; the trainer checks its first batch too. The ids are read on
-the CPU.
+If you make your own batches, check one before training; the trainer checks its first batch too.
 """
 
 import torch

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
@@ -56,10 +55,7 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files, or one file of pairs (``tgt`` is None); the same for validation, or no files.
-
-    ``turned``: the pairs go from target to source.
-    """
+    """Two aligned files or one file of pairs, the same for validation or none; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None
@@ -87,18 +83,19 @@ class FileSource:
 
     def fingerprint(self) -> str:
         """SHA-256 over the files' bytes, marked if the pairs are turned."""
-        return ("turned " if self.turned else "") + fingerprint(list(self._files().values()))
+        return ("turned " if self.turned else "") + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths, which do not depend on the working directory, and whether the pairs are turned."""
-        files = {name: str(real_path(path)) for name, path in self._files().items()}
+        files = {name: str(real_path(path)) for name, path in self.files().items()}
         return {"files": files, **({"turned": True} if self.turned else {})}
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
         return describe_pairs(self.src) if self.tgt is None else None
 
-    def _files(self) -> dict[str, Path]:
+    def files(self) -> dict[str, Path]:
+        """The files by the names of their options."""
         places = {name: getattr(self, name) for name in ("src", "tgt", "valid_src", "valid_tgt")}
         return {name: path for name, path in places.items() if path is not None}
 
@@ -156,16 +153,11 @@ class BpeDropoutSampler:
         tgt = src if config.text.joint else BpeDropout(text.tgt_tokenizer.json, p, longest)
         return cls((src, tgt), config.train.seed)
 
-    def sample(
-        self, pairs: EncodedPairs, indices: npt.NDArray[np.int64], epoch: int
-    ) -> tuple[EncodedTexts, EncodedTexts]:
+    def sample(self, pairs: EncodedPairs, indices: Indices, epoch: int) -> tuple[EncodedTexts, EncodedTexts]:
         """The sources and targets at ``indices``, in that order, with the tokens of this epoch."""
-        return (
-            self._resegment(pairs.src_side, 0, indices, epoch),
-            self._resegment(pairs.tgt_side, 1, indices, epoch),
-        )
+        return self._resegment(pairs.src_side, 0, indices, epoch), self._resegment(pairs.tgt_side, 1, indices, epoch)
 
-    def _resegment(self, side: EncodedSide, index: int, indices: npt.NDArray[np.int64], epoch: int) -> EncodedTexts:
+    def _resegment(self, side: EncodedSide, index: int, indices: Indices, epoch: int) -> EncodedTexts:
         parts = []
         for start in range(0, len(indices), _TEXTS_PER_CALL):
             some = indices[start : start + _TEXTS_PER_CALL]
@@ -199,7 +191,7 @@ class BatchStream:
         bpe_dropout: BpeDropoutSampler | None = None,
         mix: EncodedPairs | None = None,
     ) -> None:
-        """``mix``: other pairs, of which ``train.mix`` says how many join each epoch."""
+        """``mix``: other pairs; ``train.mix`` is their share in each epoch."""
         self._pairs, self._config, self._world, self._bpe_dropout = pairs, config, world, bpe_dropout
         self._mix = mix
         self._windows = count_windows(len(pairs))

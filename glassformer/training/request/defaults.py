@@ -4,19 +4,27 @@ The values are defaults of the configuration, except the sizes of the model and 
 the number of pairs. The reasons are what has been measured; docs/results.md has all of it.
 """
 
+import math
 from contextlib import suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from babel import localedata
+
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, TextError
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import RunConfig, TrainConfig, default_vocab_size, named_model
+from glassformer.settings import DecodeConfig, RunConfig, TrainConfig, default_vocab_size, named_model
+from glassformer.text.corpus.prepare import PreparedText
+from glassformer.text.formats import find_format
 from glassformer.training.request.data import FileSource, TrainingText
 
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
-_DEFAULT_MODELS = ("micro", "tiny")
+_NEARLY_ALL = 0.999  # of the pairs, whose targets the limit of length leaves twice the room that they need
+_FEW_WORDLESS = 0.01  # of the sources; more of them teach something
 
 # Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
 _REASONS = {
@@ -29,10 +37,7 @@ _REASONS = {
 
 
 def default_model(source: TrainingText, run: Path) -> str:
-    """The named model for a training that names none: ``micro`` for up to 20,000 pairs of text, otherwise ``tiny``.
-
-    A run that has begun to learn keeps the one it began with, although pairs may have been added.
-    """
+    """``micro`` for up to 20,000 pairs of text, otherwise ``tiny``; a run that has begun keeps its own."""
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)
@@ -46,9 +51,41 @@ def default_model(source: TrainingText, run: Path) -> str:
 
 def _nearest_default(model: dict[str, Any]) -> str:
     """The one of the two from which fewer settings of this model differ."""
-    return min(
-        _DEFAULT_MODELS, key=lambda name: sum(model.get(key) != value for key, value in named_model(name).items())
+    named = {name: named_model(name) for name in ("micro", "tiny")}
+    return min(named, key=lambda name: sum(model.get(key) != value for key, value in named[name].items()))
+
+
+def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingText) -> DecodeConfig:
+    """The settings of decoding that follow from the training pairs, where they have not been set.
+
+    An output may have as many tokens for each of the source as the training targets have, and at least 50 more, or
+    twice what all but a thousandth of the pairs have more. Texts without a letter are not copied if the training
+    teaches to translate them. The source's language is known if the files name it.
+    """
+    src, tgt = (np.asarray(side.lengths, np.int64) - 1 for side in (text.train.src_side, text.train.tgt_side))
+    ratio = max(1.0, math.ceil(10 * tgt.sum() / max(1, src.sum())) / 10)
+    more = float(np.quantile(tgt - ratio * src, _NEARLY_ALL, method="higher"))
+    found: dict[str, Any] = {
+        "max_length_a": min(ratio, 100.0),
+        "max_length_b": max(DecodeConfig().max_length_b, 10 * math.ceil(2 * more / 10)),
+        "copy_wordless": text.counts.get("wordless", 0) < _FEW_WORDLESS * len(src),
+        "src_language": _source_language(source) if isinstance(source, FileSource) else "",
+    }
+    default = DecodeConfig()
+    return replace(
+        decode, **{name: value for name, value in found.items() if getattr(decode, name) == getattr(default, name)}
     )
+
+
+def _source_language(source: FileSource) -> str:
+    """The language of the sources, as the file of pairs or the ending of its name says; empty if none does."""
+    if source.tgt is None:
+        read = find_format(source.src, packed=True).languages
+        languages = read(source.src) if read is not None else []
+        return languages[source.turned] if len(languages) == 2 else ""
+    path = source.tgt if source.turned else source.src
+    name = path.name.removesuffix(".gz").rpartition(".")[2].replace("_", "-")
+    return name if localedata.exists(name.partition("-")[0]) else ""
 
 
 def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
@@ -56,31 +93,27 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
 
     ``init``: the training starts from a model, which fixes some of them, and has defaults of its own.
     """
-    model, text, train = config.model, config.text, config.train
+    model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
-    is_default = {
-        "layers": default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2,
-        "dropout": model.dropout == default["dropout"],
-        "vocabulary": text.tokenizer == "bpe"
-        and not text.vocab_size
-        and model.tgt_vocab >= default_vocab_size(pairs),
-        "batches": train.batch_tokens == TrainConfig().batch_tokens,
-        "BPE-dropout": not text.bpe_dropout,
+    is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
+    has_own_size = text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs)
+    sides = "one vocabulary for both sides"
+    if not text.joint:
+        sides = f"a vocabulary for each side, so that model.tie_embeddings is {model.tie_embeddings!r}"
+    limit = f"outputs of at most {decode.max_length_a:g} times the source's tokens + {decode.max_length_b}"
+    settings = {  # each with whether it is the default
+        "layers": (f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}", is_micro),
+        "dropout": (f"dropout {model.dropout:g}", model.dropout == default["dropout"]),
+        "vocabulary": (f"{sides}, {model.tgt_vocab:,} entries", has_own_size),
+        "batches": (f"batches of {train.batch_tokens:,} tokens", train.batch_tokens == TrainConfig().batch_tokens),
+        "BPE-dropout": (f"BPE-dropout {text.bpe_dropout:g}", not text.bpe_dropout),
+        "limit": (limit, False),
+        "smoothing": (f"label smoothing {train.label_smoothing:g}", False),
     }
-    sides = "one vocabulary for both sides" if text.joint else "a vocabulary for each side"
-    settings = {
-        "layers": f"{model.n_encoder_layers} + {model.n_decoder_layers} layers of width {model.d_model}",
-        "dropout": f"dropout {model.dropout:g}",
-        "vocabulary": f"{sides}, {model.tgt_vocab:,} entries",
-        "batches": f"batches of {train.batch_tokens:,} tokens",
-        "BPE-dropout": f"BPE-dropout {text.bpe_dropout:g}" if text.tokenizer == "bpe" else "",
-        "smoothing": f"label smoothing {train.label_smoothing:g}",
-    }
+    if text.tokenizer != "bpe":
+        del settings["BPE-dropout"]
     if init:
-        return (
-            f"Settings: {'; '.join(filter(None, settings.values()))}. Layers and vocabulary are of the first model."
-        )
-    parts = [
-        value + (f" ({_REASONS[name]})" if is_default.get(name) else "") for name, value in settings.items() if value
-    ]
+        found = "; ".join(value for value, _ in settings.values())
+        return f"Settings: {found}. Layers and vocabulary are of the first model."
+    parts = [value + (f" ({_REASONS[name]})" if is_own else "") for name, (value, is_own) in settings.items()]
     return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

@@ -1,7 +1,6 @@
 """Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
 
-What those fix (the model's shape, the vocabulary) cannot be set; the learning rate is low by default, so that little
-of what the model knows is lost. Parts of it can be frozen.
+What those fix cannot be set; the learning rate is low by default, so that little of what the model knows is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,14 +8,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from glassformer.bundled import BUNDLED
+from glassformer.bundled import find_run
 from glassformer.checkpoint import tensors_sha256
 from glassformer.errors import ConfigError
 from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, one_if_equal
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 # The rate of a training from nothing would undo in its first updates what the model knows.
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
@@ -43,14 +42,13 @@ class InitialModel:
     @classmethod
     def load(cls, name: str | Path) -> Self:
         """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
-        return cls(load_run(_place(name), "cpu"))
+        return cls(load_run(find_run(name), "cpu"))
 
     @classmethod
     def load_for(cls, run: Path, name: str | Path) -> Self:
         """The model ``name`` for a training in ``run``. Raises what ``load_run`` raises.
 
-        A training that has begun needs it no more: where it is gone, or has been trained further, the model of
-        ``run`` stands in for it.
+        Where it is gone, or has been trained further, the model of ``run`` replaces it once that training has begun.
         """
         begun = RunDirectory(run)
         if not (begun.exists and begun.has_checkpoints):
@@ -58,7 +56,7 @@ class InitialModel:
         recorded = begun.read_config()[1].get("init")
         if not isinstance(recorded, dict) or {"checkpoint", "sha256"} - recorded.keys():
             return cls.load(name)
-        place = _place(name)
+        place = find_run(name)
         if place.exists():
             found = cls.load(name)
             is_same_run = real_path(place) == Path(recorded["checkpoint"]).parent.parent
@@ -74,13 +72,9 @@ class InitialModel:
         text = {name: value for name, value in config.text.to_mapping().items() if name in TOKENIZER_SETTINGS}
         return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
-    @property
-    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
-        """Of the source and of the target; one object twice if they are the same.
-
-        A joint vocabulary of an import may have two: each cuts with pieces of its own side, and the ids are the same.
-        """
-        return one_if_equal(self.run.src_tokenizer, self.run.tgt_tokenizer)
+    def tokenizers(self) -> Tokenizers:
+        """Of the source and of the target; a joint vocabulary of an import may have two, each with its own pieces."""
+        return self.run.src_tokenizer, self.run.tgt_tokenizer
 
     def to_mapping(self) -> dict[str, str]:
         """Which checkpoint it is, and the sum of its weights, for config.json."""
@@ -103,7 +97,3 @@ class InitialModel:
                         f"{section}.{name}: found {chosen[section][name]!r}, expected {expected[section][name]!r}, "
                         f"which {self.fixed_by}"
                     )
-
-
-def _place(name: str | Path) -> Path:
-    return BUNDLED if str(name) == "bundled" else Path(name)

@@ -1,13 +1,11 @@
 """Distillation: a small student learns what its teacher, a trained run, writes for the sources of the teacher's text.
 
 Sequence-level knowledge distillation (Kim and Rush 2016, arXiv 1606.07947): one translation of the teacher's beam
-search for each source. What a teacher writes is more regular than what people write, so that a model with a deep
-encoder and a decoder of one layer comes near it (Kasai et al. 2021, arXiv 2006.10369), at a fraction of the time a
-token, and needs hardly a beam. The student starts from the teacher's weights wherever shapes allow, with layers
-evenly spaced among the teacher's (Shleifer and Rush 2020, arXiv 2010.13002).
+search for each source. That is more regular than what people write, so that a deep encoder and a decoder of one layer
+come near the teacher (Kasai et al. 2021, arXiv 2006.10369) at a fraction of the time. The student starts from the
+teacher's weights wherever shapes allow, with evenly spaced layers (Shleifer and Rush 2020, arXiv 2010.13002).
 
-The translations lie in ``distilled/`` of the teacher's run, where all its students find them, or, if nothing can be
-written there, of the student's. The text is held in memory.
+The translations are kept in ``distilled/`` of the teacher's run, or of the student's if that cannot be written.
 """
 
 import os
@@ -24,7 +22,7 @@ from glassformer.errors import ConfigError, RunError
 from glassformer.files import make_directory, refuse_link, storage_errors
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
-from glassformer.settings import ModelConfig, RunConfig
+from glassformer.settings import LIMITS, ModelConfig, RunConfig
 from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.reporting.run_log import Display
@@ -39,10 +37,7 @@ from glassformer.world import ALONE, World
 # Higher than in fine-tuning, lower than from nothing: most weights are near, but whole layers are missing.
 STUDENT_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 200}
 # Settings of the teacher's own training, which say nothing of how a student should be trained.
-_TEACHERS_OWN = (
-    "max_updates", "max_minutes", "patience", "stop_at", "freeze", "mix", "r_drop", "device", "sharding",
-    "on_divergence", "tensorboard",
-)  # fmt: skip
+_TEACHERS_OWN = (*LIMITS, "freeze", "mix", "r_drop", "device", "sharding", "on_divergence", "tensorboard")
 _FIXED = {"text": TOKENIZER_SETTINGS, "model": ("src_vocab", "tgt_vocab", "pad_id", "bos_id", "eos_id")}
 _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 
@@ -64,7 +59,7 @@ class Student(InitialModel):
         return {**settings, "train": {**training, **STUDENT_RATE}}
 
     def config(self, *, decoder_layers: int, encoder_layers: int | None, overrides: Sequence[str]) -> RunConfig:
-        """A student with so many layers (None: as many as the teacher). Raises ``ConfigError``."""
+        """A student with so many layers, by default the teacher's number. Raises ``ConfigError``."""
         changes: dict[str, dict[str, Any]] = {"model": {"n_decoder_layers": decoder_layers}}
         if encoder_layers is not None:
             changes["model"]["n_encoder_layers"] = encoder_layers

@@ -52,19 +52,16 @@ def diversify(
 ) -> DiversifyResult | Outcome:
     """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
 
-    Called again, it resumes: finished trainings and translations are not repeated. If a signal stopped the training
-    of a teacher, returns the outcome of that training. Raises what ``train`` raises, ``RunError`` if ``place`` holds
-    teachers of other text, and ``StorageError``.
+    Called again, it resumes. Returns the outcome of a teacher's training that a signal stopped. Raises what ``train``
+    raises, ``RunError`` if ``place`` holds teachers of other text, and ``StorageError``.
     """
     if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
         raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.refuse_links()
-    for name in ("pairs", *SOURCE_SIDE):
-        if (place / name).is_symlink():
-            raise RunError(
-                f"{place / name}: is a symbolic link, expected a directory of the run. Name another --run."
-            )
+    for path in (place / name for name in ("pairs", *SOURCE_SIDE)):
+        if path.is_symlink():
+            raise RunError(f"{path}: is a symbolic link, expected a directory of the run. Name another --run.")
     directory.create()
     with directory.lock():
         remove_unfinished(place / "pairs")

@@ -32,21 +32,22 @@ class Teacher:
     run: Path
     options: DecodeConfig
     device: str = "auto"
-    engine: str = "torch"
+    engine: str = "auto"
     precision: str | None = None
 
     def key(self, *texts: str) -> str:
         """Changes with all that ``to_mapping`` has, on which the translations depend, and with ``texts``."""
         made_by = self.to_mapping()
-        other = [] if (self.engine, self.precision) == ("torch", None) else [self.engine, self.precision]
+        engine, precision = made_by["engine"], made_by["precision"]
+        other = [] if (engine, precision) == ("torch", None) else [engine, precision]
         return json_sha256([made_by["weights"], made_by["search"], *other, *texts])[:12]
 
     def to_mapping(self) -> dict[str, Any]:
-        """The sum of the weights, the search, the engine and its precision."""
+        """The sum of the weights, the search, the engine, as auto gives what torch gives, and its precision."""
         checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
         return {
             "weights": tensors_sha256(checkpoint, WEIGHTS), "search": self.options.to_mapping(),
-            "engine": self.engine, "precision": self.precision,
+            "engine": "ctranslate2" if self.engine == "ctranslate2" else "torch", "precision": self.precision,
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:

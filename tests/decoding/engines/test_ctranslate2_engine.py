@@ -45,7 +45,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def torch_engine() -> Translator:
-    return Translator.load(device="cpu")
+    return Translator.load(device="cpu", engine="torch")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,13 @@ def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
 
 
 @pytest.mark.parametrize(
-    "options", [{"min_length": 8}, {"no_repeat_ngram": 1000}, {"beam": 3, "min_length": 8}], ids=str
+    "options",
+    [
+        {"no_repeat_ngram": 1000},
+        pytest.param({"min_length": 8}, marks=pytest.mark.slow),
+        pytest.param({"beam": 3, "min_length": 8}, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_an_output_as_long_as_the_model_takes(torch_engine, fast, options):
     asked, long = DecodeConfig(**{"beam": 1, **options}), "word " * 600
@@ -192,7 +198,7 @@ def test_required_phrases_ensembles_devices_and_engines_are_refused(fast):
         Translator.load([BUNDLED, BUNDLED], engine="ctranslate2")
     with pytest.raises(ConfigError, match="device: found 'cuda' with engine ctranslate2, expected cpu"):
         Translator.load(engine="ctranslate2", device="cuda")
-    with pytest.raises(ConfigError, match="engine: found 'onnx', expected one of torch, ctranslate2"):
+    with pytest.raises(ConfigError, match="engine: found 'onnx', expected one of auto, torch, ctranslate2"):
         Translator.load(engine="onnx")
     with pytest.raises(ConfigError, match="precision: found 'int3', expected one of float32"):
         Translator.load(engine="ctranslate2", precision="int3")

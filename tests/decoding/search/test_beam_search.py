@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +21,8 @@ def ranked(ended, cut, options: DecodeConfig) -> list[Output]:
         for hypotheses, truncated in ((ended, False), (cut, True))
         for ids, log_prob in hypotheses
     ]
+    cut_score = max((one.score for one in made if one.truncated), default=-math.inf)
+    made = [replace(one, longer_was_cut=not one.truncated and cut_score > one.score) for one in made]
     return sorted(made, key=lambda one: (one.truncated, -one.score))[: options.n_best]
 
 
@@ -66,6 +69,22 @@ def test_a_beam_as_wide_as_the_space_finds_the_best_there_is(make_model, alpha, 
             options = DecodeConfig(beam=100, n_best=n_best, length_penalty=alpha)
             found = beam_search(model, padded([src]), [4], options)[0]
             assert_same(found, ranked(ended, cut, options))
+
+
+@pytest.mark.parametrize("n_best", [1, 3])
+def test_a_complete_output_wins_and_says_if_the_limit_cut_a_better_one(make_model, n_best):
+    flags = []
+    for seed in range(6):
+        model = make_model(seed=seed, bias={EOS: 1.0})
+        options = DecodeConfig(beam=3, n_best=n_best, length_penalty=1.5)
+        for src, limit, found in zip(
+            SENTENCES, [3, 4, 2, 5, 3], beam_search(model, padded(SENTENCES), [3, 4, 2, 5, 3], options), strict=True
+        ):
+            expected = plain_beam_search(model, src, limit, options)
+            assert_same(found, expected)
+            assert [one.longer_was_cut for one in found] == [one.longer_was_cut for one in expected]
+            flags += [one.longer_was_cut for one in found if not one.truncated]
+    assert {True, False} == set(flags)
 
 
 def test_equals_a_plain_loop_without_cache_or_early_end(make_model, positions):

@@ -28,12 +28,21 @@ from glassformer.text.tokenizer.tokenizer import Tokenizer
 TEXTS = sentences(4, 5)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """A run, its export to transformers, a Marian directory and the run that it is imported to."""
+    place = tmp_path_factory.mktemp("made")
+    write_run(place / "run", norm="post", output_bias=True)
+    export_transformers(load_run(place / "run", "cpu"), place / "out")
+    write_marian(place / "marian")
+    read_model(str(place / "marian"), print).write(place / "imported")
+    return place
+
+
 @pytest.fixture
-def places(tmp_path) -> tuple[Path, Path]:
+def places(made, tmp_path) -> tuple[Path, Path]:
     """A run and its export."""
-    write_run(tmp_path / "run", norm="post", output_bias=True)
-    export_transformers(load_run(tmp_path / "run", "cpu"), tmp_path / "out")
-    return tmp_path / "run", tmp_path / "out"
+    return tuple(Path(shutil.copytree(made / name, tmp_path / name)) for name in ("run", "out"))
 
 
 def change_json(path: Path, **values: object) -> None:
@@ -147,22 +156,19 @@ def test_another_start_in_one_of_two_files_is_named(name, places):
 
 
 @pytest.mark.parametrize("name", ["config.json", "generation_config.json"])
-def test_another_end_in_one_of_two_files_is_named(name, tmp_path):
+def test_another_end_in_one_of_two_files_is_named(name, made, tmp_path):
     """By diff, or by the import that it reads the directory with."""
-    write_marian(tmp_path / "hf")
-    read_model(str(tmp_path / "hf"), print).write(tmp_path / "run")
+    shutil.copytree(made / "marian", tmp_path / "hf")
     change_json(tmp_path / "hf" / name, eos_token_id=5)
     try:
-        said = diff_exchange(tmp_path / "run", tmp_path / "hf", TEXTS, device="cpu").cause
+        said = diff_exchange(made / "imported", tmp_path / "hf", TEXTS, device="cpu").cause
     except TokenizerError as error:
         said = str(error)
     assert "end token" in said or "eos" in said
 
 
-def test_an_import_agrees_with_what_it_was_made_of(tmp_path):
-    write_marian(tmp_path / "hf")
-    read_model(str(tmp_path / "hf"), print).write(tmp_path / "run")
-    done = CliRunner().invoke(app, ["diff", str(tmp_path / "hf"), str(tmp_path / "run"), "--text", TEXTS[0]])
+def test_an_import_agrees_with_what_it_was_made_of(made):
+    done = CliRunner().invoke(app, ["diff", str(made / "marian"), str(made / "imported"), "--text", TEXTS[0]])
     assert done.exit_code == 0, done.output
     assert "They agree." in done.output
 

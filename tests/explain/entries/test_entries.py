@@ -27,7 +27,7 @@ SMALL = {
 }
 
 
-def recorded(positions: str, norm: str) -> list[Step]:
+def record_steps(positions: str, norm: str) -> list[Step]:
     """Every step of a pass over whole sentences, and of two cached decoding steps."""
     model = Transformer(ModelConfig(positions=positions, norm=norm, **SMALL)).eval()
     src_ids, tgt_in_ids = torch.tensor([[3, 4, 5, 2, 0]]), torch.tensor([[1, 3, 4]])
@@ -42,7 +42,7 @@ def recorded(positions: str, norm: str) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def all_steps() -> dict[tuple[str, str], list[Step]]:
-    return {(positions, norm): recorded(positions, norm) for positions, norm in CONFIGURATIONS}
+    return {(positions, norm): record_steps(positions, norm) for positions, norm in CONFIGURATIONS}
 
 
 @pytest.fixture(scope="module")

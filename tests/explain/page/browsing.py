@@ -13,7 +13,7 @@ SIZE = {"width": 1280, "height": 800}
 
 
 @contextmanager
-def opened(
+def open_page(
     browser: Browser, path: Path, place: str = "", *, wait: str = "#view .view", script: str = "", **options: Any
 ) -> Iterator[Page]:
     """The page at a place, once ``wait`` is there; it fails when anything is logged, thrown or fetched.

@@ -9,7 +9,7 @@ pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwr
 
 import nbconvert
 import nbformat
-from browsing import living, opened, until
+from browsing import living, open_page, until
 from nbclient import NotebookClient
 
 pytestmark = pytest.mark.browser
@@ -61,7 +61,7 @@ def test_a_displayed_walk_is_the_page_without_its_model_and_small(notebook):
 
 
 def test_the_walk_opens_steps_and_numbers_inside_the_notebook(browser, shown, notebook):
-    with opened(browser, shown, wait="iframe", viewport={"width": 1280, "height": 1000}) as page:
+    with open_page(browser, shown, wait="iframe", viewport={"width": 1280, "height": 1000}) as page:
         page.locator("iframe").first.scroll_into_view_if_needed()
         until(page, "document.querySelectorAll('iframe').length === 2")
         frame = page.locator("iframe").first.element_handle().content_frame()
@@ -80,7 +80,7 @@ def test_the_walk_opens_steps_and_numbers_inside_the_notebook(browser, shown, no
 
 
 def test_heads_of_a_trace_and_a_translation_unfold(browser, shown):
-    with opened(browser, shown, wait="iframe") as page:
+    with open_page(browser, shown, wait="iframe") as page:
         maps = page.locator("summary:has-text('cross-attention of decoder layer 2')")
         assert maps.locator("svg").count() == 4
         maps.click()
@@ -91,7 +91,7 @@ def test_heads_of_a_trace_and_a_translation_unfold(browser, shown):
 
 
 def test_on_request_the_walk_lives_in_the_notebook(browser, shown):
-    with opened(browser, shown, wait="iframe") as page:
+    with open_page(browser, shown, wait="iframe") as page:
         last = page.locator("iframe").last
         last.scroll_into_view_if_needed()
         frame = last.element_handle().content_frame()

@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
 from axe_playwright_python.sync_playwright import Axe
-from browsing import living, longest_task_ms, opened, until
+from browsing import living, longest_task_ms, open_page, until
 
 from glassformer.decoding import Translator
 from glassformer.explain import Walk, walk
@@ -45,8 +45,21 @@ def number_of(text: str) -> float:
     return float(text.replace("−", "-").replace("∞", "inf"))
 
 
+def type_text(page, text: str) -> None:
+    """Type it, and wait for its translation."""
+    page.fill("#text", text)
+    until(page, f"window.glassformer.record.sentence.source === {json.dumps(text)}")
+
+
+def download(page, place: str, kind: str) -> bytes:
+    """What a button saves."""
+    with page.expect_download() as started:
+        page.click(f"{place} .exports >> text={kind}")
+    return Path(started.value.path()).read_bytes()
+
+
 def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         band = page.inner_text("#band")
         for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
             assert token in band
@@ -58,7 +71,7 @@ def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bun
 
 def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
     walked, path = small
-    with opened(browser, path) as page:
+    with open_page(browser, path) as page:
         for step in walked.trace:
             if step.address.startswith("text.") or "vocab" in step.axes:
                 continue
@@ -75,7 +88,7 @@ def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
 def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
     """Whatever is written as a sum of factors in the record agrees with the recorded number."""
     walked, path = small
-    with opened(browser, path) as page:
+    with open_page(browser, path) as page:
         for step in walked.trace:
             if step.address.startswith(("text.", "choice.")) or "vocab" in step.axes:
                 continue
@@ -83,7 +96,7 @@ def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
                 """([address, index]) => {
                     const app = window.glassformer, tap = app.record.at(address), cells = {};
                     tap.axes.forEach((axis, at) => { cells[axis] = index[at]; });
-                    const made = window.glassformer.originOf(app.context, address, cells);
+                    const made = window.glassformer.originOf(app, address, cells);
                     const products = made.terms.map((term) => term.product);
                     return {kind: made.kind, total: products.reduce((a, b) => a + b, 0), terms: products.length,
                             chosen: made.kind === "softmax" ? products[cells.key] : null,
@@ -101,23 +114,15 @@ def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
 
 
 PLACES = [
-    "",
-    "#text",
-    "#next",
-    "#attention",
-    "#encoder",
-    "#decoder.layers.1",
-    "#encoder.layers.0.self_attention",
-    "#why",
-    "#beam",
-]
+    "", "#text", "#next", "#attention", "#encoder", "#decoder.layers.1", "#encoder.layers.0.self_attention", "#why", "#beam",
+]  # fmt: skip
 DEEP = "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("place", [*PLACES, DEEP])
 def test_axe_finds_nothing_serious(browser, bundled_file, place, scheme):
-    with opened(browser, bundled_file, place, color_scheme=scheme) as page:
+    with open_page(browser, bundled_file, place, color_scheme=scheme) as page:
         until(page, "window.glassformer.living?.ready")
         until(page, "!document.querySelector('[role=status]')")
         results = Axe().run(page).response["violations"]
@@ -128,7 +133,7 @@ def test_axe_finds_nothing_serious(browser, bundled_file, place, scheme):
 
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (1024, 768), (390, 844)])
 def test_nothing_is_wider_than_the_screen(browser, bundled_file, width, height):
-    with opened(browser, bundled_file, DEEP, viewport={"width": width, "height": height}) as page:
+    with open_page(browser, bundled_file, DEEP, viewport={"width": width, "height": height}) as page:
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
@@ -140,7 +145,7 @@ new PerformanceObserver((list) => list.getEntries().forEach((one) => { window.sh
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (390, 844)])
 def test_nothing_shifts_while_the_model_wakes(browser, bundled_file, width, height):
     place = "#decoder.layers.1.cross_attention.weights[heads=1]"
-    with opened(browser, bundled_file, place, script=SHIFTS, viewport={"width": width, "height": height}) as page:
+    with open_page(browser, bundled_file, place, script=SHIFTS, viewport={"width": width, "height": height}) as page:
         before = page.evaluate("document.querySelector('#view svg.matrix').getBoundingClientRect().top + scrollY")
         chips = page.evaluate(
             "[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)"
@@ -156,7 +161,7 @@ def test_nothing_shifts_while_the_model_wakes(browser, bundled_file, width, heig
 
 
 def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
-    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1]") as page:
+    with open_page(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1]") as page:
         page.focus("svg.matrix")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowRight")
@@ -174,7 +179,7 @@ def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser,
 
 
 def test_a_click_on_a_cell_opens_it_and_a_factor_leads_on_to_the_text(browser, bundled_file):
-    with opened(browser, bundled_file, "#src_embedding.scaled[position=1,d_model=5]") as page:
+    with open_page(browser, bundled_file, "#src_embedding.scaled[position=1,d_model=5]") as page:
         page.click("a.factor")
         until(page, "window.glassformer.place.address === 'src_embedding.embedded'")
         assert "id of ▁love" in page.inner_text(".number")
@@ -184,7 +189,7 @@ def test_a_click_on_a_cell_opens_it_and_a_factor_leads_on_to_the_text(browser, b
 
 
 def test_pointing_at_a_token_lights_it_everywhere_and_moves_nothing(browser, bundled_file):
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         living(page)  # what wakes draws the band anew
         before = page.evaluate("document.querySelector('#view').getBoundingClientRect().top")
         page.hover("#band [data-token='src:1']")
@@ -193,7 +198,7 @@ def test_pointing_at_a_token_lights_it_everywhere_and_moves_nothing(browser, bun
 
 
 def test_temperature_and_top_k_change_the_shares_as_the_model_would(browser, bundled, bundled_file):
-    with opened(browser, bundled_file, "#next&step=2") as page:
+    with open_page(browser, bundled_file, "#next&step=2") as page:
         page.fill("[data-lever=temperature]", "2")
         page.fill("[data-lever=topK]", "3")
         shown = [float(one.rstrip(" %")) for one in page.locator(".bars .share").all_inner_texts()[:3]]
@@ -217,7 +222,7 @@ def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
     path = tmp_path / "hostile.html"
     walk(translator, [text], ["Ich"]).to_page(path)
     places = ["", "encoder.layers.0.self_attention.weights", "attention", "next", "encoder", "text"]
-    with opened(browser, path) as page:
+    with open_page(browser, path) as page:
         for place in places:
             page.evaluate("place => { location.hash = place }", place)
             until(page, f"window.glassformer.drawn === '{place}'")
@@ -230,10 +235,9 @@ def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
 @pytest.mark.parametrize("text", ["</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"])
 def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
     expected = walk(Translator.load(), [text])
-    with opened(browser, bundled_file, "#text") as page:
+    with open_page(browser, bundled_file, "#text") as page:
         living(page)
-        page.fill("#text", text)
-        until(page, f"window.glassformer.record.sentence.source === {json.dumps(text)}")
+        type_text(page, text)
         assert page.evaluate("document.querySelector('blockquote').textContent") == text
         assert page.evaluate("window.glassformer.record.sentence.src_ids") == [
             *expected.translator.src_tokenizer.to_ids(text),
@@ -246,14 +250,13 @@ def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bun
     text = (MIXED * 60)[:2000]
     tokens, longest = len(Translator.load().src_tokenizer.to_ids(text)) + 1, bundled.config.max_length
     assert tokens > longest
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         living(page)
         times = longest_task_ms(browser, page, lambda: type_and_wait(page, text, f"has {tokens} tokens"))
         assert times < 1000, "the page must not freeze"
         said = page.inner_text("#edits .left-out")
         assert said == f"The text has {tokens} tokens, and this model takes {longest}. Shorten it."
-        page.fill("#text", OTHER)
-        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        type_text(page, OTHER)
         assert page.inner_text("#edits") == ""
 
 
@@ -264,12 +267,12 @@ def type_and_wait(page, text: str, said: str) -> None:
 
 def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(browser, bundled_file):
     place = "#decoder.layers.1.cross_attention.weights[heads=1,query=0,key=0]"
-    with opened(browser, bundled_file, place) as page:
+    with open_page(browser, bundled_file, place) as page:
         rows = page.locator("svg.matrix .labels text").all_text_contents()
         assert rows[:2] == ["reads <s> → writes Ich", "reads Ich → writes ▁liebe"]
         assert "reads <s> → writes Ich" in page.inner_text("#crumbs")
         assert "reads <s> → writes Ich" in page.inner_text(".value")
-    with opened(browser, bundled_file, place, viewport={"width": 390, "height": 844}) as page:
+    with open_page(browser, bundled_file, place, viewport={"width": 390, "height": 844}) as page:
         assert page.locator("svg.matrix .labels text").first.text_content() == "<s> → Ich"
         assert "(reads → writes)" in page.inner_text(".axes")
 
@@ -280,60 +283,73 @@ def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(b
     path = tmp_path / "settings.html"
     walk(translator, [TEXT]).to_page(path)
     named = "repetition_penalty = 1.2, no_repeat_ngram = 2"
-    with opened(browser, path, "#beam") as page:
+    with open_page(browser, path, "#beam") as page:
         living(page)
         page.wait_for_selector("svg.tree")
         assert named in page.inner_text("#view .ignored")
         assert page.locator("#edits .ignored").count() == 0, "the recorded translation has them"
-        page.fill("#text", OTHER)
-        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        type_text(page, OTHER)
         assert named in page.inner_text("#edits .ignored")
 
 
 def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
-    with opened(browser, bundled_file, "#encoder.memory") as page:
-        with page.expect_download() as started:
-            page.click("text=CSV")
-        rows = Path(started.value.path()).read_text(encoding="utf-8").splitlines()[1:]
+    with open_page(browser, bundled_file, "#encoder.memory") as page:
+        rows = download(page, "#view", "CSV").decode().splitlines()[1:]
         values = [[float(one) for one in re.sub(r'^"[^"]*",', "", row).split(",")] for row in rows]
         assert torch.equal(torch.tensor(values, dtype=torch.float32), bundled["encoder.memory"].value[0])
         for kind in ("SVG", "PNG"):
-            with page.expect_download() as started:
-                page.click(f".exports >> text={kind}")
-            assert Path(started.value.path()).stat().st_size > 1000
+            assert len(download(page, "#view", kind)) > 1000
 
 
 def test_every_picture_can_be_saved(browser, bundled, bundled_file):
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         living(page)
-        saved(page, ".figure-column", "SVG", "6 × 8,000")
-        saved(page, "#view", "SVG", "Ich → ▁liebe")
+        save_text(page, ".figure-column", "SVG", "6 × 8,000")
+        save_text(page, "#view", "SVG", "Ich → ▁liebe")
         page.evaluate("location.hash = 'next'")
         page.wait_for_selector("#view .levers")
-        saved(page, "#view", "SVG", "Ich")
-        text = saved(page, "#view", "CSV", "id,token,logit,probability,with_levers")
+        assert 'fill="rgb(' in save_text(page, "#view", "SVG", "Ich"), "the bars have the page's colour"
+        text = save_text(page, "#view", "CSV", "id,token,logit,probability,with_levers")
         probability = float(text.splitlines()[1].split(",")[3])
         assert torch.tensor(probability) == bundled["output_projection.probabilities"].value[0, 0].max()
         page.evaluate("location.hash = 'beam'")
         page.wait_for_selector("svg.tree")
-        saved(page, "#view", "SVG", "step 1")
-        assert saved(page, "#view", "CSV", "node,parent,step").count("\n") > 20
+        save_text(page, "#view", "SVG", "step 1")
+        assert save_text(page, "#view", "CSV", "node,parent,step").count("\n") > 20
         for place in (".figure-column", "#view"):
-            with page.expect_download() as started:
-                page.click(f"{place} .exports >> text=PNG")
-            assert Path(started.value.path()).read_bytes().startswith(b"\x89PNG")
+            assert download(page, place, "PNG").startswith(b"\x89PNG")
 
 
-def saved(page, place: str, kind: str, holds: str) -> str:
-    with page.expect_download() as started:
-        page.click(f"{place} .exports >> text={kind}")
-    text = Path(started.value.path()).read_text(encoding="utf-8")
+def save_text(page, place: str, kind: str, holds: str) -> str:
+    text = download(page, place, kind).decode()
     assert holds in text
     return text
 
 
+def test_every_link_of_the_figure_leads_where_it_says(browser, small):
+    with open_page(browser, small[1]) as page:
+        links = "all => all.map((one) => one.getAttribute('href').slice(1))"
+        addresses = page.eval_on_selector_all("svg.figure a, nav.chips a", links)
+        assert {"text", "next", "encoder.memory", "encoder.layers.1", "src_embedding"} <= {*addresses}
+        for address in addresses:
+            page.dispatch_event(f'svg.figure a[href="#{address}"], nav.chips a[href="#{address}"]', "click")
+            until(page, f"window.glassformer.place.address === '{address}'")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_switched_and_back(browser, small, scheme):
+    with open_page(browser, small[1], color_scheme=scheme) as page:
+        colours = "[document.body, document.querySelector('.stack')].map((one) => getComputedStyle(one))"
+        colours += ".map((one) => [one.backgroundColor, one.color, one.fill].join())"
+        first = page.evaluate(colours)
+        page.click("button.theme")
+        assert all(one != other for one, other in zip(first, page.evaluate(colours), strict=True))
+        page.click("button.theme")
+        assert page.evaluate(colours) == first
+
+
 def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, bundled_file):
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         for typed, found in (
             ("encoder.memory", "encoder.memory"),
             ("cross_attention.scores", "decoder.layers.0.cross_attention.scores"),
@@ -348,10 +364,9 @@ def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, b
 
 def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundled, bundled_file):
     expected = walk(Translator.load(), [OTHER])
-    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]") as page:
+    with open_page(browser, bundled_file, "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]") as page:
         living(page)
-        page.fill("#text", OTHER)
-        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        type_text(page, OTHER)
         band = page.inner_text("#band")
         assert all(token in band for token in expected.sentences.tgt_out_tokens[0])
         for step in expected.trace:
@@ -369,7 +384,7 @@ def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundle
 
 
 def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
-    with opened(browser, bundled_file, "#decoder.layers.1.cross_attention.heads[heads=1]") as page:
+    with open_page(browser, bundled_file, "#decoder.layers.1.cross_attention.heads[heads=1]") as page:
         living(page)
         page.click(".multiples .switch >> nth=1")
         until(page, "window.glassformer.before !== null")
@@ -386,12 +401,12 @@ def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
         page.click("#edits >> text=Reset")
         until(page, "window.glassformer.before === null")
         assert page.inner_text("#edits") == ""
-    with opened(browser, bundled_file, link[link.index("#") :]) as page:
+    with open_page(browser, bundled_file, link[link.index("#") :]) as page:
         until(page, "document.querySelectorAll('#edits .edit').length === 2 && window.glassformer.before !== null")
 
 
 def test_a_number_and_a_weight_can_be_set(browser, bundled_file):
-    with opened(browser, bundled_file, "#decoder.layers.0.feed_forward.inner[position=0,d_ff=3]") as page:
+    with open_page(browser, bundled_file, "#decoder.layers.0.feed_forward.inner[position=0,d_ff=3]") as page:
         living(page)
         before = page.evaluate("window.glassformer.record.value('output_projection.logits', {tgt: 0, vocab: 9})")
         page.fill(".what-if input", "7.5")
@@ -415,7 +430,7 @@ def test_a_number_and_a_weight_can_be_set(browser, bundled_file):
 
 def test_why_this_word_sums_to_its_logit_in_both_norm_orders(browser, small):
     walked, path = small
-    with opened(browser, path, "#why&step=1") as page:
+    with open_page(browser, path, "#why&step=1") as page:
         living(page)
         page.wait_for_selector(".sum-check")
         assert "below 1e-4" in page.inner_text(".sum-check")
@@ -424,7 +439,7 @@ def test_why_this_word_sums_to_its_logit_in_both_norm_orders(browser, small):
 
 
 def test_the_beam_shows_the_translation_and_the_pruned_candidates(browser, bundled, bundled_file):
-    with opened(browser, bundled_file, "#beam") as page:
+    with open_page(browser, bundled_file, "#beam") as page:
         living(page)
         page.wait_for_selector("svg.tree")
         assert bundled.sentences.targets[0] in page.inner_text(".candidates li >> nth=0")
@@ -432,14 +447,14 @@ def test_the_beam_shows_the_translation_and_the_pruned_candidates(browser, bundl
 
 
 def test_a_linear_map_shows_its_weights_and_sums_to_the_number(browser, bundled_file):
-    with opened(browser, bundled_file, "#encoder.layers.0.feed_forward.inner[position=1,d_ff=5]") as page:
+    with open_page(browser, bundled_file, "#encoder.layers.0.feed_forward.inner[position=1,d_ff=5]") as page:
         living(page)
         page.wait_for_selector(".total")
         assert "up to float32 rounding" in page.inner_text(".total")
 
 
 def test_the_tour_has_ten_stops_that_can_be_linked_and_skipped(browser, bundled_file):
-    with opened(browser, bundled_file) as page:
+    with open_page(browser, bundled_file) as page:
         page.click(".tour-start")
         for stop in range(1, 11):
             page.wait_for_selector(f".tour-place:has-text('{stop} / 10')")
@@ -453,7 +468,7 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
     strange = tmp_path / "strange.html"
     start = text.index('id="living"')
     strange.write_text(text[:start] + text[start:].replace('"norm":"pre"', '"norm":"sideways"', 1), encoding="utf-8")
-    with opened(browser, strange) as page:
+    with open_page(browser, strange) as page:
         page.wait_for_selector("#typing .left-out")
         assert "recorded pass only" in page.inner_text("#typing")
         assert "sideways" in page.inner_text("#typing")
@@ -464,7 +479,7 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
     "place", ["constructor", "toString", "__proto__", "why.constructor", "decoder.hasOwnProperty"]
 )
 def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small, place):
-    with opened(browser, small[1], f"#{place}") as page:
+    with open_page(browser, small[1], f"#{place}") as page:
         assert "Nothing is here" in page.inner_text("#view")
 
 
@@ -472,5 +487,5 @@ def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small,
     "rest", ["sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"]
 )
 def test_numbers_of_an_address_that_are_none_of_the_page_lead_to_the_nearest(browser, small, rest):
-    with opened(browser, small[1], f"#next&{rest}") as page:
+    with open_page(browser, small[1], f"#next&{rest}") as page:
         assert "Next token, step " in page.inner_text("#view")

@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
-from browsing import longest_task_ms, opened, scroll_through, until
+from browsing import longest_task_ms, open_page, scroll_through, until
 from page_reader import PageReader
 
 from glassformer.decoding import Translator
@@ -77,7 +77,7 @@ def test_it_is_small_enough_and_every_step_of_one_sentence_is_exact(large):
 
 def test_what_is_left_out_says_so_where_it_would_stand(browser, large):
     walked, path = large
-    with opened(browser, path, "#encoder.layers.0.feed_forward.inner&sentence=3") as page:
+    with open_page(browser, path, "#encoder.layers.0.feed_forward.inner&sentence=3") as page:
         assert "million parameters, too many to compute here" in page.inner_text("#typing")
         assert "left out" in page.inner_text("#view .left-out")
         command = page.inner_text("#view code.record")
@@ -98,7 +98,7 @@ def test_what_is_left_out_says_so_where_it_would_stand(browser, large):
 def test_no_task_of_the_main_thread_takes_50_ms_while_scrolling(browser, large, bundled_file, size):
     for path in (large[1], bundled_file):
         for place in ("", "#attention", "#encoder", "#decoder"):
-            with opened(browser, path, place, viewport=size) as page:
+            with open_page(browser, path, place, viewport=size) as page:
                 until(
                     page,
                     f"document.readyState === 'complete' && {'window.glassformer.living?.ready' if path == bundled_file else 'true'}",

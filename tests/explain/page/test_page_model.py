@@ -1,5 +1,6 @@
 """The Transformer of the page, in JavaScript, computes what PyTorch computes, at every tap."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -28,21 +29,21 @@ def assert_same_taps(found: dict[str, Any], expected: Trace) -> None:
         torch.testing.assert_close(value, step.value.float(), **TOLERANCE, msg=lambda m, s=step: f"{s.address}: {m}")
 
 
+def forward(run_js: Any, models: Iterable[Any], **options: Any) -> list[dict[str, Any]]:
+    """The taps of a pass of each model."""
+    body = """
+  return data.models.map((one) => {
+    const record = { taps: new Map() };
+    make(one).forward(data.src, data.tgt, { record, ...data.options });
+    return record.taps;
+  });"""
+    return run_js(IMPORT, MAKE + body, {"models": [*models], "src": SRC, "tgt": TGT, "options": options})
+
+
 @pytest.mark.slow
 def test_every_choice_of_the_config_gives_pytorchs_taps(run_js, small_model, every_option, packed) -> None:
     models = [small_model(**options) for options in every_option]
-    found = run_js(
-        IMPORT,
-        MAKE
-        + """
-  return data.models.map((one) => {
-    const record = { taps: new Map() };
-    make(one).forward(data.src, data.tgt, { record });
-    return record.taps;
-  });""",
-        {"models": [packed(model) for model in models], "src": SRC, "tgt": TGT},
-    )
-    for model, taps in zip(models, found, strict=True):
+    for model, taps in zip(models, forward(run_js, map(packed, models)), strict=True):
         assert_same_taps(taps, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT])))
 
 
@@ -70,44 +71,20 @@ def test_edits_act_as_those_of_a_trace(run_js, small_model, packed) -> None:
         | change(EDITS[2]["address"], (4, 2), lambda x: torch.full_like(x, 1.5))
         | change("causal_mask", (0, 0, 1, 3), torch.ones_like)
     )
-    found = run_js(
-        IMPORT,
-        MAKE
-        + """
-  const record = { taps: new Map() };
-  make(data.model).forward(data.src, data.tgt, { record, edits: data.edits });
-  return record.taps;""",
-        {"model": packed(model), "src": SRC, "tgt": TGT, "edits": EDITS},
-    )
+    (found,) = forward(run_js, [packed(model)], edits=EDITS)
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=edits))
 
 
 def test_a_hidden_source_token_is_hidden_from_encoder_and_decoder(run_js, small_model, packed) -> None:
     model, seen = small_model(), torch.tensor([1, 0, 1, 1, 1, 1, 1], dtype=torch.bool)
-    found = run_js(
-        IMPORT,
-        MAKE
-        + """
-  const record = { taps: new Map() };
-  make(data.model).forward(data.src, data.tgt, { record, srcMask: data.seen });
-  return record.taps;""",
-        {"model": packed(model), "src": SRC, "tgt": TGT, "seen": seen.tolist()},
-    )
+    (found,) = forward(run_js, [packed(model)], srcMask=seen.tolist())
     hide = {"src_mask": lambda mask: mask & seen}
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=hide))
 
 
 def test_a_source_that_is_hidden_whole_gives_zeros_as_in_pytorch(run_js, small_model, packed) -> None:
     model = small_model()
-    found = run_js(
-        IMPORT,
-        MAKE
-        + """
-  const record = { taps: new Map() };
-  make(data.model).forward(data.src, data.tgt, { record, srcMask: data.src.map(() => false) });
-  return record.taps;""",
-        {"model": packed(model), "src": SRC, "tgt": TGT},
-    )
+    (found,) = forward(run_js, [packed(model)], srcMask=[False] * len(SRC))
     hide = {"src_mask": torch.zeros_like}
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=hide))
 

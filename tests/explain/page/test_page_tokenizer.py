@@ -42,7 +42,7 @@ def known_characters() -> st.SearchStrategy[str]:
     return st.one_of(st.sampled_from("abeIiστΣß 's<▁_.,!?\n\t<>"), st.sampled_from(old).map(chr))
 
 
-def generated(count: int) -> list[str]:
+def generate_texts(count: int) -> list[str]:
     found: list[str] = []
 
     @settings(max_examples=count, database=None, derandomize=True, deadline=None, phases=[Phase.generate],
@@ -55,7 +55,7 @@ def generated(count: int) -> list[str]:
     return found
 
 
-def expected(tokenizer: Tokenizer, text: str, *, steps: bool) -> dict[str, Any]:
+def python_result(tokenizer: Tokenizer, text: str, *, steps: bool) -> dict[str, Any]:
     ids = tokenizer.to_ids(text)
     found: dict[str, Any] = {"ids": ids, "tokens": tokenizer.to_tokens(ids), "text": tokenizer.to_text(ids)}
     if steps:
@@ -81,12 +81,12 @@ BODY = """
   });"""
 
 
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """With floats to 12 digits: the library reads those of a unigram vocabulary with another last bit."""
     if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: round_numbers(one) for name, one in value.items()}
     if isinstance(value, list):
-        return [rounded(one) for one in value]
+        return [round_numbers(one) for one in value]
     return float(f"{value:.12g}") if isinstance(value, float) else value
 
 
@@ -95,8 +95,8 @@ def compare(run_js: Any, tokenizers: list[Tokenizer], texts: list[str], *, steps
     found = run_js(IMPORT, BODY, {"tokenizers": given_, "texts": [texts] * len(given_), "steps": steps})
     for tokenizer, of_tokenizer in zip(tokenizers, found, strict=True):
         for text, one in zip(texts, of_tokenizer, strict=True):
-            wanted = json.loads(json.dumps(expected(tokenizer, text, steps=steps)))
-            assert rounded(one) == rounded(wanted), (tokenizer.kind, text)
+            wanted = json.loads(json.dumps(python_result(tokenizer, text, steps=steps)))
+            assert round_numbers(one) == round_numbers(wanted), (tokenizer.kind, text)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -106,13 +106,13 @@ def test_every_kind_has_the_ids_labels_steps_and_texts_of_python(run_js, lowerca
 
 @pytest.mark.slow
 def test_ids_and_texts_of_generated_texts(run_js) -> None:
-    compare(run_js, [tokenizer_of(kind, False) for kind in KINDS], generated(300), steps=False)
+    compare(run_js, [tokenizer_of(kind, False) for kind in KINDS], generate_texts(300), steps=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_ids_and_steps_of_2000_generated_texts(run_js, lowercase) -> None:
-    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], generated(2000), steps=True)
+    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], generate_texts(2000), steps=True)
 
 
 def test_the_bundled_tokenizer(run_js) -> None:
@@ -120,7 +120,7 @@ def test_the_bundled_tokenizer(run_js) -> None:
     compare(run_js, [tokenizer], [*CORPUS[:7], *TEXTS], steps=True)
 
 
-def changed(kind: str, path: str, value: object) -> dict[str, Any]:
+def change_part(kind: str, path: str, value: object) -> dict[str, Any]:
     parts = json.loads(tokenizer_of(kind, False).json)
     *places, last = path.split(".")
     part = parts
@@ -142,7 +142,7 @@ def changed(kind: str, path: str, value: object) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_is_not_known_is_refused_by_name(run_js, kind, path, value) -> None:
     body = "try { createTokenizer(data); } catch (error) { return error.message; }"
-    message = run_js(IMPORT, body, changed(kind, path, value))
+    message = run_js(IMPORT, body, change_part(kind, path, value))
     place = path.rpartition(".0.")[0] or path
     assert message.startswith("tokenizer ")
     assert path.split(".")[0] in message, place

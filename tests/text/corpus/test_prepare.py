@@ -84,6 +84,15 @@ def test_every_pair_is_for_training_or_for_validation(tmp_path):
     ]
 
 
+def test_sources_are_read_as_a_translator_reads_them_and_targets_keep_their_spaces(tmp_path):
+    pairs = corpus(50)
+    spaced = [Pair(f" {pair.src} ".replace(" ", " \u00a0\u200b"), pair.tgt.replace(" ", "\u00a0")) for pair in pairs]
+    prepared, _ = run(tmp_path / "p", spaced, spaced[:5], tokenizer="characters", vocab_size=60)
+    assert [pair.src for pair in training_pairs(prepared)] == [pair.src for pair in pairs]
+    assert prepared.valid_text == [Pair(pair.src, pair.tgt.replace(" ", "\u00a0")) for pair in pairs[:5]]
+    assert training_pairs(prepared)[0].tgt == spaced[0].tgt
+
+
 def test_repeats_of_validation_pairs_are_counted(tmp_path):
     pairs = corpus(10) * 64
     prepared, lines = run(tmp_path / "p", pairs, valid_pairs=2)

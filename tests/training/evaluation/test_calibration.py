@@ -28,7 +28,7 @@ PHRASES = 60
 
 @pytest.fixture(scope="module")
 def translator() -> Translator:
-    return Translator.load(device="cpu")
+    return Translator.load(device="cpu", engine="torch")
 
 
 @pytest.fixture(scope="module")

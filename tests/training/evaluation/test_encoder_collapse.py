@@ -17,7 +17,7 @@ from glassformer.training.request.data import FileSource
 
 MakeConfig = Callable[..., RunConfig]
 CPU = torch.device("cpu")
-STILL = {"peak_rate": 1e-30, "warmup": 15, "validate_every": 10, "max_updates": 40}
+STILL = {"peak_rate": 1e-30, "warmup": 3, "validate_every": 2, "max_updates": 8}
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_a_collapse_is_reported_once_after_warm_up_and_logged_each_time(
     collapse(trainer.model)
     trainer.fit()
     (said,) = (line for line in lines.lines if line.startswith("Warning"))
-    assert said.startswith("Warning: at update 20, after warm-up")
+    assert said.startswith("Warning: at update 4, after warm-up")
     assert "mean cosine is 1.00" in said
     assert "train.peak_rate" in said
     assert [round(validation.encoder_collapse, 6) for validation in lines.validations] == [1.0] * 4

@@ -52,7 +52,10 @@ def test_each_metric_is_a_choice_of_the_setting_and_the_loss_is_one_more():
 
 
 def test_texts_without_spaces_are_counted_by_characters():
-    assert "tok:char" in score(["犬が寝ている。"], ["犬が寝ている。"]).signatures["bleu"]
+    for text in ("犬が寝ている。", "ฉันหิวมาก", "ຂ້ອຍຫິວ", "ខ្ញុំឃ្លាន", "ငါဗိုက်ဆာတယ်", "ང་གྲོད་ཁོག་ལྟོགས་སོང་།"):
+        found = score([text], [text])
+        assert "tok:char" in found.signatures["bleu"]
+        assert found["bleu"] == pytest.approx(100.0)
     assert "tok:13a" in score(["A dog."], ["A dog."]).signatures["bleu"]
 
 
@@ -75,7 +78,7 @@ def test_a_new_metric_is_one_entry(errors: None, capsys: pytest.CaptureFixture[s
     assert scores.to_mapping()["error_rate"] == 50.0
     assert validation_line(found, best=False).endswith("exact 50.0 %  errors 50.0 %")
     assert found.value("error_rate") == -50.0
-    _print_evaluation(scores, [], None, as_json=False)
+    _print_evaluation(scores, None)
     assert "exact    50.00 %  of 2 sentences\nerrors   50.00 %  of 2 sentences\n" in capsys.readouterr().out
 
 

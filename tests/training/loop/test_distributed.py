@@ -80,7 +80,7 @@ def metrics(run: Path, key: str) -> list[float]:
 @pytest.fixture
 def make(small_config: MakeConfig) -> MakeConfig:
     def build(model: dict[str, object] | None = None, **settings: object) -> RunConfig:
-        values = small_config(batch_tokens=128, **settings).to_mapping()
+        values = small_config(batch_tokens=128, threads=1, **settings).to_mapping()
         return RunConfig.from_mapping({**values, "model": {"norm": "pre", **MODEL, **(model or {})}})
 
     return build

@@ -4,7 +4,6 @@ With accumulated batches, bfloat16, packed rows, BPE-dropout, text prepared by t
 """
 
 import json
-import os
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,14 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from recorded import Lines
+from recorded import Lines, StopsAt
 from safetensors.torch import load_file, save_file
 
 from glassformer.checkpoint import MANIFEST, checkpoints, read_tensors
 from glassformer.files import sha256
 from glassformer.settings import RunConfig, TextConfig
 from glassformer.text.corpus import workers
-from glassformer.training.reporting.run_log import TrainProgress
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
@@ -48,19 +46,6 @@ def config(small_config, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     return replace(made, text=TextConfig(tokenizer="bpe", vocab_size=300, bpe_dropout=0.1, workers=2))
 
 
-class StopsOnce(Lines):
-    """A signal after an update."""
-
-    def __init__(self, update: int) -> None:
-        super().__init__()
-        self._update = update
-
-    def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-        super().on_update(progress, due=due)
-        if progress.update == self._update:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-
 def last_weights(run: Path) -> dict[str, torch.Tensor]:
     return read_tensors(checkpoints(run / "latest")[-1], "model")
 
@@ -87,11 +72,11 @@ def test_a_training_cut_at_many_updates_ends_with_the_same_bits(
 ) -> None:
     train(TrainRequest(tmp_path / "whole", source, config), Lines())
     for cut in CUTS:
-        assert train(TrainRequest(tmp_path / "cut", source, config), StopsOnce(cut)).updates == cut
+        assert train(TrainRequest(tmp_path / "cut", source, config), StopsAt(cut, signal.SIGTERM)).updates == cut
     assert train(TrainRequest(tmp_path / "cut", source, config), Lines()).updates == UPDATES
     assert not differ(last_weights(tmp_path / "cut"), last_weights(tmp_path / "whole"))
 
-    train(TrainRequest(tmp_path / "other", source, config), StopsOnce(CUTS[0]))
+    train(TrainRequest(tmp_path / "other", source, config), StopsAt(CUTS[0], signal.SIGTERM))
     draw_other_numbers(tmp_path / "other")
     train(TrainRequest(tmp_path / "other", source, config), Lines())
     assert differ(last_weights(tmp_path / "other"), last_weights(tmp_path / "whole"))  # the comparison can fail

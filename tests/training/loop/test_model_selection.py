@@ -10,7 +10,7 @@ from recorded import Lines
 
 from glassformer.checkpoint import checkpoints, read_json, read_tensors
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import RunConfig
+from glassformer.settings import RunConfig, TrainConfig
 from glassformer.training.evaluation.evaluation import score
 from glassformer.training.evaluation.results import Example, Scores, Validation
 from glassformer.training.loop.averaging import average_weights
@@ -37,7 +37,7 @@ def state_of(run: Path) -> TrainState:
 
 
 def candidates_of(run: Path, average_last: int) -> list[Contender]:
-    return list_contenders(RunDirectory(run), state_of(run), "chrf", average_last, pytest.fail)
+    return list_contenders(RunDirectory(run), state_of(run), TrainConfig(average_last=average_last), pytest.fail)
 
 
 @pytest.fixture(scope="module")
@@ -172,11 +172,11 @@ def test_candidates_that_were_not_judged_are_said() -> None:
 
 def test_of_equals_the_first_is_kept_and_a_loss_is_better_when_lower() -> None:
     verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
-    assert best_verdict(verdicts, "chrf", ALONE).candidate.name == "a"
+    assert best_verdict(verdicts, "chrf", ALONE, loss_is_comparable=True).candidate.name == "a"
     values = iter([validation(50, 3.0), validation(40, 2.0), validation(60, 2.5), validation(60, 2.5)])
     verdicts = judge(FOUR, lambda *_: next(values), 10, 60.0, ALONE)
-    assert best_verdict(verdicts, "loss", ALONE).candidate.name == "b"
-    assert best_verdict(verdicts, "chrf", ALONE).candidate.name == "c"
+    assert best_verdict(verdicts, "loss", ALONE, loss_is_comparable=True).candidate.name == "b"
+    assert best_verdict(verdicts, "chrf", ALONE, loss_is_comparable=True).candidate.name == "c"
 
 
 def verdict(name: str, right: int, loss: float, of: int = 100) -> Verdict:
@@ -192,15 +192,17 @@ def verdict(name: str, right: int, loss: float, of: int = 100) -> Verdict:
 def test_what_few_sentences_cannot_tell_apart_is_decided_by_the_loss(metric: str) -> None:
     best, near, far = verdict("best", 52, 2.1), verdict("near", 51, 2.0), verdict("far", 10, 1.0)
     verdicts = [far, best, near]
-    assert best_verdict(verdicts, metric, ALONE) is near
+    assert best_verdict(verdicts, metric, ALONE, loss_is_comparable=True) is near
     assert best_verdict(verdicts, metric, ALONE, loss_is_comparable=False) is best
     first = [far, near, best]
     assert best_verdict(first, metric, ALONE, loss_is_comparable=False) is near
     assert "the first of those that are as good" in verdict_lines(first, near, metric, loss_is_comparable=False)[-1]
     assert "so the lower loss decides" in verdict_lines(verdicts, near, metric)[-1]
-    assert best_verdict([far, best], metric, ALONE) is best
+    assert best_verdict([far, best], metric, ALONE, loss_is_comparable=True) is best
     assert "<- kept" in verdict_lines([far, best], best, metric)[-1]
     assert (
-        best_verdict([verdict("one", 1, 2.0, of=1), verdict("none", 0, 1.0, of=1)], metric, ALONE).candidate.name
+        best_verdict(
+            [verdict("one", 1, 2.0, of=1), verdict("none", 0, 1.0, of=1)], metric, ALONE, loss_is_comparable=True
+        ).candidate.name
         == "one"
     )

@@ -1,6 +1,5 @@
 """When a training stops, and its cooldown before that."""
 
-import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recorded import Lines
+from recorded import Lines, StopsAt
 
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.errors import ConfigError, RunError, TextError
@@ -16,7 +15,6 @@ from glassformer.settings import RunConfig, TrainConfig
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.schedule import cancel_stale_cooldown, cooldown_factor, learning_rate, start_cooldown
 from glassformer.training.loop.stopping import fraction_done, stop_reason
-from glassformer.training.reporting.run_log import TrainProgress
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
@@ -114,15 +112,9 @@ def test_a_training_cools_down_and_logs_it(
 def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
     corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
-    class Impatient(Lines):
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            super().on_update(progress, due=due)
-            if progress.update == 17:
-                os.kill(os.getpid(), signal.SIGTERM)
-
     config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
     train(TrainRequest(tmp_path / "whole", source, config), Lines())
-    assert train(TrainRequest(tmp_path / "parts", source, config), Impatient()).final is None
+    assert train(TrainRequest(tmp_path / "parts", source, config), StopsAt(17, signal.SIGTERM)).final is None
     assert train(TrainRequest(tmp_path / "parts", source, config), Lines()).updates == 20
     whole, parts = (read_tensors(checkpoints(tmp_path / name / "latest")[-1], "model") for name in ("whole", "parts"))
     assert all(bool((value == parts[name]).all()) for name, value in whole.items())

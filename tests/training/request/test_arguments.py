@@ -7,7 +7,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import NAMED_MODELS, ModelConfig, RunConfig
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TaskSource
-from glassformer.training.request.defaults import FEW_PAIRS
+from glassformer.training.request.defaults import FEW_PAIRS, describe_settings
 
 RUN = Path("runs/x")
 
@@ -27,6 +27,19 @@ def test_a_named_model_overrides_only_its_sizes_in_the_settings_of_a_task() -> N
     assert request.config.model.d_model == 256
     assert request.config.text.joint is False
     assert request.config.model.tie_embeddings != "all"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "tied"),
+    [([], "all"), (["text.joint=false"], "target"), (["text.joint=false", "model.tie_embeddings=none"], "none")],
+)
+def test_two_vocabularies_tie_what_they_can(overrides: list[str], tied: str) -> None:
+    request = TrainRequest.make(run=RUN, data={"src": "a", "tgt": "b"}, overrides=overrides)
+    assert request.config.model.tie_embeddings == tied
+    said = "a vocabulary for each side, so that model.tie_embeddings is"
+    assert (said in describe_settings(request.config, 9)) == bool(overrides)
+    with pytest.raises(ConfigError, match="'all' shares one matrix"):
+        TrainRequest.make(run=RUN, data={"task": "dates"}, overrides=["text.joint=false", "model.tie_embeddings=all"])
 
 
 def write_pairs(path: Path, count: int) -> Path:

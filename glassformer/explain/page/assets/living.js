@@ -2,6 +2,7 @@
 /** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from
  * them. */
 import { element, printable } from "./drawing/element.js";
+import { shortAddress } from "./record/addresses.js";
 import { PassRecord } from "./record/record.js";
 import { readWeights, unpack } from "./record/weights.js";
 
@@ -144,7 +145,7 @@ export class Living {
     } catch (error) {
       if (job === this.job) this.trouble = /** @type {Error} */ (error).message;
       this.setBusy(false);
-      this.drawEdits();
+      this.draw();
       return undefined;
     }
   }
@@ -162,9 +163,9 @@ export class Living {
     this.app.set({});
   }
 
+  /** The run's settings, of which the worker takes those that its search has. */
   search() {
-    const { beam, length_penalty, length_norm, early_stopping, max_length_a, max_length_b } = this.packed.decode;
-    return { beam, length_penalty, length_norm, early_stopping, max_length_a, max_length_b, n_best: 1 };
+    return { ...this.packed.decode, n_best: 1 };
   }
 
   /** Which settings of the run the page's search leaves out, where it shows what that search found. */
@@ -269,10 +270,6 @@ export class Living {
   }
 
   draw() {
-    this.drawEdits();
-  }
-
-  drawEdits() {
     const place = /** @type {HTMLElement} */ (document.getElementById("edits"));
     const { app } = this;
     if (app.root.classList.contains("as-before")) return undefined;
@@ -289,7 +286,6 @@ export class Living {
         element(
           "button",
           {
-            type: "button",
             "aria-label": `undo: ${inWords(edit, app)}`,
             onclick: () => this.toggleEdit({ ...edit }),
           },
@@ -303,7 +299,7 @@ export class Living {
         {},
         element("b", {}, `${app.edits.length} ${app.edits.length === 1 ? "change" : "changes"}:`),
         chips,
-        element("button", { type: "button", onclick: () => this.reset() }, "Reset"),
+        element("button", { onclick: () => this.reset() }, "Reset"),
       ),
       element(
         "p.edit-result",
@@ -403,9 +399,7 @@ function inWords(edit, app) {
   const { address, index = {}, operation, value } = edit;
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
-  const module = address
-    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
-    .replaceAll("_", " ");
+  const module = shortAddress(address);
   if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero")
     return `${module.replace(/\.heads$/, "")}, head ${index.heads} silenced`;
   const where = Object.entries(index)

@@ -10,6 +10,7 @@ import { Living } from "./living.js";
 import { exportButtons } from "./drawing/picture.js";
 import { originOf } from "./record/origin.js";
 import { readEmbedded } from "./record/record.js";
+import { isDark } from "./drawing/scale.js";
 import { sentenceBand } from "./views/sentence.js";
 import { stopsOf, tourCard } from "./views/tour.js";
 import { treeView } from "./views/tree.js";
@@ -18,7 +19,7 @@ import { whyView } from "./views/why.js";
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
  *   Edit
- * @typedef {{title: string, about: {title: string, sentence: string}, view: (app: App) => HTMLElement}} Panel
+ * @typedef {{title: string, sentence: string, view: (app: App) => HTMLElement}} Panel
  * @typedef {ReturnType<typeof createApp>} App
  */
 
@@ -51,15 +52,6 @@ function createApp({ about, records }, root) {
     /** @type {Record<string, Panel>} */ panels: {},
     /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
     width: 600,
-    get context() {
-      return {
-        config,
-        record: app.record,
-        get weights() {
-          return app.weights;
-        },
-      };
-    },
     /** @param {string} address */
     go(address) {
       location.hash = writeHash(app, address);
@@ -161,10 +153,10 @@ function frame(app) {
   );
   const theme = element(
     "button.theme",
-    { type: "button", "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
+    { "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
     "◐",
   );
-  const tour = element("button.tour-start", { type: "button", onclick: () => goTour(app, 1) }, "Tour");
+  const tour = element("button.tour-start", { onclick: () => goTour(app, 1) }, "Tour");
   const sentences =
     app.records.length > 1
       ? element(
@@ -213,8 +205,8 @@ function frame(app) {
   );
 }
 
-/** @param {App} app @param {string} id @param {...Node} children */
-function put(app, id, ...children) {
+/** @param {string} id @param {...Node} children */
+function put(id, ...children) {
   /** @type {HTMLElement} */ (document.getElementById(id)).replaceChildren(...children);
 }
 
@@ -222,34 +214,19 @@ function put(app, id, ...children) {
 function draw(app) {
   app.width = Math.max(240, (document.getElementById("view")?.clientWidth ?? 640) - 8);
   if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
-  put(app, "band", sentenceBand(app));
-  const options = {
-    config: app.config,
-    record: app.record,
-    layers: app.layers,
-    place: app.place.address,
-    step: app.step,
-    go: app.go,
-    onlayer: (/** @type {"encoder" | "decoder"} */ stack, /** @type {number} */ layer) =>
-      app.go(`${stack}.layers.${layer}`),
-  };
-  put(
-    app,
-    "figure",
-    figureOne(options),
-    figureChips(app.place.address, app.layers, app.go),
-    exportButtons("figure-1", () => app.root.querySelector("svg.figure")),
-  );
+  put("band", sentenceBand(app));
+  const exports = exportButtons("figure-1", () => app.root.querySelector("svg.figure"));
+  put("figure", figureOne(app), figureChips(app), exports);
   const held = app.root.querySelector("#view svg.matrix:focus");
   const address = held ? app.drawn : null;
-  put(app, "view", viewOf(app));
+  put("view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
   app.drawn = app.place.address;
-  put(app, "about", explanationOf(app));
+  put("about", explanationOf(app));
   const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
-  put(app, "tour", ...(card ? [card] : []));
+  put("tour", ...(card ? [card] : []));
   drawCrumbs(app);
-  app.living?.draw(app);
+  app.living?.draw();
 }
 
 /** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew.
@@ -286,7 +263,7 @@ function drawCrumbs(app) {
         : "";
     steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
   }
-  put(app, "crumbs", element("ol", {}, steps));
+  put("crumbs", element("ol", {}, steps));
 }
 
 /** @param {App} app @param {number} stop 0 ends the tour */
@@ -297,10 +274,7 @@ function goTour(app, stop) {
 
 /** @param {App} app */
 function switchTheme(app) {
-  const dark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark"
-    : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
   app.scaleCache = new WeakMap();
   draw(app);
 }
@@ -353,20 +327,14 @@ function wake(app, asked) {
   for (const record of app.records) record.parameters = () => (app.living.ready ? app.living.weights() : new Map());
   app.panels.why = {
     title: "Why this word?",
-    about: {
-      title: "Why this word?",
-      sentence:
-        "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second.",
-    },
+    sentence:
+      "Four answers: hide each source token and compute again; split the logit into what each part of the model added; ask what the layers would have said; and look at the word that came second.",
     view: whyView,
   };
   app.panels.beam = {
     title: "Beam search",
-    about: {
-      title: "Beam search",
-      sentence:
-        "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
-    },
+    sentence:
+      "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
     view: treeView,
   };
   app.living.start(asked);

@@ -57,6 +57,10 @@ export function svg(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** What is wider than the page, in a region that keys scroll, too. @param {string} label @param {Element} content */
+export const scrollable = (label, content) =>
+  element("div.scroll", { tabindex: 0, role: "region", "aria-label": label }, content);
+
 /** Pictures of control characters, so that a label shows what it holds; a space stays a space.
  * @param {string} text */
 export function printable(text) {

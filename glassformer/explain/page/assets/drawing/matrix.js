@@ -1,6 +1,6 @@
 // @ts-check
 /** A matrix as a picture: tokens on its axes, a legend with the range, a cell that pointer and arrow keys move. */
-import { element, printable, svg } from "./element.js";
+import { element, printable, scrollable, svg } from "./element.js";
 import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
 
 /**
@@ -408,9 +408,8 @@ export function numberTable(matrix) {
     const range = (/** @type {number} */ size) => Array.from({ length: size }, (_, at) => at);
     const cutOff = columns < matrix.columns || rows < matrix.rows;
     details.append(
-      element(
-        "div.scroll",
-        { tabindex: 0, role: "region", "aria-label": `${matrix.title} as a table` },
+      scrollable(
+        `${matrix.title} as a table`,
         element(
           "table",
           {},

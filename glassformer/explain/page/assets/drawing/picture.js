@@ -151,13 +151,12 @@ export function exportButtons(name, picture, csv = null) {
   return element(
     "div.exports",
     {},
-    element("button", { type: "button", onclick: saved(exportSvg) }, "SVG"),
-    element("button", { type: "button", onclick: saved(exportPng) }, "PNG"),
+    element("button", { onclick: saved(exportSvg) }, "SVG"),
+    element("button", { onclick: saved(exportPng) }, "PNG"),
     csv
       ? element(
           "button",
           {
-            type: "button",
             onclick: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), `${name}.csv`),
           },
           "CSV",

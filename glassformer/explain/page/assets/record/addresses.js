@@ -94,6 +94,12 @@ const WORDS = {
 /** One part of an address in words. @param {string} part */
 export const inWords = (part) => WORDS[part] ?? part.replaceAll("_", " ");
 
+/** `decoder 2 cross attention.weights`. @param {string} address */
+export const shortAddress = (address) =>
+  address
+    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
+    .replaceAll("_", " ");
+
 /** The way from the architecture down to an address.
  * @param {string} address @returns {{label: string, address: string}[]} */
 export function crumbs(address) {

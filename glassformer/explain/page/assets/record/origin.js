@@ -7,8 +7,7 @@ import { layerOf, moduleOf, nameOf, sideOf } from "./addresses.js";
 import { numberAt, vocabularyRow } from "./record.js";
 
 /**
- * @typedef {{config: any, record: import("./record.js").PassRecord, weights: Map<string, {shape: number[], data:
- *   Float32Array}> | null}} Context
+ * @typedef {{about: any, config: any, record: import("./record.js").PassRecord}} Context
  * @typedef {{value: number, address?: string, cells?: Record<string, number>, label: string}} Factor
  * @typedef {{factors: Factor[], product: number, label: string}} Term
  * @typedef {{kind: "dot" | "sum" | "softmax" | "same" | "formula" | "lookup", terms: Term[], factors: Factor[],
@@ -230,6 +229,11 @@ function sizeOf(context, address, axis) {
   return tap ? tap.shape[tap.axes.indexOf(axis)] : 0;
 }
 
+/** The number at a position and column. @param {Context} context @param {string} address @param {number} position
+ * @param {number} column */
+const atRow = (context, address, position, column) =>
+  at(context, address, rowCells(context, address, position, column));
+
 /** Σ a·b over an axis. @param {Factor[][]} pairs @returns {Term[]} */
 const products = (pairs) => pairs.map(([a, b]) => ({ factors: [a, b], product: a.value * b.value, label: "" }));
 
@@ -271,16 +275,6 @@ function same(context, address, cells, result) {
   });
 }
 
-/** A parameter; a tied output projection is the target's table, or the source's.
- * @param {Context} context @param {string} name */
-export function weightOf(context, name) {
-  const tied =
-    name === "output_projection.linear.weight" || name === "src_embedding.tokens.weight"
-      ? ["tgt_embedding.tokens.weight", "src_embedding.tokens.weight"]
-      : [];
-  return [name, ...tied].map((one) => context.weights?.get(one)).find(Boolean);
-}
-
 /** x W + b.
  * @param {Context} context @param {string} address @param {Record<string, number>} cells @param {number} result
  * @param {string} linear */
@@ -292,17 +286,14 @@ function linearOrigin(context, address, cells, result, linear) {
   const position = positionIn(cells);
   const source = context.record.taps.get(from);
   const width = source ? source.shape[source.shape.length - 1] : 0;
-  const weight = weightOf(context, `${linear}.weight`);
-  const bias = weightOf(context, `${linear}.bias`);
-  const x = Array.from({ length: width }, (_, column) =>
-    at(context, from, rowCells(context, from, position, column)),
-  );
+  const weight = context.record.parameter(`${linear}.weight`);
+  const bias = context.record.parameter(`${linear}.bias`);
+  const x = Array.from({ length: width }, (_, column) => atRow(context, from, position, column));
   if (!weight) {
     return origin("dot", {
       factors: x,
       result,
       formula: `Σ ${nameOf(from)} · ${nameOf(linear)}`,
-      note: "",
       missing: `This page has no weights, so the factors from ${linear}.weight are not shown. The other factors are.`,
     });
   }
@@ -323,7 +314,7 @@ function linearOrigin(context, address, cells, result, linear) {
       product: bias.data[output],
       label: "bias",
     });
-  return origin("dot", { terms, result, formula: `Σ ${nameOf(from)} · ${nameOf(linear)}`, note: "" });
+  return origin("dot", { terms, result, formula: `Σ ${nameOf(from)} · ${nameOf(linear)}` });
 }
 
 /** @typedef {(context: Context, address: string, cells: Record<string, number>, result: number) => Origin} Rule */
@@ -418,7 +409,7 @@ const ATTENTION = {
         at(context, values, { ...cells, key }),
       ]),
     );
-    return origin("dot", { terms, result, formula: "Σ weights · a_V", note: "" });
+    return origin("dot", { terms, result, formula: "Σ weights · a_V" });
   },
   relative_keys: (_, __, cells, result) =>
     tableRow(`key_table, distance ${(cells.key ?? 0) - (cells.query ?? 0)}`, result),
@@ -428,7 +419,6 @@ const ATTENTION = {
     origin("formula", {
       result,
       formula: `−2^(−8·${(cells.heads ?? 0) + 1}/${context.config.n_heads}) · |${cells.key} − ${cells.query}|`,
-      note: "",
     }),
 };
 
@@ -495,7 +485,6 @@ const sumOrigin = (factors, result) =>
     terms: factors.map((factor) => ({ factors: [factor], product: factor.value, label: "" })),
     result,
     formula: "a + b",
-    note: "",
   });
 
 /** @type {Record<string, Rule>} */
@@ -503,31 +492,27 @@ const NORM = {
   mean(context, address, cells, result) {
     const from = normInput(context, moduleOf(address));
     const width = context.config.d_model;
-    const terms = Array.from({ length: width }, (_, column) =>
-      at(context, from, rowCells(context, from, positionIn(cells), column)),
-    ).map((factor) => ({ factors: [factor], product: factor.value / width, label: "" }));
-    return origin("dot", { terms, result, formula: `Σ x / ${width}`, note: "" });
+    const terms = Array.from({ length: width }, (_, column) => atRow(context, from, positionIn(cells), column)).map(
+      (factor) => ({ factors: [factor], product: factor.value / width, label: "" }),
+    );
+    return origin("dot", { terms, result, formula: `Σ x / ${width}` });
   },
   variance(context, address, cells, result) {
     const from = normInput(context, moduleOf(address));
     const width = context.config.d_model;
-    const mean = at(
-      context,
-      `${moduleOf(address)}.mean`,
-      rowCells(context, `${moduleOf(address)}.mean`, positionIn(cells), positionIn(cells)),
+    const mean = atRow(context, `${moduleOf(address)}.mean`, positionIn(cells), positionIn(cells));
+    const terms = Array.from({ length: width }, (_, column) => atRow(context, from, positionIn(cells), column)).map(
+      (factor) => ({ factors: [factor], product: (factor.value - mean.value) ** 2 / width, label: "" }),
     );
-    const terms = Array.from({ length: width }, (_, column) =>
-      at(context, from, rowCells(context, from, positionIn(cells), column)),
-    ).map((factor) => ({ factors: [factor], product: (factor.value - mean.value) ** 2 / width, label: "" }));
-    return origin("dot", { terms, factors: [mean], result, formula: `Σ (x − μ)² / ${width}`, note: "" });
+    return origin("dot", { terms, factors: [mean], result, formula: `Σ (x − μ)² / ${width}` });
   },
   normalised(context, address, cells, result) {
     const norm = moduleOf(address);
     const from = normInput(context, norm);
     const position = positionIn(cells);
-    const mean = at(context, `${norm}.mean`, rowCells(context, `${norm}.mean`, position, position));
-    const variance = at(context, `${norm}.variance`, rowCells(context, `${norm}.variance`, position, position));
-    const x = at(context, from, rowCells(context, from, position, cells.d_model ?? 0));
+    const mean = atRow(context, `${norm}.mean`, position, position);
+    const variance = atRow(context, `${norm}.variance`, position, position);
+    const x = atRow(context, from, position, cells.d_model ?? 0);
     return origin("formula", {
       factors: [x, mean, variance],
       result,
@@ -539,8 +524,8 @@ const NORM = {
     const norm = moduleOf(address);
     const column = cells.d_model ?? 0;
     const factor = at(context, `${norm}.normalised`, cells);
-    const gain = context.weights?.get(`${norm}.gain`)?.data[column];
-    const bias = context.weights?.get(`${norm}.bias`)?.data[column];
+    const gain = context.record.parameter(`${norm}.gain`)?.data[column];
+    const bias = context.record.parameter(`${norm}.bias`)?.data[column];
     const formula =
       gain === undefined
         ? "γ · normalised + β"
@@ -607,18 +592,15 @@ const EMBEDDING = {
 const OTHER = {
   residual: (context, address, cells, result) =>
     sumOrigin(
-      inputsOf(context, address).map((from) =>
-        at(context, from, rowCells(context, from, positionIn(cells), cells.d_model ?? 0)),
-      ),
+      inputsOf(context, address).map((from) => atRow(context, from, positionIn(cells), cells.d_model ?? 0)),
       result,
     ),
   activated(context, address, cells, result) {
     const factor = at(context, `${moduleOf(address)}.inner`, cells);
     const z = factor.value.toFixed(4);
-    const formula = { relu: `max(0, ${z})`, gelu: `${z} · Φ(${z})`, swish: `${z} · σ(${z})` }[
-      /** @type {"relu"} */ (context.config.activation)
-    ];
-    return origin("formula", { factors: [factor], result, formula, note: "" });
+    const right = context.about.stories[address].equation.replace(/^.* = /, ""); // of this model's activation
+    const formula = right.replace("z ", "z · ").replaceAll("z", z);
+    return origin("formula", { factors: [factor], result, formula });
   },
   "output_projection.probabilities": (context, _, cells, result) => vocabularySoftmax(context, cells, result),
   "choice.next_ids"(context, _, cells, result) {
@@ -627,7 +609,6 @@ const OTHER = {
       factors: [at(context, "output_projection.probabilities", { tgt: position, vocab: result })],
       result,
       formula: `the most probable entry: ${context.record.vocab[result]}`,
-      note: "",
     });
   },
   "choice.next_probabilities"(context, _, cells, result) {
@@ -636,7 +617,6 @@ const OTHER = {
       factors: [at(context, "output_projection.probabilities", { tgt: positionIn(cells), vocab: id })],
       result,
       formula: "=",
-      note: "",
     });
   },
   src_mask: (context, _, cells, result) =>

@@ -1,6 +1,6 @@
 // @ts-check
 /** The text side: characters to tokens by the tokenizer's own steps, ids, masks, and the shifted target. */
-import { element, printable, token } from "../drawing/element.js";
+import { element, printable, scrollable, token } from "../drawing/element.js";
 
 /** @param {import("../page.js").App} app */
 export function derivationView(app) {
@@ -21,14 +21,23 @@ export function derivationView(app) {
       ? element("p.note", {}, `… and ${derivation.pre_tokens.length - 400} more words.`)
       : null,
     element("h3", {}, "3  Ids: the rows of the embedding that are looked up"),
-    idTable("source", sentence.src_tokens, sentence.src_ids, app.config),
+    idTable("source ids", [
+      ["token", tokenCells("src", sentence.src_tokens)],
+      ["id", sentence.src_ids],
+      ["mask", sentence.src_ids.map((id) => (id === app.config.pad_id ? "0 hidden" : "1"))],
+    ]),
     element("h3", {}, "4  The target, shifted right by one"),
     element(
       "p.note",
       {},
       `${sentence.forced ? "This target was given" : "The model wrote this target itself"}. At each position the decoder reads one token and writes the next; the first it reads is <s>.`,
     ),
-    shifted(app),
+    idTable("target tokens", [
+      ["reads", tokenCells("tgt", sentence.tgt_in_tokens)],
+      ["id", sentence.tgt_in_ids],
+      ["writes", tokenCells("tgt", sentence.tgt_out_tokens)],
+      ["id", sentence.tgt_out_ids],
+    ]),
   );
 }
 
@@ -47,7 +56,7 @@ function word(part) {
         {},
         state.map((symbol) => element("kbd", {}, printable(symbol))),
       ),
-      at ? element("small", {}, printable(part.steps[at - 1] ?? "")) : element("small", {}, "characters"),
+      element("small", {}, at ? printable(part.steps[at - 1] ?? "") : "characters"),
     ),
   );
   const steps =
@@ -57,77 +66,29 @@ function word(part) {
   return element("details.word", {}, element("summary", {}, pieces), element("ol.merges", {}, steps));
 }
 
-/** @param {string} side @param {string[]} tokens @param {number[]} ids @param {any} config */
-function idTable(side, tokens, ids, config) {
-  return element(
-    "div.scroll",
-    { tabindex: 0, role: "region", "aria-label": `${side} ids` },
+/** @param {string} label @param {[string, (HTMLElement | number | string)[]][]} rows heading and cells of each */
+function idTable(label, rows) {
+  return scrollable(
+    label,
     element(
       "table.ids",
       {},
       element(
         "tbody",
         {},
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "token"),
-          tokens.map((text, at) => element("td", { "data-token": `src:${at}` }, token(text))),
-        ),
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "id"),
-          ids.map((id) => element("td", {}, id)),
-        ),
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "mask"),
-          ids.map((id) => element("td", {}, id === config.pad_id ? "0 hidden" : "1")),
+        rows.map(([name, cells]) =>
+          element(
+            "tr",
+            {},
+            element("th", { scope: "row" }, name),
+            cells.map((cell) => (cell instanceof Node ? cell : element("td", {}, cell))),
+          ),
         ),
       ),
     ),
   );
 }
 
-/** @param {import("../page.js").App} app */
-function shifted(app) {
-  const { sentence } = app.record;
-  return element(
-    "div.scroll",
-    { tabindex: 0, role: "region", "aria-label": "target tokens" },
-    element(
-      "table.ids",
-      {},
-      element(
-        "tbody",
-        {},
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "reads"),
-          sentence.tgt_in_tokens.map((text, at) => element("td", { "data-token": `tgt:${at}` }, token(text))),
-        ),
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "id"),
-          sentence.tgt_in_ids.map((id) => element("td", {}, id)),
-        ),
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "writes"),
-          sentence.tgt_out_tokens.map((text, at) => element("td", { "data-token": `tgt:${at}` }, token(text))),
-        ),
-        element(
-          "tr",
-          {},
-          element("th", { scope: "row" }, "id"),
-          sentence.tgt_out_ids.map((id) => element("td", {}, id)),
-        ),
-      ),
-    ),
-  );
-}
+/** @param {"src" | "tgt"} side @param {string[]} tokens */
+const tokenCells = (side, tokens) =>
+  tokens.map((text, at) => element("td", { "data-token": `${side}:${at}` }, token(text)));

@@ -120,16 +120,14 @@ export function distributionView(app, { most, levers = true }) {
 
 /** The bars as one picture. @param {import("../page.js").App} app @param {Entry[]} entries @param {number} top */
 function barPicture(app, entries, top) {
-  const style = getComputedStyle(document.body);
-  const ink = style.color;
-  const fill = style.getPropertyValue("--fill");
+  const fill = getComputedStyle(/** @type {Element} */ (app.root.querySelector(".track .fill"))).backgroundColor;
   const picture = svg("svg", {
     width: 480,
     height: 24 * entries.length,
     viewBox: `0 0 480 ${24 * entries.length}`,
     "font-family": "sans-serif",
     "font-size": 14,
-    fill: ink,
+    fill: getComputedStyle(document.body).color,
   });
   entries.forEach((entry, at) =>
     picture.append(
@@ -207,6 +205,6 @@ function leverRow(app) {
     lever("temperature", "temperature", { min: 0.1, max: 3, step: 0.05 }, (value) => value.toFixed(2)),
     lever("topK", "top-k", { min: 0, max: 20, step: 1 }, (value) => (value ? String(value) : "off")),
     lever("topP", "top-p", { min: 0.05, max: 1, step: 0.05 }, (value) => (value < 1 ? value.toFixed(2) : "off")),
-    element("button", { type: "button", disabled: !changed, onclick: () => app.setLevers({ ...PLAIN }) }, "Reset"),
+    element("button", { disabled: !changed, onclick: () => app.setLevers({ ...PLAIN }) }, "Reset"),
   );
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** What a thing is: title, sentence, equation, section, shape in words, and where it comes from and goes. */
-import { entryOf, inWords, nameOf, sideOf } from "../record/addresses.js";
+import { entryOf, inWords, nameOf, shortAddress, sideOf } from "../record/addresses.js";
 import { element } from "../drawing/element.js";
 import { inputsOf, linearOf } from "../record/origin.js";
 
@@ -32,7 +32,7 @@ const PLACES = {
 export function explanationOf(app) {
   const { address } = app.place;
   const story = entryOf(app.about.stories, address);
-  const told = entryOf(PLACES, address) ?? entryOf(app.panels, address)?.about;
+  const told = entryOf(PLACES, address) ?? entryOf(app.panels, address);
   if (!story) {
     const weight =
       app.record.taps.size && app.record.at(address)
@@ -59,7 +59,7 @@ export function explanationOf(app) {
     element("p.section", {}, /^\d/.test(story.section) ? `Section ${story.section} of the paper` : story.section),
     tap ? shape(app, address, tap) : null,
     linear ? weightNote(app, linear) : null,
-    links(app, "Comes from", inputsOf(app.context, address)),
+    links(app, "Comes from", inputsOf(app, address)),
     links(app, "Goes into", consumers(app, address)),
     element("p.address", {}, element("code", {}, address)),
   );
@@ -97,7 +97,7 @@ function shape(app, address, tap) {
 
 /** @param {import("../page.js").App} app @param {string} linear */
 function weightNote(app, linear) {
-  const weight = app.context.weights?.get(`${linear}.weight`);
+  const weight = app.weights?.get(`${linear}.weight`);
   return element(
     "p.note",
     {},
@@ -131,19 +131,13 @@ function links(app, title, addresses) {
   );
 }
 
-/** @param {string} address */
-const shortAddress = (address) =>
-  address
-    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
-    .replaceAll("_", " ");
-
 /** @param {import("../page.js").App} app @param {string} address */
 function consumers(app, address) {
   if (!app.consumers) {
     /** @type {Map<string, string[]>} */
     const found = new Map();
     for (const one of app.record.taps.keys())
-      for (const from of inputsOf(app.context, one)) found.set(from, [...(found.get(from) ?? []), one]);
+      for (const from of inputsOf(app, one)) found.set(from, [...(found.get(from) ?? []), one]);
     app.consumers = found;
   }
   return app.consumers.get(address) ?? [];

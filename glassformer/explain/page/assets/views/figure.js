@@ -4,8 +4,6 @@
 import { hueOf } from "../record/addresses.js";
 import { element, printable, svg } from "../drawing/element.js";
 
-/** @typedef {{label: string, address: string, hue: string}} Box */
-
 const WIDTH = 362;
 const BOX = 128;
 const HEIGHT = 20;
@@ -38,53 +36,26 @@ function layerBoxes(layer, pre, decoder) {
   });
 }
 
-/**
- * @param {{config: any, record: import("../record/record.js").PassRecord, layers: {encoder: number, decoder:
- *   number}, place: string, step: number,
- *   go: (address: string) => void, onlayer: (stack: "encoder" | "decoder", layer: number) => void}} options
- */
-export function figureOne({ config, record, layers, place, step, go, onlayer }) {
-  const pre = config.norm === "pre";
+/** @param {import("../page.js").App} app */
+export function figureOne(app) {
+  const { layers } = app;
+  const pre = app.config.norm === "pre";
   const left = layerBoxes(`encoder.layers.${layers.encoder}`, pre, false);
   const right = layerBoxes(`decoder.layers.${layers.decoder}`, pre, true);
-  const height = (/** @type {any[]} */ boxes) => boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
-  const stackHeight = height(right);
-  const base = 98 + stackHeight + (pre ? 30 : 0) + 118;
+  const base = 98 + height(right) + (pre ? 30 : 0) + 118;
   const picture = svg("svg.figure", {
     viewBox: `0 0 ${WIDTH} ${base}`,
     role: "group",
     "aria-label": "Figure 1 of the paper, with the shapes of this model",
   });
-  const open = (/** @type {string} */ address) => () => go(address);
-  const state = { picture, place, open };
-  const src = record.sentence.src_tokens.length;
-  const tgt = record.sentence.tgt_in_tokens.length;
+  const { src_tokens, tgt_in_tokens } = app.record.sentence;
+  const state = { app, picture, place: app.place.address };
   const ground = base - 22;
-  drawFoot(state, LEFT, ground, "Inputs", "src_embedding", `${src} ids`, config, src);
-  drawFoot(state, RIGHT, ground, "Outputs, shifted right", "tgt_embedding", `${tgt} ids`, config, tgt);
+  drawFoot(state, LEFT, ground, "Inputs", "src_embedding", src_tokens.length);
+  drawFoot(state, RIGHT, ground, "Outputs, shifted right", "tgt_embedding", tgt_in_tokens.length);
   const floor = ground - 88;
-  const encoderTop = drawStack(
-    state,
-    left,
-    LEFT,
-    floor,
-    "encoder",
-    config.n_encoder_layers,
-    layers.encoder,
-    `${src} × ${config.d_model}`,
-    onlayer,
-  );
-  const decoderTop = drawStack(
-    state,
-    right,
-    RIGHT,
-    floor,
-    "decoder",
-    config.n_decoder_layers,
-    layers.decoder,
-    `${tgt} × ${config.d_model}`,
-    onlayer,
-  );
+  const encoderTop = drawStack(state, left, LEFT, floor, "encoder", src_tokens.length);
+  const decoderTop = drawStack(state, right, RIGHT, floor, "decoder", tgt_in_tokens.length);
   let tops = [encoderTop, decoderTop];
   if (pre) {
     tops = [
@@ -97,19 +68,25 @@ export function figureOne({ config, record, layers, place, step, go, onlayer }) 
     );
   }
   const cross = right.find((box) => box.name === "cross_attention" && box.kind === "core");
-  drawMemory(state, tops[0], /** @type {any} */ (cross).y, `${src} × ${config.d_model}`);
-  drawHead(state, tops[1], config, tgt, record, step);
+  drawMemory(state, tops[0], /** @type {any} */ (cross).y, `${src_tokens.length} × ${app.config.d_model}`);
+  drawHead(state, tops[1]);
   return picture;
 }
 
 /** @param {{kind: string}} box */
 const tall = (box) => (box.kind === "core" ? 27 : 18);
 
+/** Of a layer's boxes and the gaps around them. @param {any[]} boxes */
+const height = (boxes) => boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
+
 /** @param {number} x @param {number} from @param {number} to */
 const arrow = (x, from, to) => svg("line.arrow", { x1: x, y1: from, x2: x, y2: to + 1 });
 
+/** What a figure is drawn with: the app, the picture, and the address that is shown.
+ * @typedef {{app: import("../page.js").App, picture: SVGElement, place: string}} State */
+
 /** One box, which is a link.
- * @param {any} state @param {number} x @param {number} y @param {any} box @param {number} [height]
+ * @param {State} state @param {number} x @param {number} y @param {any} box @param {number} [height]
  * @returns {number} its top */
 function drawBox(state, x, y, box, height = HEIGHT) {
   const lit = state.place === box.address || state.place.startsWith(`${box.address}.`);
@@ -121,10 +98,6 @@ function drawBox(state, x, y, box, height = HEIGHT) {
         href: `#${box.address}`,
         "aria-current": lit ? "true" : null,
         "aria-label": box.says ?? box.label,
-        onclick: (/** @type {Event} */ event) => {
-          event.preventDefault();
-          state.open(box.address)();
-        },
       },
       svg("rect", { x, y, width: BOX, height, rx: 5 }),
       svg(
@@ -143,42 +116,26 @@ function drawBox(state, x, y, box, height = HEIGHT) {
 }
 
 /** Embedding and positions.
- * @param {any} state @param {number} x @param {number} ground @param {string} words @param {string} address
- * @param {string} ids @param {any} config @param {number} n */
-function drawFoot(state, x, ground, words, address, ids, config, n) {
-  const { picture } = state;
+ * @param {State} state @param {number} x @param {number} ground @param {string} words @param {string} address
+ * @param {number} n tokens of the sentence */
+function drawFoot({ app, picture, place }, x, ground, words, address, n) {
   const middle = x + BOX / 2;
   picture.append(
-    svg(
-      "a",
-      {
-        class: "foot",
-        href: "#text",
-        onclick: (/** @type {Event} */ event) => {
-          event.preventDefault();
-          state.open("text")();
-        },
-      },
-      svg("text", { x: middle, y: ground + 15, "text-anchor": "middle" }, words),
-    ),
+    svg("a.foot", { href: "#text" }, svg("text", { x: middle, y: ground + 15, "text-anchor": "middle" }, words)),
+    arrow(middle, ground, ground - 15),
+    shape(middle + 6, ground - 3, `${n} ids`),
   );
-  picture.append(arrow(middle, ground, ground - 15), shape(middle + 6, ground - 3, ids));
-  drawBox(state, x, ground - 37, { label: "Embedding", address }, 22);
-  const added = ["sinusoidal", "learned"].includes(config.positions);
+  drawBox({ app, picture, place }, x, ground - 37, { label: "Embedding", address }, 22);
+  const vectors = `${address}.position_vectors`;
   picture.append(arrow(middle, ground - 37, ground - 52), flow(middle, ground - 37, ground - 88));
-  if (added) {
-    const vectors = `${address}.position_vectors`;
+  if (app.record.has(vectors)) {
     picture.append(
       svg(
         "a",
         {
-          class: `plus ${state.place === vectors ? "lit" : ""}`,
+          class: `plus ${place === vectors ? "lit" : ""}`,
           href: `#${vectors}`,
-          "aria-label": `Position encoding, ${config.positions}`,
-          onclick: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            state.open(vectors)();
-          },
+          "aria-label": `Position encoding, ${app.config.positions}`,
         },
         svg("circle", { cx: middle, cy: ground - 61, r: 9 }),
         svg("text", { x: middle, y: ground - 57, "text-anchor": "middle" }, "+"),
@@ -189,19 +146,17 @@ function drawFoot(state, x, ground, words, address, ids, config, n) {
     );
     picture.append(arrow(middle, ground - 70, ground - 88));
   } else picture.append(arrow(middle, ground - 52, ground - 88));
-  picture.append(shape(middle + 14, ground - 75, `${n} × ${config.d_model}`));
+  picture.append(shape(middle + 14, ground - 75, `${n} × ${app.config.d_model}`));
 }
 
-/** @param {any} state @param {any[]} boxes @param {number} x @param {number} floor
- * @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen @param {string} size
- * @param {any} onlayer */
-function drawStack(state, boxes, x, floor, stack, count, chosen, size, onlayer) {
-  const { picture } = state;
+/** @param {State} state @param {any[]} boxes @param {number} x @param {number} floor
+ * @param {"encoder" | "decoder"} stack @param {number} n tokens of the sentence */
+function drawStack(state, boxes, x, floor, stack, n) {
+  const { app, picture } = state;
   const middle = x + BOX / 2;
-  const total = boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
+  const total = height(boxes);
   const top = floor - total;
-  const outer = x - 11;
-  picture.append(svg("rect", { class: `stack ${stack}`, x: outer, y: top, width: BOX + 22, height: total, rx: 9 }));
+  picture.append(svg(`rect.stack.${stack}`, { x: x - 11, y: top, width: BOX + 22, height: total, rx: 9 }));
   let y = floor;
   let from = floor;
   for (const box of boxes) {
@@ -209,13 +164,14 @@ function drawStack(state, boxes, x, floor, stack, count, chosen, size, onlayer) 
     box.y = y + tall(box) / 2;
     picture.append(arrow(middle, from, y + tall(box)));
     const hue = box.kind === "core" ? hueOf(box.address) : "norm";
-    drawBox(state, x, y, { ...box, hue, says: `${box.label}, ${stack} layer ${chosen + 1}` }, tall(box));
+    drawBox(state, x, y, { ...box, hue, says: `${box.label}, ${stack} layer ${app.layers[stack] + 1}` }, tall(box));
     if (box.kind === "core" || box.kind === "norm") box.below = from;
     from = y;
   }
-  picture.append(arrow(middle, from, top), flow(middle, floor, top), shape(middle + 6, from - 4, size));
+  const size = shape(middle + 6, from - 4, `${n} × ${app.config.d_model}`);
+  picture.append(arrow(middle, from, top), flow(middle, floor, top), size);
   residuals(picture, boxes, x, floor);
-  layerPicker(picture, stack, count, chosen, stack === "encoder" ? 12 : WIDTH - 13, top, total, onlayer);
+  layerPicker(state, stack, stack === "encoder" ? 12 : WIDTH - 13, top, total);
   return top;
 }
 
@@ -231,26 +187,24 @@ function residuals(picture, boxes, x, floor) {
 }
 
 /** One dot a layer.
- * @param {SVGElement} picture @param {"encoder" | "decoder"} stack @param {number} count @param {number} chosen
- * @param {number} x @param {number} top @param {number} total @param {any} onlayer */
-function layerPicker(picture, stack, count, chosen, x, top, total, onlayer) {
+ * @param {State} state @param {"encoder" | "decoder"} stack @param {number} x @param {number} top
+ * @param {number} total */
+function layerPicker({ app, picture }, stack, x, top, total) {
+  const count = app.config[`n_${stack}_layers`];
   const room = Math.min(24, (total - 30) / count);
   const start = top + total / 2 + ((count - 1) * room) / 2 + 8;
   picture.append(svg("text.count", { x, y: start - count * room - 2, "text-anchor": "middle" }, `${count}×`));
   for (let layer = 0; layer < count; layer += 1) {
     const y = start - layer * room;
+    const chosen = layer === app.layers[stack];
     picture.append(
       svg(
         "a",
         {
-          class: `layer ${stack}${layer === chosen ? " lit" : ""}`,
+          class: `layer ${stack}${chosen ? " lit" : ""}`,
           href: `#${stack}.layers.${layer}`,
           "aria-label": `${stack} layer ${layer + 1}`,
-          "aria-current": layer === chosen ? "true" : null,
-          onclick: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            onlayer(stack, layer);
-          },
+          "aria-current": chosen ? "true" : null,
         },
         svg("circle", { cx: x, cy: y, r: Math.min(9.5, room / 2 - 0.5) }),
         room > 14 ? svg("text", { x, y: y + 4, "text-anchor": "middle" }, layer + 1) : null,
@@ -260,7 +214,7 @@ function layerPicker(picture, stack, count, chosen, x, top, total, onlayer) {
 }
 
 /** The way of the memory from the encoder into cross-attention.
- * @param {any} state @param {number} top @param {number} to @param {string} size */
+ * @param {State} state @param {number} top @param {number} to @param {string} size */
 function drawMemory(state, top, to, size) {
   const x = LEFT + BOX / 2;
   const turn = (LEFT + BOX + RIGHT) / 2;
@@ -273,10 +227,6 @@ function drawMemory(state, top, to, size) {
         class: `memory${lit ? " lit" : ""}`,
         href: "#encoder.memory",
         "aria-label": "The encoder's memory",
-        onclick: (/** @type {Event} */ event) => {
-          event.preventDefault();
-          state.open("encoder.memory")();
-        },
       },
       svg("path", { d: `M ${x} ${top} V ${roof} H ${turn} V ${to} H ${RIGHT - 1}` }),
       svg("text", { x: x - 4, y: roof - 6, "text-anchor": "middle" }, "memory M"),
@@ -285,42 +235,26 @@ function drawMemory(state, top, to, size) {
   );
 }
 
-/** Linear, softmax and the next token.
- * @param {any} state @param {number} top @param {any} config @param {number} tgt @param {any} record
- * @param {number} step */
-function drawHead(state, top, config, tgt, record, step) {
+/** Linear, softmax and the next token. @param {State} state @param {number} top */
+function drawHead(state, top) {
   const middle = RIGHT + BOX / 2;
-  const { picture } = state;
-  drawBox(state, RIGHT, top - 32, { label: "Linear", address: "output_projection.logits", hue: "neutral" }, 20);
-  drawBox(
-    state,
-    RIGHT,
-    top - 62,
-    { label: "Softmax", address: "output_projection.probabilities", hue: "neutral" },
-    20,
-  );
+  const { app, picture } = state;
+  const { tgt_in_tokens, tgt_out_tokens } = app.record.sentence;
+  drawBox(state, RIGHT, top - 32, { label: "Linear", address: "output_projection.logits", hue: "neutral" });
+  drawBox(state, RIGHT, top - 62, { label: "Softmax", address: "output_projection.probabilities", hue: "neutral" });
   picture.append(
     arrow(middle, top, top - 12),
     arrow(middle, top - 32, top - 42),
     arrow(middle, top - 62, top - 76),
     flow(middle, top, top - 76),
-    shape(middle + 6, top - 66, `${tgt} × ${config.tgt_vocab.toLocaleString("en")}`),
-  );
-  picture.append(
+    shape(middle + 6, top - 66, `${tgt_in_tokens.length} × ${app.config.tgt_vocab.toLocaleString("en")}`),
     svg(
-      "a",
-      {
-        class: "foot next",
-        href: "#next",
-        onclick: (/** @type {Event} */ event) => {
-          event.preventDefault();
-          state.open("next")();
-        },
-      },
+      "a.foot.next",
+      { href: "#next" },
       svg(
         "text",
         { x: middle, y: top - 82, "text-anchor": "middle" },
-        `next: ${printable(record.sentence.tgt_out_tokens[step] ?? "")}`,
+        `next: ${printable(tgt_out_tokens[app.step] ?? "")}`,
       ),
     ),
   );
@@ -333,9 +267,8 @@ const shape = (x, y, text) => svg("text.shape", { x, y }, text);
  * @param {number} x @param {number} from @param {number} to */
 const flow = (x, from, to) => svg("circle.flow", { cx: x, cy: from, r: 3.2, style: { "--way": `${to - from}px` } });
 
-/** Figure 1 as a row of chips, for narrow screens.
- * @param {string} place @param {any} layers @param {(address: string) => void} go */
-export function figureChips(place, layers, go) {
+/** Figure 1 as a row of chips, for narrow screens. @param {import("../page.js").App} app */
+export function figureChips({ place, layers }) {
   const encoder = `encoder.layers.${layers.encoder}`;
   const decoder = `decoder.layers.${layers.decoder}`;
   const chips = [
@@ -351,18 +284,7 @@ export function figureChips(place, layers, go) {
     "nav.chips",
     { "aria-label": "The model" },
     chips.map(([address, label]) =>
-      element(
-        "a.chip",
-        {
-          href: `#${address}`,
-          class: `chip ${hueOf(address)}${place === address ? " lit" : ""}`,
-          onclick: (/** @type {Event} */ event) => {
-            event.preventDefault();
-            go(address);
-          },
-        },
-        label,
-      ),
+      element(`a.chip.${hueOf(address)}${place.address === address ? ".lit" : ""}`, { href: `#${address}` }, label),
     ),
   );
 }

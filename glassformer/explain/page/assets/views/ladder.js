@@ -206,7 +206,6 @@ function headSwitch(app, address, head, silent) {
   return element(
     "button.switch",
     {
-      type: "button",
       role: "switch",
       "aria-checked": silent ? "false" : "true",
       "aria-label": `head ${head} speaks`,
@@ -389,7 +388,6 @@ function maskLever(app, address) {
     element(
       "button",
       {
-        type: "button",
         "aria-pressed": lifted ? "true" : "false",
         onclick: () => app.toggleEdit({ address: "causal_mask", operation: "set", value: 1 }),
       },

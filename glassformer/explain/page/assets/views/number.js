@@ -18,7 +18,7 @@ export function numberView(app, address, cells) {
       axis === "heads" ? `head ${cells.heads}` : `${axis} ${printable(app.record.label(address, axis, cells[axis]))}`,
     )
     .join(" · ");
-  const made = originOf(app.context, address, cells);
+  const made = originOf(app, address, cells);
   const edited = app.edits.find((edit) => edit.address === address);
   return element(
     "section.number",
@@ -63,12 +63,8 @@ function setLever(app, address, cells, value) {
     {},
     "What if it were",
     input,
-    element("button", { type: "button", onclick: set }, "Set"),
-    element(
-      "button",
-      { type: "button", onclick: () => app.toggleEdit({ address, index: { ...cells }, operation: "zero" }) },
-      "Zero",
-    ),
+    element("button", { onclick: set }, "Set"),
+    element("button", { onclick: () => app.toggleEdit({ address, index: { ...cells }, operation: "zero" }) }, "Zero"),
   );
 }
 
@@ -104,6 +100,26 @@ function sum(app, made) {
   );
 }
 
+/** One row of a sum, with a bar to the left or right of 0.
+ * @param {import("../drawing/element.js").Child} name @param {number} value
+ * @param {number} most @param {string} [more] @param {string} [tag] */
+export function pullRow(name, value, most, more = "", tag = "li") {
+  return element(
+    tag,
+    {},
+    element("span.factors", {}, name, more ? element("small", {}, more) : null),
+    element(
+      "span.pull",
+      { "aria-hidden": "true" },
+      element("span", {
+        class: value < 0 ? "less" : "more",
+        style: { width: `${(50 * Math.abs(value)) / (most || 1)}%` },
+      }),
+    ),
+    element("span.product", {}, shortNumber(value)),
+  );
+}
+
 /** Products, the largest first, with bars that show which way they pull.
  * @param {import("../page.js").App} app @param {import("../record/origin.js").Origin} made */
 function dot(app, made) {
@@ -114,26 +130,13 @@ function dot(app, made) {
   const total = made.terms.reduce((all, term) => all + term.product, 0);
   const named = shortLabels(app, made.terms);
   const row = (/** @type {import("../record/origin.js").Term} */ term) =>
-    element(
-      "li",
-      {},
-      element(
-        "span.factors",
-        {},
-        term.factors.flatMap((factor, at) => [
-          at ? element("span.op", {}, "·") : null,
-          chip(app, factor, named(factor)),
-        ]),
-      ),
-      element(
-        "span.pull",
-        { "aria-hidden": "true" },
-        element("span", {
-          class: term.product < 0 ? "less" : "more",
-          style: { width: `${(50 * Math.abs(term.product)) / most}%` },
-        }),
-      ),
-      element("span.product", {}, shortNumber(term.product)),
+    pullRow(
+      term.factors.flatMap((factor, at) => [
+        at ? element("span.op", {}, "·") : null,
+        chip(app, factor, named(factor)),
+      ]),
+      term.product,
+      most,
     );
   const rest = ordered.slice(MAX_TERMS);
   const more = rest.length

@@ -1,6 +1,6 @@
 // @ts-check
 /** The first band: the sentence, its translation, and lines for where the decoder looked. */
-import { element, svg, token } from "../drawing/element.js";
+import { element, scrollable, svg, token } from "../drawing/element.js";
 
 /** Cross-attention of one layer: of one head, or the mean. @param {import("../page.js").App} app */
 function shownWeights(app) {
@@ -29,7 +29,6 @@ export function sentenceBand(app) {
     element(
       "button.chip.tgt",
       {
-        type: "button",
         "data-token": `tgt:${at}`,
         "aria-pressed": at === app.step ? "true" : "false",
         title: `step ${at + 1}: reads ${sentence.tgt_in_tokens[at]}, writes ${text}`,
@@ -53,7 +52,7 @@ export function sentenceBand(app) {
     "div.sentence",
     {},
     stepSlider(app),
-    element("div.scroll", { tabindex: 0, role: "region", "aria-label": "Tokens" }, rows),
+    scrollable("Tokens", rows),
     element(
       "p.note",
       {},
@@ -84,7 +83,7 @@ function stepSlider(app) {
     element("label", { for: "step" }, `step ${app.step + 1} / ${last + 1}`),
     element(
       "button",
-      { type: "button", "aria-label": "one step back", disabled: app.step === 0, onclick: () => move(app.step - 1) },
+      { "aria-label": "one step back", disabled: app.step === 0, onclick: () => move(app.step - 1) },
       "‹",
     ),
     element("input#step", {
@@ -96,7 +95,7 @@ function stepSlider(app) {
     }),
     element(
       "button",
-      { type: "button", "aria-label": "one step on", disabled: app.step === last, onclick: () => move(app.step + 1) },
+      { "aria-label": "one step on", disabled: app.step === last, onclick: () => move(app.step + 1) },
       "›",
     ),
   );
@@ -116,7 +115,6 @@ function sourceToken(app, text, at) {
     element(
       "button.eye",
       {
-        type: "button",
         "aria-pressed": hidden ? "true" : "false",
         "aria-label": `${hidden ? "show" : "hide"} source token ${text}`,
         title: hidden ? "Show it again" : "Hide this token from every query",

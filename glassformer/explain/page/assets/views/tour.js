@@ -12,7 +12,7 @@ import { element } from "../drawing/element.js";
 export function stopsOf(app) {
   const { config } = app;
   const last = config.n_decoder_layers - 1;
-  const order = ["sinusoidal", "learned"].includes(config.positions);
+  const order = app.record.has("src_embedding.position_vectors");
   return [
     {
       place: "text",
@@ -114,9 +114,9 @@ export function tourCard(app, goTo) {
     element(
       "div.tour-steps",
       {},
-      element("button", { type: "button", disabled: at === 1, onclick: () => goTo(at - 1) }, "Back"),
-      element("button.go", { type: "button", onclick: () => goTo(last ? 0 : at + 1) }, last ? "Done" : "Next"),
-      element("button.quiet", { type: "button", onclick: () => goTo(0) }, "Skip the tour"),
+      element("button", { disabled: at === 1, onclick: () => goTo(at - 1) }, "Back"),
+      element("button.go", { onclick: () => goTo(last ? 0 : at + 1) }, last ? "Done" : "Next"),
+      element("button.quiet", { onclick: () => goTo(0) }, "Skip the tour"),
     ),
   );
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** The beam as a tree: every candidate that was considered, step after step, with the pruned ones and all scores. */
-import { element, printable, svg } from "../drawing/element.js";
+import { element, printable, scrollable, svg } from "../drawing/element.js";
 import { exportButtons, quote } from "../drawing/picture.js";
 import { shortNumber } from "../drawing/scale.js";
 
@@ -28,11 +28,7 @@ export function treeView(app) {
         /** @type {Node} */ (view.firstChild),
         ...[app.living.ignoredNote()].filter(Boolean),
         await outcome(app, found),
-        element(
-          "div.scroll",
-          { tabindex: 0, role: "region", "aria-label": "beam search" },
-          drawTree(app, found, settings),
-        ),
+        scrollable("beam search", drawTree(app, found, settings)),
         exportButtons(
           "beam",
           () => view.querySelector("svg.tree"),

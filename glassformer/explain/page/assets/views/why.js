@@ -1,7 +1,8 @@
 // @ts-check
 /** Why this word? What each source token, sublayer and head adds to it, the logit lens, and the runner-up. */
-import { element, printable, token } from "../drawing/element.js";
+import { element, printable, scrollable, token } from "../drawing/element.js";
 import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
+import { pullRow } from "./number.js";
 
 /** @param {import("../page.js").App} app */
 export function whyView(app) {
@@ -24,9 +25,10 @@ export function whyView(app) {
     element("p.note", { role: "status" }, "computing …"),
   );
   gather(app, step, id).then(
-    (found) => {
-      if (app.step === step && view.isConnected)
-        view.replaceChildren(/** @type {Node} */ (view.firstChild), ...parts(app, found, step, id));
+    ({ direct, runner, lens, hidden }) => {
+      if (app.step !== step || !view.isConnected) return;
+      const cards = [source(app, hidden), contributions(direct), rival(app, runner), lensView(app, lens, id)];
+      view.replaceChildren(/** @type {Node} */ (view.firstChild), ...cards);
     },
     (error) => view.append(element("p.left-out", {}, error.message)),
   );
@@ -49,34 +51,9 @@ async function gather(app, step, id) {
   return { direct, runner, lens, hidden };
 }
 
-/** @param {import("../page.js").App} app @param {any} found @param {number} step @param {number} id */
-function parts(app, { direct, runner, lens, hidden }, step, id) {
-  return [source(app, hidden), contributions(app, direct), rival(app, runner), lensView(app, lens, id)];
-}
-
 /** @param {string} title @param {string} note @param {...Node} children */
 const card = (title, note, ...children) =>
   element("section.card", {}, element("h3", {}, title), element("p.note", {}, note), children);
-
-/** One row with a bar to the left or right of 0.
- * @param {Node | string} name @param {number} value @param {number} most @param {string} [more] @param {string}
- * [tag] */
-function row(name, value, most, more = "", tag = "li") {
-  return element(
-    tag,
-    {},
-    element("span.factors", {}, name, more ? element("small", {}, more) : null),
-    element(
-      "span.pull",
-      { "aria-hidden": "true" },
-      element("span", {
-        class: value < 0 ? "less" : "more",
-        style: { width: `${(50 * Math.abs(value)) / (most || 1)}%` },
-      }),
-    ),
-    element("span.product", {}, shortNumber(value)),
-  );
-}
 
 /** Occlusion. @param {import("../page.js").App} app @param {any} hidden */
 function source(app, hidden) {
@@ -89,15 +66,15 @@ function source(app, hidden) {
       "ol.terms.occlusion",
       {},
       app.record.sentence.src_tokens.map((text, at) =>
-        row(token(text, { "data-token": `src:${at}` }), changes[at], most),
+        pullRow(token(text, { "data-token": `src:${at}` }), changes[at], most),
       ),
     ),
   );
 }
 
 /** Direct logit attribution: parts by sublayer, the heads inside.
- * @param {import("../page.js").App} app @param {any} direct */
-function contributions(app, direct) {
+ * @param {any} direct */
+function contributions(direct) {
   /** @type {Map<string, any[]>} */
   const groups = new Map();
   for (const part of direct.parts) groups.set(part.address, [...(groups.get(part.address) ?? []), part]);
@@ -116,7 +93,7 @@ function contributions(app, direct) {
   const off = Math.abs(direct.sum - direct.logit);
   const rows = others.map(({ address, inside, value }) =>
     inside.length === 1
-      ? row(placeLink(app, address), value, most)
+      ? pullRow(placeLink(address), value, most)
       : element(
           "li.nested",
           {},
@@ -126,13 +103,13 @@ function contributions(app, direct) {
             element(
               "summary",
               {},
-              row(element("span", {}, partWords(address)), value, most, `${inside.length} heads`, "div.line"),
+              pullRow(element("span", {}, partWords(address)), value, most, `${inside.length} heads`, "div.line"),
             ),
             element(
               "ol.terms",
               {},
               inside.map((part) =>
-                row(
+                pullRow(
                   element("a", { href: `#${address}.heads[heads=${part.head}]` }, `head ${part.head + 1}`),
                   part.value,
                   most,
@@ -148,11 +125,11 @@ function contributions(app, direct) {
     element(
       "details",
       {},
-      element("summary", {}, row("biases and norm offsets", offset, most, `${biases.length}`, "div.line")),
+      element("summary", {}, pullRow("biases and norm offsets", offset, most, `${biases.length}`, "div.line")),
       element(
         "ol.terms",
         {},
-        biases.map(({ address, value }) => row(address, value, most)),
+        biases.map(({ address, value }) => pullRow(address, value, most)),
       ),
     ),
   );
@@ -169,10 +146,8 @@ function contributions(app, direct) {
   );
 }
 
-/** @param {import("../page.js").App} app @param {string} address */
-function placeLink(app, address) {
-  return element("a", { href: `#${address}` }, partWords(address));
-}
+/** @param {string} address */
+const placeLink = (address) => element("a", { href: `#${address}` }, partWords(address));
 
 /** @param {string} address */
 const partWords = (address) =>
@@ -189,7 +164,7 @@ function rival(app, runner) {
     .filter((/** @type {any} */ part) => part.flips)
     .sort((/** @type {any} */ a, /** @type {any} */ b) => b.value - a.value);
   const name = (/** @type {any} */ part) =>
-    element("span", {}, placeLink(app, part.address), part.head === null ? "" : ` head ${part.head}`);
+    element("span", {}, placeLink(part.address), part.head === null ? "" : ` head ${part.head}`);
   const most = Math.max(...runner.parts.map((/** @type {any} */ part) => Math.abs(part.value)));
   return card(
     "The runner-up",
@@ -204,7 +179,7 @@ function rival(app, runner) {
     element(
       "ol.terms",
       {},
-      flips.slice(0, 6).map((/** @type {any} */ part) => row(name(part), part.value, most)),
+      flips.slice(0, 6).map((/** @type {any} */ part) => pullRow(name(part), part.value, most)),
     ),
   );
 }
@@ -238,9 +213,8 @@ function lensView(app, lens, id) {
   return card(
     "Logit lens",
     "What the output projection would say if the decoder stopped after each layer.",
-    element(
-      "div.scroll",
-      { tabindex: 0, role: "region", "aria-label": "logit lens" },
+    scrollable(
+      "logit lens",
       element(
         "table.lens",
         {},

@@ -7,6 +7,9 @@
  * with. A norm takes the mean of each part from that part, so the parts' means add up to the recorded mean.
  */
 
+import { softmaxRows, Tensor } from "./model.js";
+import { topK } from "./search.js";
+
 /** @typedef {import("./model.js").Transformer} Model */
 /** @typedef {import("./model.js").Recording} Recorded */
 /** @typedef {import("./model.js").Edit} ModelEdit */
@@ -96,7 +99,7 @@ export function directLogits(model, record, position, id, edits = []) {
  * @returns {{id: number, runnerUp: number, gap: number, parts: (Part & {flips: boolean})[]}} */
 export function runnerUp(model, record, position, edits = []) {
   const logits = vectorAt(record, "output_projection.logits", position);
-  const [id, second] = greatest(logits, 2);
+  const [id, second] = topK(logits, 2);
   const gap = logits[id] - logits[second];
   const mine = directLogits(model, record, position, id, edits).parts;
   const others = directLogits(model, record, position, second, edits).parts;
@@ -122,15 +125,8 @@ export function logitLens(model, record, position, { k = 5, edits = [] } = {}) {
   );
   return [first, ...layers].map((address) => {
     const logits = model.project(vectorAt(record, address, position), edits);
-    const total = greatest(logits, 1).map((at) => logits[at])[0];
-    const terms = Float64Array.from(logits, (one) => Math.exp(one - total));
-    const sum = terms.reduce((before, one) => before + one, 0);
-    return {
-      address,
-      logits,
-      probabilities: Float32Array.from(terms, (one) => one / sum),
-      best: greatest(logits, k),
-    };
+    const probabilities = softmaxRows(new Tensor([logits.length], logits)).data;
+    return { address, logits, probabilities, best: topK(logits, k) };
   });
 }
 
@@ -152,9 +148,3 @@ export function occlusion(model, srcIds, tgtInIds, id, { edits = [], srcMask } =
     without: srcIds.map((_, hidden) => measure(seen.map((one, at) => one && at !== hidden))),
   };
 }
-
-/** The places of the `count` greatest. @param {Float32Array} values @param {number} count @returns {number[]} */
-const greatest = (values, count) =>
-  Array.from(values.keys())
-    .sort((a, b) => values[b] - values[a] || a - b)
-    .slice(0, count);

@@ -353,11 +353,12 @@ function product(a, b) {
 }
 
 /** @param {Tensor} a @param {Tensor} b @returns {Tensor} */
-const add = (a, b) =>
-  new Tensor(
-    a.shape,
-    a.data.map((value, i) => value + b.data[i]),
-  );
+const add = (a, b) => apply(a, (value, i) => value + b.data[i]);
+
+/** A function of each number. @param {Tensor} x @param {(value: number, i: number) => number} f @returns {Tensor} */
+function apply(x, f) {
+  return new Tensor(x.shape, x.data.map(f));
+}
 
 /** (a b c) to (b a c). @param {Tensor} x @returns {Tensor} */
 function transpose(x) {
@@ -442,10 +443,7 @@ class Embedding {
   forward(pass, ids, positions) {
     let x = selectRows(pass.weight(`${this.path}.tokens.weight`), ids);
     x = pass.tap(this, "embedded", x, "batch position d_model");
-    x = new Tensor(
-      x.shape,
-      x.data.map((value) => value * this.scale),
-    );
+    x = apply(x, (value) => value * this.scale);
     x = pass.tap(this, "scaled", x, "batch position d_model");
     if (this.positions) {
       let vectors = this.positions.forward(pass, positions);
@@ -707,10 +705,7 @@ class MultiHeadAttention {
     products = pass.tap(this, "products", products, "batch heads query key");
     if (this.relative && positions) products = add(products, this.relative.products(pass, q, positions));
     const biases = this.alibi && positions ? this.alibi.forward(pass, positions) : null;
-    let scores = new Tensor(
-      products.shape,
-      products.data.map((one) => one / this.sqrtDk),
-    );
+    let scores = apply(products, (one) => one / this.sqrtDk);
     if (biases) scores = add(scores, biases);
     scores = pass.tap(this, "scores", scores, "batch heads query key");
     scores = maskScores(scores, mask);
@@ -866,7 +861,7 @@ class FeedForward {
   forward(pass, x) {
     let inner = this.w_1.forward(pass, x);
     inner = pass.tap(this, "inner", inner, "batch position d_ff");
-    let activated = new Tensor(inner.shape, inner.data.map(this.activation));
+    let activated = apply(inner, this.activation);
     activated = pass.tap(this, "activated", activated, "batch position d_ff");
     const output = this.w_2.forward(pass, activated);
     return pass.tap(this, "output", output, "batch position d_model");

@@ -1,0 +1,89 @@
+"""Translators of made-up words, whose attention is exact: what becomes of codes is then known."""
+
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+
+from glassformer.decoding.request import Request
+from glassformer.decoding.translation import Hypothesis, Translation
+
+
+class Words:
+    """A tokenizer of words with the white space before them."""
+
+    kind = "bpe"
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+
+    def pieces(self, text: str) -> list[str]:
+        """The words and the signs, each with the white space before it."""
+        return re.findall(r"\s*(?:\w+|[^\w\s])", text)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """Where they are."""
+        return [match.span() for match in re.finditer(r"\s*(?:\w+|[^\w\s])", text)]
+
+    def to_text(self, ids: Iterable[int]) -> str:
+        """The text of words that were added."""
+        return "".join(self.known[number] for number in ids)
+
+    def add(self, pieces: Iterable[str]) -> list[int]:
+        """The ids of words that a translation has."""
+        start = len(self.known)
+        self.known += pieces
+        return list(range(start, len(self.known)))
+
+
+class Permuting:
+    """A translator that writes the words of a text in another order, with exact attention; each begins with ``mark``.
+
+    Signs stay where they are; ``seed`` None keeps the order.
+    """
+
+    confidence = None
+
+    def __init__(self, seed: int | None, mark: str = "") -> None:
+        self.src_tokenizer, self.tgt_tokenizer = Words(), Words()
+        self._random, self._seed, self._mark = random.Random(seed), seed, mark
+
+    def translate_stream(
+        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
+    ) -> Iterator[Translation]:
+        """As a ``Translator`` does; always with attention."""
+        return (self._translate(request.text) for request in requests)
+
+    def _order(self, words: list[int]) -> list[int]:
+        """The words of a text in the order of its translation."""
+        return words if self._seed is None else self._random.sample(words, len(words))
+
+    def _translate(self, text: str) -> Translation:
+        pieces = self.src_tokenizer.pieces(text)
+        words = [number for number, piece in enumerate(pieces) if piece.strip().isalnum()]
+        order = list(range(len(pieces)))
+        for place, number in zip(words, self._order(words), strict=True):
+            order[place] = number
+        written = []
+        for place, number in enumerate(order):
+            space = pieces[place][: len(pieces[place]) - len(pieces[place].lstrip())]
+            is_word = number in words and not pieces[number].strip().isdecimal()
+            written.append(space + (self._mark if is_word else "") + pieces[number].strip())
+        weights = torch.zeros(1, 1, len(order), len(pieces))
+        for target, source in enumerate(order):
+            weights[0, 0, target, source] = 1
+        ids = self.tgt_tokenizer.add(written)
+        best = Hypothesis("".join(written), written, ids, 0.0, 0.0, False, weights if order else None)
+        return Translation(text, pieces, False, [best])
+
+
+class Ordinary(Permuting):
+    """Keeps the order of two texts of three; in the third, one word goes up to three places further, as verbs do."""
+
+    def _order(self, words: list[int]) -> list[int]:
+        order = list(words)
+        if len(order) > 1 and self._random.random() < 1 / 3:
+            start = self._random.randrange(len(order))
+            order.insert(start + self._random.randint(1, 3), order.pop(start))
+        return order

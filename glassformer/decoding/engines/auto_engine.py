@@ -1,0 +1,264 @@
+"""The fastest engine that gives what PyTorch gives: CTranslate2 where that was shown for this run, else PyTorch.
+
+When a run is exported, both engines translate the same sentences once; the verdict is kept beside the export. A
+search that CTranslate2 does in another way, or draws samples for, is done by PyTorch, and so is every alignment.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import islice, product
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Any
+
+from glassformer.decoding.batching import EncodedSource, output_limit, plan_decoding, read_sources
+from glassformer.decoding.engines.ctranslate2_engine import lacking_options, open_engine
+from glassformer.decoding.engines.engine import Engine, SearchResult
+from glassformer.decoding.engines.export_cache import find_export
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.outputs import Output
+from glassformer.errors import GlassformerError
+from glassformer.files import read_json_file, read_json_lines, write_durably
+from glassformer.run_directory import RunDirectory
+from glassformer.run_directory import logger as run_logger
+from glassformer.settings import DecodeConfig, ModelConfig, RunConfig
+from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+    from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine
+    from glassformer.decoding.engines.torch_engine import TorchEngine
+
+logger = logging.getLogger(__name__)
+
+PROOF = "proof.json"
+_SENTENCES = 200
+_TOLERANCE = 1e-2  # of an output's log-probability: <pad> and <s>, which CTranslate2 leaves out, have 1e-4 a token
+_SUBJECTS = (
+    "My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "A friend of mine",
+    "She", "The woman next door", "I",
+)  # fmt: skip
+_PREDICATES = (
+    "lives in a small house near the river.", "has never seen the sea.", "wants to buy a new car next year.",
+    "will be here at half past three.", "can speak three languages.", "forgot to close the window.",
+    "would like a cup of coffee, please.", "did not understand the question.", "bought two tickets for 15.50 euros.",
+    "was born on 3 March 1987.", "says that it is going to rain.", "must not be late again.",
+    "gave me a book about birds.", "had to wait for more than an hour.", "knows why the train was late.",
+    "is reading a letter from Mary.", "ate the last piece of cake.", "asked the doctor for help.",
+    "could have won if the weather had been better.", "loves to sing, but not to dance!",
+)  # fmt: skip
+_DEVICES_OF_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+
+
+class AutoEngine:
+    """CTranslate2 for what it does as PyTorch does, PyTorch for the rest. Implements ``Engine``.
+
+    Each engine is opened when it is needed.
+    """
+
+    mean_attention = False
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        open_torch: "Callable[[], TorchEngine]",
+        open_fast: "Callable[[TorchEngine | None], CTranslate2Engine | None]",
+    ) -> None:
+        """``open_fast`` is given the engine of PyTorch if that is open; None if CTranslate2 cannot be used."""
+        self.config = config
+        self._open_torch, self._open_fast = open_torch, open_fast
+
+    @cached_property
+    def torch(self) -> "TorchEngine":
+        """The engine of PyTorch."""
+        return self._open_torch()
+
+    @cached_property
+    def fast(self) -> "CTranslate2Engine | None":
+        """The engine of CTranslate2, if it translates this run as PyTorch does."""
+        return self._open_fast(vars(self).get("torch"))
+
+    @property
+    def workers(self) -> int:
+        """Threads of CTranslate2 or processes of PyTorch."""
+        return (self.fast or self.torch).workers
+
+    @property
+    def max_efficient_sources(self) -> int | None:
+        """The sources of a batch from which on a larger one is slower."""
+        return (self.fast or self.torch).max_efficient_sources
+
+    def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
+        """The result of each job with the job's number; raises what the engine of the job raises."""
+        fast = self.fast
+        equal = {number: job for number, job in enumerate(jobs) if fast and is_equal_search(job)}
+        if fast:
+            plain = {number: replace(job, attention=False) for number, job in equal.items()}
+            for number, result in _search(fast, plain):
+                yield number, self._align(equal[number], result)
+        if len(equal) < len(jobs):
+            yield from _search(self.torch, {at: job for at, job in enumerate(jobs) if at not in equal})
+
+    def _align(self, job: SearchJob, result: SearchResult) -> SearchResult:
+        if not job.attention:
+            return result
+        return replace(result, attention=self.attention(job, [best.ids for best, *_ in result.candidates]))
+
+    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
+        """For a job of one source: the ids that are certain after each step; returns the candidates."""
+        fast = self.fast if is_equal_search(job) else None
+        return (yield from (fast or self.torch).stream(job))
+
+    def attention(
+        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+    ) -> "list[Float[Tensor, 'layers heads tgt src']]":
+        """The cross-attention with which the model writes each given output."""
+        return self.torch.attention(job, outputs)
+
+    def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probability of each id of each target, given its source."""
+        return self.torch.score(sources, targets)
+
+    def close(self) -> None:
+        """Release the engines that are open."""
+        for engine in (vars(self).get("fast"), vars(self).get("torch")):
+            if engine is not None:
+                engine.close()
+
+
+def _search(engine: Engine, jobs: Mapping[int, SearchJob]) -> Iterator[tuple[int, SearchResult]]:
+    """The results of jobs with their own numbers."""
+    numbers = list(jobs)
+    return ((numbers[at], result) for at, result in engine.search(list(jobs.values())))
+
+
+def is_equal_search(job: SearchJob) -> bool:
+    """Whether CTranslate2 searches as PyTorch does: without samples, required phrases and filters."""
+    options = job.options
+    filtered = options.sample or options.min_length or options.no_repeat_ngram
+    constrained = any(one.required or one.banned for one in job.constraints or ())
+    return not filtered and not constrained and not any(lacking_options(options))
+
+
+Opened = tuple[AutoEngine, tuple[Tokenizer, Tokenizer], RunConfig]
+"""An engine with the run's tokenizers and settings."""
+
+
+def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", workers: int | None) -> Opened:
+    """The engine of one run, which is exported and compared when it first translates, once its training has ended.
+
+    ``open_torch`` gives the engine of PyTorch for a checkpoint. It opens a run that was not compared before now, so
+    that what is wrong with the run is said at once. Which engine is taken, and why, is logged at level INFO.
+    """
+    config, _ = run.read_config()
+    checkpoint = run.usable_checkpoint(run_logger.warning)
+    known = find_export(run, "float32", lambda _: None)
+    tokenizers = run.read_tokenizers()
+    check_tokenizers(config.model, *tokenizers)
+    sources = partial(_read_sources, run, config, tokenizers[0])
+
+    def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
+        if checkpoint.parent != run.final:  # each validation of a training would be exported
+            return _log_torch(run, "its training has not ended")
+        try:
+            fast = open_engine(run, None, workers, wait=False)[0]
+        except (GlassformerError, OSError, RuntimeError, ValueError) as error:
+            return _log_torch(run, f"CTranslate2 cannot run it: {error}")
+        equal = _read_proof(fast.directory)
+        if equal is None:
+            equal = _prove(fast, torch or open_torch(checkpoint), config.decode, sources())
+        if not equal:
+            fast.close()
+            return _log_torch(run, "CTranslate2 translates it otherwise")
+        logger.info("engine: ctranslate2, which translates as torch does: %s", fast.directory / PROOF)
+        return fast
+
+    engine = AutoEngine(config.model, partial(open_torch, checkpoint), open_fast)
+    if known is None or _read_proof(known) is None:
+        _ = engine.torch
+    return engine, tokenizers, config
+
+
+def _log_torch(run: RunDirectory, reason: str) -> "CTranslate2Engine | None":
+    """None, in place of the fast engine."""
+    logger.info("engine: torch for %s: %s", run.path, reason)
+    return None
+
+
+def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
+    """The run's first validation sources, or sentences of ours for a run without text; as ids."""
+    own = run.text / "valid.jsonl"
+    if own.is_file():
+        texts = [json.loads(line)[0] for line in islice(read_json_lines(own), _SENTENCES)]
+    else:
+        texts = [" ".join(parts) for parts in product(_SUBJECTS, _PREDICATES)]
+    return [source.ids for source in read_sources(texts, tokenizer, config.model) if not source.is_empty]
+
+
+def fast_engine_is_possible(device: str, precision: str | None) -> bool:
+    """Whether CTranslate2 is installed and would compute what PyTorch computes: float32, on the CPU."""
+    if precision not in (None, "float32") or not isinstance(device, str) or device not in ("auto", "cpu"):
+        return False
+    if find_spec("ctranslate2") is None:
+        return False
+    return device == "cpu" or not _has_gpu()
+
+
+def _has_gpu() -> bool:
+    """Whether PyTorch would use a GPU; it is only asked, which takes a second, where there may be one."""
+    if which("nvidia-smi") is None and not any(Path(name).exists() for name in _DEVICES_OF_GPUS):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _read_proof(directory: Path) -> bool | None:
+    """The verdict that is kept beside the export; None if there is none of these versions."""
+    try:
+        proof = read_json_file(directory / PROOF)
+        return bool(proof["equal"]) if proof["versions"] == _versions() else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("glassformer", "ctranslate2", "torch")}
+
+
+def _prove(fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]) -> bool:
+    """Compare the engines and keep the verdict beside the export."""
+    proof = {"versions": _versions(), **_compare(fast, torch, options, sources)}
+    with write_durably(fast.directory / PROOF) as file:
+        json.dump(proof, file, indent=1)
+    return bool(proof["equal"])
+
+
+def _compare(fast: Engine, torch: Engine, options: DecodeConfig, sources: list[list[int]]) -> dict[str, Any]:
+    """Translate by both engines, half greedily, half by beams: how many outputs are the same, and how nearly."""
+    options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
+    same, total, largest = 0, 0, 0.0
+    for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):
+        jobs = _jobs(torch.config, replace(options, beam=beam), half)
+        found, expected = (dict(one.search(jobs)) for one in (fast, torch))
+        for number in found:
+            for ours, theirs in zip(found[number].candidates, expected[number].candidates, strict=True):
+                total += 1
+                if ours[0].ids == theirs[0].ids:
+                    same += 1
+                    largest = max(largest, abs(ours[0].log_prob - theirs[0].log_prob))
+    equal = same == total and largest <= _TOLERANCE
+    return {"equal": equal, "outputs": total, "same": same, "largest_difference": largest}
+
+
+def _jobs(config: ModelConfig, options: DecodeConfig, sources: list[list[int]]) -> list[SearchJob]:
+    plan = plan_decoding(list(map(len, sources)), range(len(sources)), options.rows_per_source, options.batch_tokens)
+    limits = [output_limit(EncodedSource("", ids, truncated=False), config, options) for ids in sources]
+    return [SearchJob([sources[at] for at in batch], [limits[at] for at in batch], options) for batch in plan]

@@ -1,0 +1,167 @@
+"""Engine auto: CTranslate2 where it was shown to give what PyTorch gives, and never another result."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer import DecodeConfig, Translator
+from glassformer.bundled import BUNDLED
+from glassformer.decoding.engines import auto_engine
+from glassformer.decoding.engines.auto_engine import PROOF
+from glassformer.decoding.engines.export_cache import CACHE
+from glassformer.files import lock_file, open_to_append
+
+pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
+
+TEXTS = ["I love you, too.", "", "The old house stands by a river.", "She gave him a book that he had read before."]
+OPTIONS = {
+    "beam": {"beam": 4, "n_best": 2}, "greedy": {"beam": 1}, "power": {"length_norm": "power"},
+    "sample": {"sample": True, "seed": 3}, "min_length": {"min_length": 12}, "no_repeat": {"no_repeat_ngram": 1},
+    "never": {"early_stopping": "never"}, "penalty": {"repetition_penalty": 1.5}, "uncached": {"cache": False},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory):
+    """The user's cache, in a place of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run with the bundled model, which has been exported and compared."""
+    place = tmp_path_factory.mktemp("auto") / "run"
+    shutil.copytree(BUNDLED, place)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto_engine, "_SUBJECTS", ("She",))
+        with Translator.load(place) as translator:
+            assert translator.translate(TEXTS)[0].engine == "ctranslate2"
+    return place
+
+
+@pytest.fixture(scope="module")
+def expected(run) -> Translator:
+    return Translator.load(run, engine="torch")
+
+
+@pytest.fixture(scope="module")
+def auto(run):
+    with Translator.load(run) as translator:
+        yield translator
+
+
+@pytest.fixture
+def copy(run, tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(auto_engine, "_SUBJECTS", ("She",))
+    shutil.copytree(run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def proof_of(run: Path) -> Path:
+    (proof,) = (run / CACHE).glob(f"*/{PROOF}")
+    return proof
+
+
+def outcome(translation) -> list[tuple]:
+    return [(one.text, one.ids, one.truncated, round(one.confidence or 0, 2)) for one in translation.hypotheses]
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_outputs_scores_and_confidence_are_those_of_torch_whatever_the_options(auto, expected, name):
+    options = DecodeConfig().with_changes(OPTIONS[name])
+    found, right = auto.translate(TEXTS, options), expected.translate(TEXTS, options)
+    engine = "ctranslate2" if name in {"beam", "greedy", "power"} else "torch"
+    assert {one.engine for one in found if one.source} == {engine}
+    assert engine in auto.used_engines
+    assert list(map(outcome, found)) == list(map(outcome, right))
+    for ours, theirs in zip(found, right, strict=True):
+        assert ours.hypotheses[0].log_prob == pytest.approx(theirs.hypotheses[0].log_prob, abs=1e-2)
+
+
+def test_required_and_banned_phrases_and_alignment_are_those_of_torch(auto, expected):
+    for given in ({"constraints": [["Haus"]]}, {"banned": ["liebe"]}, {"prefixes": ["Ich mag"]}):
+        assert auto.translate(TEXTS[:1], **given)[0].text == expected.translate(TEXTS[:1], **given)[0].text
+    ours, theirs = (each.translate(TEXTS, attention=True) for each in (auto, expected))
+    assert [one.links() for one in ours] == [one.links() for one in theirs]
+    assert not ours[0].hypotheses[0].mean_attention
+    torch.testing.assert_close(ours[0].hypotheses[0].attention, theirs[0].hypotheses[0].attention)
+    assert "".join(auto.stream(TEXTS[0])) == expected.translate(TEXTS[:1])[0].text
+    assert auto.score(TEXTS[:1], ["Ich liebe dich."]) == expected.score(TEXTS[:1], ["Ich liebe dich."])
+
+
+def test_a_model_that_was_asked_for_is_what_translates_from_then_on(run):
+    with Translator.load(run) as auto:
+        before = auto.translate(TEXTS[:1])[0]
+        with torch.no_grad():
+            auto.model.decoder.layers[0].cross_attention.w_o.weight.zero_()
+        after = auto.translate(TEXTS[:1])[0]
+    assert (before.engine, after.engine) == ("ctranslate2", "torch")
+    assert before.text != after.text
+
+
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in ("training", "precision", "damaged", "deleted")]
+
+
+@pytest.mark.parametrize("fault", ["other", "locked", "missing", *SLOW])
+def test_where_it_cannot_be_used_torch_translates_in_its_place(copy, expected, monkeypatch, fault):
+    engine, given, held = "torch", {}, None
+    export = proof_of(copy).parent
+    if fault == "other":
+        proof_of(copy).write_text(proof_of(copy).read_text().replace("true", "false"))
+    elif fault == "locked":
+        shutil.rmtree(export)
+        held = open_to_append(copy / CACHE / ".lock")
+        lock_file(held)
+    elif fault == "training":
+        (copy / "final").rename(copy / "best")
+        shutil.rmtree(copy / CACHE)
+    elif fault == "missing":
+        monkeypatch.setattr(auto_engine, "find_spec", lambda _: None)
+    elif fault == "precision":
+        given = {"precision": "bf16"}
+    else:  # is made anew
+        engine = "ctranslate2"
+        if fault == "damaged":
+            (export / "model.bin").write_bytes(b"foreign")
+        else:
+            shutil.rmtree(copy / CACHE)
+    with Translator.load(copy, **given) as translator:
+        found = translator.translate(TEXTS)
+    if held is not None:
+        held.close()
+    assert found[0].engine == engine
+    assert [one.text for one in found] == [one.text for one in expected.translate(TEXTS)]
+
+
+def test_the_proof_says_what_was_compared_and_of_which_versions(run):
+    proof = json.loads(proof_of(run).read_text())
+    assert (proof["equal"], proof["same"], proof["outputs"]) == (True, 20, 20)
+    assert proof["versions"].keys() == {"glassformer", "ctranslate2", "torch"}
+
+
+def test_engines_that_differ_are_noticed(copy, expected, monkeypatch):
+    others = auto_engine._jobs(expected.model.config, DecodeConfig(beam=1), [[9, 8, 7, 2]])
+    monkeypatch.setattr(auto_engine, "_jobs", lambda *_: others)
+    monkeypatch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
+    proof_of(copy).unlink()
+    with Translator.load(copy) as translator:
+        assert translator.translate(TEXTS)[0].engine == "torch"
+    assert json.loads(proof_of(copy).read_text())["equal"] is False
+
+
+def test_a_second_start_loads_no_pytorch_and_says_which_engine(run):
+    program = (
+        "import sys; from glassformer.cli.main import main\n"
+        f"sys.argv = ['glassformer', 'translate', '-v', '--json', '--run', {str(run)!r}, {TEXTS[0]!r}]\n"
+        "try: main()\nfinally: assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["engine"] == "ctranslate2"
+    assert done.stderr.startswith("engine: ctranslate2, which translates as torch does:")

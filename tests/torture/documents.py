@@ -1,0 +1,300 @@
+"""Documents, pairs and foreign models that somebody crafted: each is translated or refused in words, soon, in little memory.
+
+The model is replaced by one that always says ``MARKUP``, so that all that stands beside it is tried: what a file makes
+of a translation, too. Each attack is a command in a process of its own; its row says what that took and what it said.
+"""
+
+import importlib.util
+import io
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from any_text import DOCUMENTS, PAIRS, SAMPLES
+from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
+
+from benchmarks.large_files import LARGE_FILES
+from glassformer import Translator
+from glassformer.decoding.request import Request
+from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.errors import GlassformerError
+from glassformer.files import hidden_names
+from glassformer.text.formats import FORMATS
+
+MARKUP = "<img src=x onerror=alert(1)>"
+LIVE = re.compile(r"(?<!\\)(?:\\\\)*<img src=x")
+HAS_MARKUP = {".html", ".md", ".tmx", ".xliff"}  # players of subtitles know only tags of their own
+MAX_CPU_S, MAX_MB = 20, 1500
+LARGE, SMALL = 1_000_000, 50_000  # bytes of a pattern: in twenty minutes, and in fewer
+SEGMENTS = 20_000
+PATTERNS = {
+    "declarations": "<!", "end tags": "</", "open tags": "<a ", "comments": "<!--", "pictures": "<svg>", "bold": "<b>",
+    "one word": "a", "percents": "%-", "fields": "%s ", "full stops": ".", "sentences": "a. ", "cells": "|",
+    "links": "[a](b) ", "code marks": "`", "brackets": "[", "quotations": ">", "braces": "{", "fields in braces": "{{a}} ",
+    "quotes": '"', "backslashes": "\\", "nested codes": '<g id="1">', "references": "&amp;", "numbers": "1 ",
+    "addresses": "a@b.c ", "links to pages": "http://a.b/", "paths": "/", "stars": "*", "line ends": "a\n", "spaces": " ",
+    "ideographs": "\u4e2d\u3002", "brackets of calls": "a() ", "dashes": "--a ", "escapes": "\\n", "messages": "{n, plural, one {a",
+    "sections": "<![CDATA[a]]>", "breaks": "a<br>\n", "items": "- a\n", "cues": "00:00:01,000 --> 00:00:02,000\n",
+}  # fmt: skip
+
+
+def wrap(ending: str, text: str) -> str:
+    """A file of the format with this text in it."""
+    lines = text.replace("\n", " ").replace("\t", " ")
+    quoted = json.dumps(text, ensure_ascii=False)
+    doubled = text.replace('"', '""')
+    xml = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    return {
+        ".tsv": f"source\ttarget\n{lines}\t\n", ".csv": f'source,target\n"{doubled}",\n', ".jsonl": f'{{"text": {quoted}}}\n',
+        ".po": f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid {quoted}\nmsgstr ""\n',
+        ".tmx": f'{xml}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{text}</seg></tuv></tu></body></tmx>',
+        ".xliff": f'{xml}<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1"><source>{text}'
+                  "</source></trans-unit></body></file></xliff>",
+        ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{text}\n\n", ".vtt": f"WEBVTT\n\n00:01.000 --> 00:02.000\n{text}\n\n",
+        ".html": f"<p>a {text}</p>",
+    }.get(ending, text)  # fmt: skip
+
+
+def bombs() -> Iterator[tuple[str, str, str]]:
+    """What each one is, its ending and its content."""
+    entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 12))
+    attributes = f'<!DOCTYPE tmx [<!ATTLIST ph a CDATA "{"x" * 100_000}">]>'
+    for ending in (".tmx", ".xliff"):
+        head, body = wrap(ending, "&e11;" if ending == ".tmx" else "<ph/>" * 40_000).split("\n", 1)
+        yield "entities in entities", ending, f'{head}\n<!DOCTYPE tmx [<!ENTITY e0 "ha">{entities}]>\n{body}'
+        yield "defaults of attributes", ending, f"{head}\n{attributes}\n{body}"
+    yield "10^6 columns", ".csv", ",".join(["a"] * 10**6) + "\n"
+    yield "10^6 columns", ".tsv", "\t".join(["a"] * 10**6) + "\n"
+    yield "10^5 lists in lists", ".jsonl", '{"text": ' + "[" * 10**5 + "]" * 10**5 + "}\n"
+    yield (
+        "plural forms",
+        ".po",
+        'msgid ""\nmsgstr "Plural-Forms: nplurals=999999999; plural=n;\\n"\n\nmsgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\n',
+    )
+    yield "10^5 elements in elements", ".xliff", wrap(".xliff", '<g id="1">' * 10**5 + "a" + "</g>" * 10**5)
+    yield "10^5 quotations in quotations", ".md", "> " * 10**5 + "a\n"
+
+
+def answer_with_markup(pause: float = 0.0) -> None:
+    """Every translation of this process is the same, and none takes time, beside a pause for some of them."""
+
+    def translate_stream(self: Translator, requests: Iterable[Request], *_: Any, **__: Any) -> Iterator[Translation]:
+        time.sleep(pause)
+        ids = self.tgt_tokenizer.to_ids(MARKUP)
+        hypothesis = Hypothesis(MARKUP, self.tgt_tokenizer.to_tokens(ids), ids, -1.0, -1.0, False)
+        return (Translation(request.text, [], False, [hypothesis]) for request in requests)
+
+    Translator.translate_stream = translate_stream  # type: ignore[method-assign, assignment]
+    Translator.confidence = None  # type: ignore[assignment]
+
+
+class Attacks:
+    """The commands that meet a crafted file, and what became of them."""
+
+    def __init__(self, laboratory: Laboratory) -> None:
+        self.laboratory, self.home = laboratory, laboratory.place
+        (self.home / "some.txt").write_text("abc\n")
+
+    def document(self, tally: Tally, attack: str, ending: str, content: bytes) -> Ended:
+        """Translate it in its own form; what its markup takes from a translation must be text."""
+        path, out = self.home / f"in{ending}", self.home / f"out{ending}"
+        path.write_bytes(content)
+        out.unlink(missing_ok=True)
+        ended = self.command("translate", "--input", path, "--out", out, "--language", "de", ending=ending)
+        filled = out.read_text("utf-8", "replace") if out.exists() else ""
+        live = ending in HAS_MARKUP and MARKUP.encode()[:10] not in content and LIVE.search(filled)
+        silent = "live markup" if live else "no output" if ended.status == 0 and not out.exists() else None
+        return self._count(tally, attack, ending, len(content), ended, silent)
+
+    def pairs(self, tally: Tally, attack: str, ending: str, content: bytes) -> Ended:
+        """Read it as a memory."""
+        path = self.home / f"memory{ending}"
+        path.write_bytes(content)
+        ended = self.command("translate", "--input", "some.txt", "--out", "some.out.txt", "--memory", path)
+        return self._count(tally, attack, f"{ending} (pairs)", len(content), ended, None)
+
+    def model(self, tally: Tally, attack: str, files: dict[str, bytes]) -> Ended:
+        """Import a directory with these files."""
+        for path in (self.home / "foreign").glob("*"):
+            path.unlink()
+        (self.home / "foreign").mkdir(exist_ok=True)
+        for name, content in files.items():
+            (self.home / "foreign" / name).write_bytes(content)
+        ended = self.command("import", "foreign", "--run", "imported")
+        silent = "imported" if ended.status == 0 else None
+        return self._count(tally, attack, "import", sum(map(len, files.values())), ended, silent)
+
+    def command(self, *words: object, ending: str = ".po") -> Ended:
+        given = [str(word) for word in words]
+        if (
+            "--language" in given
+            and "language" not in next(each for each in FORMATS if ending in each.endings).options
+        ):
+            given = given[:-2]
+        run = [] if given[0] == "import" else ["--run", str(self.laboratory.run)]
+        return self.laboratory.command(*given, *run, prepare=answer_with_markup)
+
+    @staticmethod
+    def _count(tally: Tally, attack: str, ending: str, size: int, ended: Ended, silent: str | None) -> Ended:
+        ended = ended._replace(hung=ended.hung or ended.seconds > MAX_CPU_S or ended.megabytes > MAX_MB)
+        tally.count(f"{attack}: {ending}", ended, silent=silent)
+        said = ended.err.strip().split("\n")[-1].split(": ", 2)[-1] if ended.err.strip() else "nothing"
+        row = {"attack": attack, "format": ending, "bytes": size, "seconds": round(ended.seconds, 1)}
+        tally.rows.append({**row, "mb": round(ended.megabytes), "status": ended.status, "said": said[:100]})
+        return ended
+
+
+def mutate(random: Random, sample: bytes, size: int) -> bytes:
+    """A sample with pieces put in, repeated up to so many bytes, exchanged or cut out."""
+    for _ in range(random.randint(1, 4)):
+        start = random.randint(0, len(sample))
+        end = min(len(sample), start + random.choice([0, 1, 8, 40]))
+        piece = random.choice(
+            [sample[start:end], random.choice([*PATTERNS.values()]).encode(), random.randbytes(random.randint(1, 9))]
+        )
+        times = random.choice([0, 1, 2, random.randint(3, 2 + size // max(1, 8 * len(piece)))])
+        sample = sample[:start] + piece * times + sample[random.choice([start, end]) :]
+    return sample[: random.randint(0, len(sample))] if random.random() < 0.05 else sample
+
+
+def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
+    """The attack of this number; with the same seed it is the same."""
+    random = Random(f"{attacks.laboratory.seed}-{number}")
+    kind = random.choice([*DOCUMENTS * 2, *PAIRS, "import"])
+    if kind == "import":
+        config = {
+            "model_type": "marian",
+            "vocab_size": 9,
+            "d_model": 8,
+            "encoder_layers": 1,
+            "architectures": ["MarianMTModel"],
+        }
+        files = {"config.json": json.dumps(config).encode(), "vocab.json": b'{"a": 0, "</s>": 1, "<unk>": 2, "<pad>": 3}',
+                 "source.spm": b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", "decoder.yml": b"models: [a.npz]\nvocabs: [a.spm, a.spm]\n",
+                 "model.safetensors": b"\x02\0\0\0\0\0\0\0{}", "model.npz": b"PK\x05\x06" + b"\0" * 18, "model.bin": b"\x06\0\0\0"}  # fmt: skip
+        chosen = random.sample([*files], random.randint(1, len(files)))
+        return attacks.model(tally, "generated", {name: mutate(random, files[name], size) for name in chosen})
+    is_document = kind in DOCUMENTS and (kind not in PAIRS or random.random() < 0.6)
+    content = mutate(random, SAMPLES[kind], size)
+    return (attacks.document if is_document else attacks.pairs)(tally, "generated", kind, content)
+
+
+def attack_documents(
+    laboratory: Laboratory, clock: Clock, *, before: Sequence[dict[str, Any]] = (), whole: bool = True
+) -> list[Tally]:
+    """Growth, bombs, patterns, stops and full disks; then generated files, after those of the run ``before``."""
+    attacks, size = Attacks(laboratory), LARGE if whole else SMALL
+    growth, patterns, stops = (
+        Tally("documents that grow"),
+        Tally("documents of one pattern, and bombs"),
+        Tally("documents whose translation is stopped"),
+    )
+    doors, random = (
+        Tally("wrong types at the doors of the API"),
+        Tally("generated documents, pairs and foreign models"),
+    )
+    earlier = next(
+        (each for each in before if each["fault"] == random.fault and each.get("seed") == laboratory.seed), None
+    )
+    if earlier is not None:
+        random = Tally(**{key: value for key, value in earlier.items() if key != "survived"})
+    random.seed = laboratory.seed
+    share = Clock(clock.left() * 0.6)
+    stop_and_fill(attacks, stops, 6 if whole else 2)
+    knock(laboratory, doors)
+    for attack, ending, content in share.while_time(bombs()):
+        attacks.document(patterns, attack, ending, content.encode())
+    cases = [(name, ending) for name in PATTERNS for ending in DOCUMENTS]
+    Random(laboratory.seed).shuffle(cases)
+    for name, ending in share.while_time(iter(cases)):
+        unit = PATTERNS[name]
+        attacks.document(patterns, name, ending, wrap(ending, unit * (size // len(unit.encode()))).encode())
+    sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
+    for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
+        attacks.document(growth, f"{count:,} texts", each.endings[0], LARGE_FILES[each.name](count).encode())
+    while clock.left() > 0:
+        generated(attacks, random, random.injections, size // 10)
+    random.rows = sorted(random.rows, key=lambda row: -row["seconds"])[:20]  # the slowest
+    return [growth, patterns, stops, doors, random]
+
+
+def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:
+    """Kill a translation at some chunk and repeat it, and starve it of disk: the output is as without that."""
+    path, out = attacks.home / "in.txt", attacks.home / "out.txt"
+    path.write_text("".join(f"abc {number}\n" for number in range(1000)))
+    words = ("translate", "--input", path, "--out", out)
+    attacks.command(*words)
+    expected, journal = out.read_text(), out.with_name(hidden_names(out.name)[1])
+    for number in range(times):
+        out.write_text("before")
+
+        def kill(process: int, chunks: int = number + 1) -> None:
+            end = time.monotonic() + 60
+            while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > chunks):
+                if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                    return
+                time.sleep(0.001)
+            os.kill(process, signal.SIGKILL)
+
+        stopped = attacks.laboratory.command(
+            *map(str, words),
+            "--run",
+            str(attacks.laboratory.run),
+            prepare=lambda: answer_with_markup(0.05),
+            during=kill,
+        )
+        kept = out.read_text() in ("before", expected)
+        ended = attacks.command(*words)
+        is_same = out.read_text() == expected and not journal.exists()
+        attacks._count(
+            tally,
+            "killed, then repeated",
+            ".txt",
+            path.stat().st_size,
+            ended,
+            None if kept and is_same else f"{stopped.status}: another output",
+        )
+    for limit in (0, 100, 5000):
+        out.write_text("before")
+        prepare = lambda limit=limit: (answer_with_markup(), limit_file_size(limit)())  # noqa: E731
+        ended = attacks.laboratory.command(*map(str, words), "--run", str(attacks.laboratory.run), prepare=prepare)
+        silent = None if out.read_text() == "before" and ended.status else "something was lost"
+        attacks._count(tally, "a full disk", ".txt", path.stat().st_size, ended, silent)
+    attacks.command(*words)
+
+
+def knock(laboratory: Laboratory, tally: Tally) -> None:
+    """Every wrong value at every door that the tests name."""
+    path = Path(__file__).parents[1] / "documents" / "test_wrong_types.py"
+    spec = importlib.util.spec_from_file_location("test_wrong_types", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    translator, began = Translator.load(laboratory.run, device="cpu"), time.process_time()
+    for name, door in module.DOORS.items():
+        for value in module.wrong_values(name):
+            said = try_door(door, translator, value)
+            ended = Ended(70 if said else 2, "", said, hung=False)
+            tally.count(f"{name}: {value!r:.40}", ended, silent=None)
+    row = {"attack": "wrong types", "format": f"{len(module.DOORS)} doors of the API", "bytes": 0, "status": 2}
+    tally.rows.append({**row, "seconds": round(time.process_time() - began, 1), "mb": 0, "said": "a sentence each"})
+
+
+def try_door(door: Callable[[Any, Any], object], translator: Translator, value: Any) -> str:
+    """What a person would see that is no error of ours; empty if there is nothing."""
+    try:
+        with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
+            door(translator, value)
+    except GlassformerError:
+        return ""
+    except Exception as error:
+        return repr(error)
+    return "it was taken"
