@@ -42,8 +42,7 @@ def marked_lines(path: Path) -> Iterator[str]:
         is_wide = stream.read(2) in _MARKS
     if not is_wide:
         return read_lines(path)
-    lines = read_text(path)[0].removeprefix("\ufeff").split("\n")
-    return (line.removesuffix("\r") for line in lines)
+    return (line.removesuffix("\r") for line in read_text(path)[0].removeprefix("\ufeff").split("\n"))
 
 
 def _declared(raw: bytes, charset: str | None) -> str | None:

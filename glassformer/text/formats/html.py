@@ -67,10 +67,10 @@ class _Reader:
 
     def _is_line(self, token: Token) -> bool:
         """Whether a program's statement has a line of its own, so that it parts the text as a block does."""
-        before = self._text[self._text.rfind("\n", 0, token.start) + 1 : token.start]
-        after = self._text[token.end : self._text.find("\n", token.end) + 1 or None]
+        before = self._text[max(0, token.start - 200) : token.start].rstrip(" \t")[-1:]
+        after = self._text[token.end : token.end + 200].lstrip(" \t\r")[:1]
         is_statement = not self._text.startswith(("{{", "<%=", "<?="), token.start)
-        return is_statement and not before.strip() and not after.strip()
+        return is_statement and before in ("", "\n") and after in ("", "\n")
 
     def _end_run(self, end: int) -> None:
         if self._start is not None and any(isinstance(part, str) and part.strip() for part in self._parts):

@@ -232,10 +232,10 @@ class _InlineReader:
 
     def __init__(self, raw: str, references: Mapping[str, Any]) -> None:
         self._raw, self._references = raw, references
-        self._lower, self._absent = raw.lower(), set[str]()  # closing tags that do not occur in the rest
         self._parts: list[Part] = []
         self._cursor = 0
         self._opened: list[int] = []  # where the text of each markup begins that is open
+        self._unclosed = set[str]()  # elements of code
 
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
         """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
@@ -266,13 +266,12 @@ class _InlineReader:
         """Read an element that is code, such as <kbd>, with what it holds; how its closing tag begins."""
         opening = _CODE_TAG.match(token.content) if token.type == "html_inline" else None
         closing = f"</{opening[1].lower()}" if opening else ""
-        if opening is None or closing in self._absent:
+        is_code = opening is not None and closing not in self._unclosed
+        found = re.compile(f"{closing}\\s*>", re.IGNORECASE).search(self._raw, self._cursor) if is_code else None
+        if found is None:
+            self._unclosed.add(closing)
             return None
-        end = self._lower.find(closing, self._cursor)
-        if end < 0:
-            self._absent.add(closing)
-            return None
-        self._read_code(self._raw.index(">", end) + 1)
+        self._read_code(found.end())
         return closing
 
     def _read_code(self, end: int) -> None:

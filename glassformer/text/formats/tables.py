@@ -187,7 +187,7 @@ def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
 
 
 def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
-    quoted = r'"(?:[^"]|"")*"|(?!")' if quotes else ""
+    quoted = r'"[^"]*(?:""[^"]*)*"|(?!")' if quotes else ""
     pattern = re.compile(rf"({quoted}[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
     row: list[Cell] = []
     named = _SEPARATOR_LINE.match(text)
@@ -461,17 +461,16 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
             if size > LARGEST_WHOLE:
                 raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
             with closing(load_workbook(file, read_only=True, data_only=True)) as book:
-                sheets = {sheet.title: _text_rows(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+                tables = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
+    texts = {
+        name: [["" if cell is None else str(cell) for cell in row] for row in rows] for name, rows in tables.items()
+    }
+    sheets = {name: [row for row in rows if any(map(str.strip, row))] for name, rows in texts.items()}
     with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
     name = next(iter([*with_header, *with_columns, *sheets]), "")
     return name, sheets.get(name, [])
-
-
-def _text_rows(rows: Iterable[Sequence[object]]) -> list[list[str]]:
-    texts = (["" if cell is None else str(cell) for cell in row] for row in rows)
-    return [row for row in texts if any(map(str.strip, row))]

@@ -132,13 +132,11 @@ class _Tokens:
         assert name is not None
         end = name.end()
         while (found := _IN_TAG.match(text, end) or _ATTRIBUTE.match(text, end)) is not None:
-            if found.re is _IN_TAG:
-                end = found.end()
-                continue
-            value = found[2] or ""
-            value = value[1:-1] if value[:1] in ("'", '"') and value[:1] == value[-1:] else value
-            attributes.append((found[1].lower(), unescape(value)))
             end = found.end()
+            if found.re is _ATTRIBUTE:
+                value = found[2] or ""
+                value = value[1:-1] if value[:1] in ("'", '"') and value[:1] == value[-1:] else value
+                attributes.append((found[1].lower(), unescape(value)))
         for sign, kind in ((">", "start"), ("/>", "empty")):
             if text.startswith(sign, end):
                 return Token(kind, start, end + len(sign), name[1].lower(), attributes=tuple(attributes))  # type: ignore[arg-type]

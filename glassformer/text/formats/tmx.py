@@ -52,10 +52,7 @@ def describe_tmx(path: Path, language: str | None = None) -> str | None:
     return f"{path}: translations from {' to '.join(languages)}{others}." if any(languages) else None
 
 
-_Sides = tuple[str, str]
-
-
-def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
+def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple[str, str], ...]]:
     """The languages that are taken, and those and the texts of each unit."""
     with open_text(path) as stream:
         try:
@@ -87,7 +84,7 @@ class _LimitedUnits:
         return found
 
 
-def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[_Sides, _Sides, _Sides]]:
+def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[str, str], ...]]:
     parent, srclang, languages = None, "", None
     variants: list[str] = []
     for event, element in iterparse(stream, events=("start", "end")):

@@ -53,19 +53,13 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     root, line_of = parse_xml(text, path), line_finder(text)
     segments: list[FileSegment] = []
     for unit in _translatable_units(root, translate=True):
+        marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
         for number, sides in enumerate(_lacking(text, unit)):
             others = [] if segments else _name_target(text, path, root, language)
-            others += _mark_for_review(text, unit) if number == 0 else []
+            others += set_attributes(text, marked, state) if marked is not None and number == 0 else []
             edits = partial(_edits, text, unit, sides, others)
             segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
     return segments
-
-
-def _mark_for_review(text: str, unit: Node) -> list[Edit]:
-    if unit.name == "segment":
-        return set_attributes(text, unit, _REVIEW_2)
-    target = unit.child("target")
-    return [] if target is None else set_attributes(text, target, {"state": _REVIEW})
 
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:

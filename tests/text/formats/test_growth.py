@@ -72,7 +72,8 @@ HOSTILE_HTML = {
     "crossed pictures": "<svg></b>", "bold": "<b>", "references": "&amp;", "damaged references": "&#;",
     "open quotes": '<a x="', "tags that end in vain": "<a b='>' c=\"", "conditions": "<![if ", "programs": "<?",
     "scripts": "<script>", "closed conditions": "<![if ]", "closed comments": "<!--->x", "paragraphs": "<p>a",
-    "untranslated": "<p translate=no>", "spaces": "<p>     ",
+    "untranslated": "<p translate=no>", "spaces": "<p>     ", "statements": "{% ", "statements in tags": "<a {% ",
+    "templates": "{{a}} ", "lines of statements": "{% a %}\n",
 }  # fmt: skip
 
 
@@ -84,6 +85,7 @@ def test_hostile_pages_take_proportional_time(pattern: str) -> None:
 
 LONG = {
     ".po": lambda size: 'msgid ""\n' + '"man \\n"\n' * (size // 9) + 'msgstr ""\n',
+    ".vtt": lambda size: "WEBVTT\n\n00:01.000 --> 00:02.000\n" + "A: (b)\n- ♪ c</i>\n" * (size // 18),
     ".srt": lambda size: "00:00:01,000 --> 00:00:02,000\n" + "the <b>man</b> " * (size // 15) + "\n",
     ".csv": lambda size: 'source,target\n"' + 'the ""man""\n' * (size // 12) + '",\n',
     ".jsonl": lambda size: '{"text": "a", ' + '"b": [], ' * (size // 9) + '"c": 0}\n',
@@ -121,6 +123,10 @@ HOSTILE_MARKDOWN: dict[str, Callable[[int], str]] = {
     "bold": lambda size: "<b>a</b> " * (size // 9),
     "breaks": lambda size: "a<br>\n" * (size // 6),
     "items in items": lambda size: "".join("  " * (each % 60) + "- a\n" for each in range(size // 64)),
+    "keys": lambda size: "<kbd>a " * (size // 7),
+    "terms": lambda size: "a\n: b\n" * (size // 6),
+    "imports": lambda size: "import a\n" * (size // 9),
+    "notes": lambda size: "!!! a\n    b\n" * (size // 12),
     "quotations": lambda size: "> a\nb\n" * (size // 6),
 }
 
