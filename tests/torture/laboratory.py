@@ -261,23 +261,38 @@ class Command:
     def wait(self) -> Ended:
         """How it ended; it is killed if it takes too long."""
         handle = os.pidfd_open(self.pid)
-        poller = select.poll()
-        poller.register(handle, select.POLLIN)
-        hung = not poller.poll(1000 * LONGEST_S)
+        written: dict[int, list[bytes]] = {end: [] for end, _ in self._pipes}
+        hung = not self._read_until_it_ends(handle, written)
         if hung:
             os.kill(self.pid, signal.SIGKILL)
         os.close(handle)
         _, status, usage = os.wait4(self.pid, 0)
         hung = hung or usage.ru_maxrss > 1024 * MAX_MEMORY_MB or usage.ru_utime + usage.ru_stime > LONGEST_CPU_S
-        out, err = (self._read(end) for end, _ in self._pipes)
+        out, err = (b"".join([*pieces, self._read(end)]).decode(errors="replace") for end, pieces in written.items())
         seconds = usage.ru_utime + usage.ru_stime
         return Ended(os.waitstatus_to_exitcode(status), out, err, hung, seconds, usage.ru_maxrss / 1024)
 
     @staticmethod
-    def _read(end: int) -> str:
+    def _read_until_it_ends(handle: int, written: dict[int, list[bytes]]) -> bool:
+        """Keep what it writes, lest a full pipe stops it; False if it takes too long."""
+        poller, deadline = select.poll(), time.monotonic() + LONGEST_S
+        for each in (handle, *written):
+            poller.register(each, select.POLLIN)
+        while ready := dict(poller.poll(max(0, 1000 * (deadline - time.monotonic())))):
+            if handle in ready:
+                return True
+            for end in ready:
+                written[end].append(os.read(end, MAX_OUTPUT))
+                if not written[end][-1]:
+                    poller.unregister(end)
+        return False
+
+    @staticmethod
+    def _read(end: int) -> bytes:
+        """What is left."""
         os.set_blocking(end, False)  # a process that the command left behind may hold the other end
         with open(end, "rb") as stream:
-            return (stream.read() or b"").decode(errors="replace")
+            return stream.read() or b""
 
 
 def carry_out() -> int:
