@@ -134,7 +134,9 @@ def test_each_setting_is_carried_out_or_named_as_left_out(run_js) -> None:
     found = run_js(IMPORT, "return data.map(ignoredSettings);", [DecodeConfig().to_mapping(), *given])
     assert found[0] == []
     for name, ignored in zip(names, found[1:], strict=True):
-        assert ignored == ([] if name in CARRIED_OUT | CHANGES_NO_OUTPUT | BEFORE_THE_SEARCH | WITH_ANOTHER else [name])
+        assert ignored == (
+            [] if name in CARRIED_OUT | CHANGES_NO_OUTPUT | BEFORE_THE_SEARCH | WITH_ANOTHER else [name]
+        )
 
 
 def test_top_k_takes_the_first_of_equals(run_js) -> None:
