@@ -59,7 +59,7 @@ class SourceSentence:
 
     def gap_after(self, translation: str) -> str:
         """The white space after its translation, as the script of that asks."""
-        return self.gap if self.is_last else gap_between(translation, self.gap)
+        return self.gap if self.is_last else gap_between(self.source.text, translation, self.gap)
 
 
 def split_requests(

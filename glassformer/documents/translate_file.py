@@ -377,7 +377,8 @@ def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result
     for number in range(len(gaps) - 1):
         texts = ["".join(part for part in one.parts if isinstance(part, str)) for one in results[number : number + 2]]
         if all(text.strip() for text in texts):  # neither is a break
-            gaps[number] = gap_between(texts[0], gaps[number])
+            source = "".join(part for part in sentences[number][0] if isinstance(part, str))
+            gaps[number] = gap_between(source, texts[0], gaps[number])
     parts = tuple(
         part for result, gap in zip(results, gaps, strict=True) for part in (*result.parts, gap) if part != ""
     )

@@ -37,12 +37,18 @@ def is_mostly_unspaced(texts: Sequence[str]) -> bool:
     return 2 * count > sum(map(len, texts))
 
 
-def gap_between(left: str, gap: str) -> str:
-    """The white space after the sentence ``left`` of a translation, whose source has ``gap`` there.
+def gap_between(source: str, left: str, gap: str) -> str:
+    """The white space after the sentence ``left`` of a translation, where its ``source`` has ``gap``.
 
-    It follows from the mark at the end: none after 。, a space after others. A line break stays.
+    It follows from the mark at the end: none after 。, a space after others. What the source has stays if both end
+    alike, and so does a line break.
     """
-    if not left.strip() or set(gap) & set(LINE_BREAKS):
+    ends_alike = _ends_unspaced(source) == _ends_unspaced(left)
+    if not left.strip() or set(gap) & set(LINE_BREAKS) or (ends_alike and gap):
         return gap
-    last = left.rstrip().rstrip(CLOSING)[-1:]
-    return "" if last and last in UNSPACED_STOPS else gap or " "
+    return "" if _ends_unspaced(left) else gap or " "
+
+
+def _ends_unspaced(sentence: str) -> bool:
+    last = sentence.rstrip().rstrip(CLOSING)[-1:]
+    return last != "" and last in UNSPACED_STOPS

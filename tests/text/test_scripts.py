@@ -6,22 +6,23 @@ from glassformer.text.scripts import gap_between, is_mostly_unspaced, split_word
 
 
 @pytest.mark.parametrize(
-    ("left", "gap", "expected"),
+    ("source", "left", "gap", "expected"),
     [
-        ("The dog eats.", "", " "),  # from Chinese
-        ("狗吃房子。", " ", ""),  # from English
-        ("彼は「はい。」", " ", ""),
-        ("本当？！", " ", ""),
-        ("Er kam.", " ", " "),
-        ("Er kam.", "\u00a0", "\u00a0"),
-        ("ฉันหิว", " ", " "),
-        ("狗吃房子。", "\n", "\n"),
-        ("Er kam.", "\r\n ", "\r\n "),
-        ("", "", ""),
+        ("狗吃房子。", "The dog eats.", "", " "),
+        ("The dog eats.", "狗吃房子。", " ", ""),
+        ("He said: “Yes.”", "彼は「はい。」", " ", ""),
+        ("Really?!", "本当？！", " ", ""),
+        ("本当？！", "真的？！", " ", " "),  # as the source has it
+        ("He came.", "Er kam.", " ", " "),
+        ("He came.", "Er kam.", "\u00a0", "\u00a0"),
+        ("I am hungry.", "ฉันหิว", " ", " "),
+        ("The dog eats.", "狗吃房子。", "\n", "\n"),
+        ("He came.", "Er kam.", "\r\n ", "\r\n "),
+        ("", "", "", ""),
     ],
 )
-def test_the_mark_at_its_end_says_whether_a_space_follows_a_sentence(left, gap, expected):
-    assert gap_between(left, gap) == expected
+def test_the_mark_at_its_end_says_whether_a_space_follows_a_sentence(source, left, gap, expected):
+    assert gap_between(source, left, gap) == expected
 
 
 @pytest.mark.parametrize(
