@@ -9,16 +9,13 @@ glue a code without a flag.
 """
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 
 from generated_texts import FORMATS, translate_generated
 from machine import machine
-from smoke import parse_options
+from smoke import parse_options, write_json
 from word_translator import Ordinary
-
-DEFAULT_JSON = Path(__file__).parent / "results" / "codes.json"
 
 
 def main() -> None:
@@ -26,8 +23,7 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=3200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print the texts with faults, and those flagged without")
-    parser.add_argument("--json", type=Path, default=DEFAULT_JSON, metavar="FILE")
-    options = parse_options(parser, "--texts 40")
+    options = parse_options(parser, "--texts 40", kept="codes.json")
     formats = {}
     for form in FORMATS:
         with tempfile.TemporaryDirectory() as scratch:
@@ -42,7 +38,7 @@ def main() -> None:
     total = {key: sum(row[key] for row in formats.values()) for key in next(iter(formats.values()))}
     print(f"{'all':6} {total}; flagged without a fault: {total['needless'] / total['texts']:.2%}")
     report = {"machine": machine(), "seed": options.seed, "formats": formats, "all": total}
-    options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(options.json, report)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["*"], metavar="GLOB", help="the processes, by their names")
     options = parse_options(
         parser,
-        "--rounds 1 --only 'glassformer*' CTranslate2 'Hugging*'",
+        "--rounds 1 --only glassformer '*torch' '*ctranslate2' CTranslate2 'Hugging*'",
         modules=["transformers", "ctranslate2"],
     )
     with tempfile.TemporaryDirectory() as scratch:
