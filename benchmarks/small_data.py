@@ -148,7 +148,7 @@ def candidate_scores(run: Path, files: dict[str, Path]) -> list[dict[str, Any]]:
     test = list(read_pairs(files["test.en"], files["test.de"]))
     translator = Translator(loaded.model, loaded.src_tokenizer, loaded.tgt_tokenizer, loaded.config.decode)
     found = []
-    for candidate in list_contenders(place, state, settings.metric, settings.average_last, print):
+    for candidate in list_contenders(place, state, settings, print):
         weights = average_weights(candidate.checkpoints)
         load_weights(loaded.model, weights, run)
         scores, _ = translate_and_score(translator, test, DecodeConfig(beam=1))

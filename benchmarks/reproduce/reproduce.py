@@ -15,7 +15,6 @@ from glassformer.checkpoint import newest_valid, read_json
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig
 from glassformer.text.corpus.corpus import write_texts
 from glassformer.text.lines import read_lines
 from glassformer.training.loop.checkpointing import TrainState
@@ -93,7 +92,7 @@ def _diversify(request: ReproduceRequest, display: Display) -> DiversifyResult |
 def _seed_result(request: ReproduceRequest, training: TrainRequest, outcome: Outcome, display: Display) -> SeedResult:
     began = time.monotonic()
     with Translator.load(training.run, device=training.config.train.device) as translator:
-        outputs = _translate(request, translator, training.config.decode, training.run, display)
+        outputs = _translate(request, translator, training.run, display)
         parameters = sum(weight.numel() for weight in translator.model.parameters())
     run = RunDirectory(training.run)
     newest = newest_valid(run.latest, display.log)
@@ -107,17 +106,17 @@ def _translate_with_ensemble(request: ReproduceRequest, display: Display) -> dic
     runs = [request.seed_run(seed).path for seed in request.seeds]
     display.log(f"The {len(runs)} seeds as one ensemble.")
     with Translator.load(runs, device=config.train.device) as translator:
-        return _translate(request, translator, config.decode, request.run, display)
+        return _translate(request, translator, request.run, display)
 
 
 def _translate(
-    request: ReproduceRequest, translator: Translator, options: DecodeConfig, directory: Path, display: Display
+    request: ReproduceRequest, translator: Translator, directory: Path, display: Display
 ) -> dict[str, list[str]]:
     """The translations of each test set, which are also written to ``directory``."""
     outputs = {}
     for test in request.recipe.tests:
         sources = list(read_lines(request.files[test.src]))
         display.log(f"Translating {test.name}, {len(sources):,} sentences.")
-        outputs[test.name] = [found.text for found in translator.translate(sources, options)]
+        outputs[test.name] = [found.text for found in translator.translate(sources)]
         write_texts(directory / f"{test.name}.translations", outputs[test.name])
     return outputs

@@ -59,7 +59,7 @@ def train_on(pairs, *changes):
     """A translator that learned the pairs, all but the last twenty, and its loss per token on those twenty."""
     values = {}
     apply_overrides(values, [*SETTINGS, *changes])
-    source = TaskSource(Task("lesson", "", pairs[:-20], pairs[-20:], [], "loss", {}, []))
+    source = TaskSource(Task("lesson", "", pairs[:-20], pairs[-20:], [], {}))
     with tempfile.TemporaryDirectory() as place:
         run, silent = Path(place) / "run", PlainDisplay(Console(quiet=True))
         outcome = train(TrainRequest(run, source, RunConfig.from_mapping(values)), silent)

@@ -303,7 +303,7 @@ lesson.states("Step 4", "values kept in a range: variance", torch.ones(2, 1, 4),
 
 # %%
 dates = [pair for pair in load_task("dates").train if len(pair.src) <= 14]
-task = Task("short dates", "", dates[:3000], dates[3000:3010], [], "loss", {}, [])
+task = Task("short dates", "", dates[:3000], dates[3000:3010], [], {})
 characters = Tokenizer.train("characters", [text for pair in task.train for text in pair], 300)
 shape = {"d_model": 48, "n_heads": 4, "d_ff": 96, "dropout": 0.0, "max_length": 64}
 

@@ -208,7 +208,7 @@ def test_the_export_is_renewed_with_the_shortlist_and_takes_it_along(run, tmp_pa
     with pytest.raises(ConfigError, match=r"--run DIR\. Copy .* to a place of yours first\."):
         Translator.load(engine="ctranslate2", shortlist=True)
     with pytest.raises(ConfigError, match="shortlist: found with engine torch"):
-        Translator.load(place.path, shortlist=True)
+        Translator.load(place.path, engine="torch", shortlist=True)
     Translator.load(place.path, engine="ctranslate2").close()
     seen = set()
     for pairs in (PAIRS[:2], PAIRS):
