@@ -290,6 +290,10 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
     try:
         require_regular_file(path)
         return _dequantize(load_file(path), path)
+    except ValueError as error:
+        if "could not determine the shape" in str(error):  # a signal came while the library asked Python for a tensor
+            raise KeyboardInterrupt from error
+        raise
     except (OSError, SafetensorError, RuntimeError) as error:
         if path.exists() and isinstance(error, RuntimeError):  # such as too little memory
             raise
