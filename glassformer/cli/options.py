@@ -115,7 +115,7 @@ class EngineOptions:
 def print_choices_of_engine() -> None:
     """Say on standard error which engine is taken, and why."""
     logger, handler = logging.getLogger("glassformer.decoding.engines.auto_engine"), logging.Handler()
-    handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]
+    handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]  # of this one
     handler.addFilter(lambda record: record.levelno == logging.INFO)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -169,11 +169,11 @@ def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", wo
             return _log_torch(run, "its training has not ended")
         try:
             fast = open_engine(run, None, workers, wait=False)[0]
-        except (GlassformerError, OSError, RuntimeError, ValueError) as error:
+            equal = _read_proof(fast.directory)
+            if equal is None:
+                equal = _prove(fast, torch or open_torch(checkpoint), config.decode, sources())
+        except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
             return _log_torch(run, f"CTranslate2 cannot run it: {error}")
-        equal = _read_proof(fast.directory)
-        if equal is None:
-            equal = _prove(fast, torch or open_torch(checkpoint), config.decode, sources())
         if not equal:
             fast.close()
             return _log_torch(run, "CTranslate2 translates it otherwise")
@@ -254,7 +254,7 @@ def _compare(fast: Engine, torch: Engine, options: DecodeConfig, sources: list[l
                 if ours[0].ids == theirs[0].ids:
                     same += 1
                     largest = max(largest, abs(ours[0].log_prob - theirs[0].log_prob))
-    equal = same == total and largest <= _TOLERANCE
+    equal = same == total > 0 and largest <= _TOLERANCE
     return {"equal": equal, "outputs": total, "same": same, "largest_difference": largest}
 
 

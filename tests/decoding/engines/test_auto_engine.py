@@ -165,3 +165,15 @@ def test_a_second_start_loads_no_pytorch_and_says_which_engine(run):
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["engine"] == "ctranslate2"
     assert done.stderr.startswith("engine: ctranslate2, which translates as torch does:")
+
+
+def test_what_cannot_be_compared_is_translated_by_torch(copy, expected):
+    """A stranger's validation text, and text without a sentence."""
+    (copy / "text").mkdir()
+    for lines in ("{}\n", "[]\n", '["", ""]\n', "x\n"):
+        (copy / "text" / "valid.jsonl").write_text(lines)
+        for proof in (copy / CACHE).glob(f"*/{PROOF}"):
+            proof.unlink()
+        with Translator.load(copy) as translator:
+            found = translator.translate(TEXTS[:1])[0]
+        assert (found.engine, found.text) == ("torch", expected.translate(TEXTS[:1])[0].text)
