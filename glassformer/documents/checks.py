@@ -81,7 +81,7 @@ def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     counts = [Counter(part.raw for part in parts if _is_code(part)) for parts in (source, output)]
     found = [f"{code} is missing" for code in (counts[0] - counts[1]).elements()]
     found += [f"{code} was added" for code in (counts[1] - counts[0]).elements()]
-    if not found and (crossed := _crossed(output)) and not _crossed(source):
+    if not found and (crossed := _find_crossed(output)) and not _find_crossed(source):
         found.append(f"{crossed} stands where nothing that it closes is open")
     return found
 
@@ -93,7 +93,7 @@ def _is_code(part: Part) -> TypeGuard[Code]:
     return not part.is_text or _OF_CODES.fullmatch(part.raw) is not None
 
 
-def _crossed(parts: Sequence[Part]) -> str:
+def _find_crossed(parts: Sequence[Part]) -> str:
     """The first code that closes another pair than the innermost one; empty if there is none."""
     opened: list[str] = []
     for part in parts:

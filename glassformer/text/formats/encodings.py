@@ -24,7 +24,7 @@ def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
     else UTF-8. Raises what ``read_lines`` raises for any other, and ``TextError`` for what could not be written back.
     """
     raw = read_bytes(path)
-    encoding = _MARKS.get(raw[:2] if raw[2:4] != b"\0\0" else b"") or _declared(raw, charset)
+    encoding = _MARKS.get(raw[:2] if raw[2:4] != b"\0\0" else b"") or _find_declaration(raw, charset)
     if encoding is None:
         return decode_utf8(raw, path), "utf-8"
     try:
@@ -45,7 +45,7 @@ def marked_lines(path: Path) -> Iterator[str]:
     return (line.removesuffix("\r") for line in read_text(path)[0].removeprefix("\ufeff").split("\n"))
 
 
-def _declared(raw: bytes, charset: str | None) -> str | None:
+def _find_declaration(raw: bytes, charset: str | None) -> str | None:
     """A declared encoding that is not UTF-8 and, like UTF-8, has ASCII as it is."""
     found = None if charset is None else re.search(charset, raw[:START].decode("latin-1"))
     name = next(filter(None, found.groups()), "") if found else ""
