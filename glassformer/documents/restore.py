@@ -342,14 +342,13 @@ class _Layout:
 
     def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""
-        gap = self._text[end:start]
+        gap, source = self._text[end:start], self._draft.text[: mark.start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
             return end, start  # the source has no space there
-        signs = mark.left and not mark.left.isalnum() and (mark.right.isalnum() or not mark.left.isspace())
-        source = self._draft.text[: mark.start].rstrip()
-        if signs or (source and not source[-1].isalnum()):  # behind a comma
+        if mark.right.isalnum() and not mark.left.isalnum():
             return start, start
-        return end, end
+        place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
+        return place, place
 
     def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
         """A run's place, but not in a pair that does not enclose it."""
