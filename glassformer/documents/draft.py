@@ -293,6 +293,14 @@ class _Builder:
 
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
-    """Where a text has ``word``, with no letter or digit next to it."""
-    before, after = ("" if is_unspaced(edge) else r"[^\W_]" for edge in (word[:1], word[-1:]))
-    return list(re.finditer(rf"{before and f'(?<!{before})'}{re.escape(word)}{after and f'(?!{after})'}", text))
+    """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
+
+    def is_apart(beside: str, edge: str) -> bool:
+        return not beside.isalnum() or is_unspaced(beside) or is_unspaced(edge)
+
+    return [
+        found
+        for found in re.finditer(re.escape(word), text)
+        if is_apart(text[max(0, found.start() - 1) : found.start()], word[0])
+        and is_apart(text[found.end() : found.end() + 1], word[-1])
+    ]
