@@ -261,29 +261,26 @@ class _Layout:
 
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
-        text, alignment = self._draft.text, self._alignment
-        if not any(
-            text[place - 1 : place + 1].isalnum() for place in (mark.start, mark.end) if 0 < place < len(text)
-        ):
-            return None
-        numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= mark.start and mark.end <= end]
-        if not numbers:
+        text, alignment, span = self._draft.text, self._alignment, (mark.start, mark.end)
+        numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= span[0] and span[1] <= end]
+        if not numbers or alignment.src_words[numbers[0]] == span:
             return None
         start, end = alignment.src_words[numbers[0]]
         found = find_word(text[start:end], self._text)
         if len(found) == 1:
             first = found[0].start() + mark.start - start
         else:
-            spans = [
-                span for span, owner in zip(alignment.tgt_words, alignment.owners, strict=True) if owner == numbers[0]
+            enclosed = text[slice(*span)]
+            places = [
+                word
+                for word, owner in zip(alignment.tgt_words, alignment.owners, strict=True)
+                if owner == numbers[0] and self._text[slice(*word)].count(enclosed) == 1
             ]
-            enclosed = text[mark.start : mark.end]
-            places = [place for place in spans if self._text[slice(*place)].count(enclosed) == 1]
             if len(places) != 1:
                 return None
             first = self._text.index(enclosed, places[0][0])
-        span = first, first + mark.end - mark.start
-        return span if target[0] <= span[0] and span[1] <= target[1] else None
+        last = first + mark.end - mark.start
+        return (first, last) if target[0] <= first and last <= target[1] else None
 
     def _with_signs(self, mark: Mark, span: Span, source: Span, target: Span) -> Span:
         """With as many of the signs next to the words as a pair has next to its own; all at an end, if it has all."""

@@ -44,6 +44,9 @@ def test_everyday_codes_stand_where_they_belong(tmp_path: Path) -> None:
         "<b>One dog.<br>A cat.</b>": "<b>xOne xdog.<br>xA xcat.</b>",
         "It took %ds again": "xIt xtook %ds xagain",
         "<q>Sing.</q> He said": "<q>xSing.</q> xHe xsaid",
+        "a <b>red</b>-<i>blue</i> dog": "xa <b>xred</b>-<i>xblue</i> xdog",
+        "Take `%s`, `%d` / [%s] or (%s, %d), it is": "xTake `%s`, `%d` / [%s] xor (%s, %d), xit xis",
+        "<b>Big </b><i> dogs</i> run": "<b>xBig </b><i> xdogs</i> xrun",
     }  # fmt: skip
     for text, expected in cases.items():
         assert translate(Permuting(None, "x"), text, tmp_path) == (expected, []), text
@@ -84,7 +87,7 @@ def test_what_a_program_fills_one_after_another_keeps_its_order(tmp_path: Path) 
 @pytest.mark.parametrize(
     "code",
     ["%{x}", "<%= x %>", "#{x}", "$t(x)", "__x__", "[name]", "[[x]]", "/etc/hosts", "--help", "-v", "foo()", "{{x}}",
-     "{{{x}}}", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
+     "{{{x}}}", "{0!r:>{w}}", "file_name", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
 )  # fmt: skip
 def test_syntaxes_of_many_programs_are_codes(code: str) -> None:
     assert [part.raw for part in find_codes((f"Take {code} now",)) if isinstance(part, Code)] == [code]
@@ -225,7 +228,7 @@ def test_a_unit_that_does_not_fit_is_named_and_the_others_are_written(tmp_path: 
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a.", "a-", "a@", "1", "1.", "{", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
+    ["a", "a.", "a-", "a@", "1", "1.", "{", "{a{b}", "a_", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
      "%s ", "<b>", "<b>x", "x</b>", "1 ", "a<br>"],
 )  # fmt: skip
 def test_the_time_is_linear(piece: str) -> None:
