@@ -129,11 +129,19 @@ def _takers(name: str) -> list[str]:
 
 
 def translate_document(
-    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions, key: str
+    translator: "Translator",
+    path: Path,
+    out: Path,
+    options: "DecodeConfig",
+    chosen: DocumentOptions,
+    key: str,
+    *,
+    split: bool,
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at.
 
-    With the same ``key``, which changes with the translator, it goes on where it was stopped.
+    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it goes on where it
+    was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
@@ -142,6 +150,8 @@ def translate_document(
     describe = file_format.describe_segments
     if describe is not None and (taken := describe(path, **file_format.select(columns))):
         typer.echo(taken, err=True)
+    if file_format.languages is not None and (languages := file_format.languages(path)):
+        _check_language(path, languages[0], options.src_language)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)
     if chosen.memory is not None and memory is not None:
         typer.echo(
@@ -152,10 +162,19 @@ def translate_document(
         options,
         glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
         memory=memory,
+        split=split,
         progress=_show_progress if sys.stderr.isatty() else None,
         key=json_sha256([key, options.to_mapping()]),
     )
     _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
+
+
+def _check_language(path: Path, found: str, known: str) -> None:
+    """Warn of a file in another language than the model reads, if both are known."""
+    from glassformer.text.formats.tmx import same_language
+
+    if known and not same_language(found, known):
+        typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {known}.", err=True)
 
 
 def _show_progress(done: int, total: int) -> None:
@@ -163,14 +182,11 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
-    from glassformer.documents.report import sort_remarks, summary
-
-    for kind, remarks in (("note", report.notes), ("check", sort_remarks(report.flagged))):
+    for kind, remarks in (("note", report.notes), ("check", report.checks)):
         for one in remarks:
             typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    check = summary(report.flagged, report.segments)
-    look = f"; {check}" if check else ""
+    look = f"; {check}" if (check := report.summary()) else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)

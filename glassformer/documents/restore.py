@@ -6,13 +6,15 @@ in proportion is taken, between words, and the text is flagged.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from glassformer.decoding.translation import Translation
-from glassformer.documents.alignment import Alignment, Span, TokenEnds
+from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
 from glassformer.documents.draft import Draft, Mark, find_word
 from glassformer.documents.parts_writer import PartsWriter, PlacedMark
+from glassformer.documents.placeholders import is_link
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.scripts import is_unspaced, split_words
 
@@ -29,6 +31,8 @@ class Result:
     parts: tuple[Part, ...]
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    """What pairs enclose for which no words of the translation seem to stand."""
 
     @property
     def text(self) -> str:
@@ -36,8 +40,13 @@ class Result:
         return join_parts(self.parts)
 
 
-def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result | None:
-    """The translation with its codes; None unless it has each stand-in once, and those of one kind in order."""
+def restore(
+    draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str] = MappingProxyType({})
+) -> Result | None:
+    """The translation with its codes; None unless it has each stand-in once, and those of one kind in order.
+
+    ``own`` has the translations of what is ``unplaced`` without them.
+    """
     text = translation.text
     if text == draft.text:
         return Result(draft.source)  # with its own white space
@@ -50,13 +59,13 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
     order = [span for span, mark in words.items() if _POSITIONAL.fullmatch(join_parts(mark.parts))]
     if order != sorted(order):
         return None
-    layout = _Layout(draft, Alignment(draft.text, translation, ends))
+    layout = _Layout(draft, Alignment(draft.text, translation, ends), own)
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
     flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
-    return Result(parts, (*flags, *moved))
+    return Result(parts, (*flags, *moved), unplaced=tuple(layout.unplaced))
 
 
 def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
@@ -134,9 +143,11 @@ def _are_alike(sign: str, other: str) -> bool:
 class _Layout:
     """Finds places. What a pair encloses in the source it encloses in the translation; no two pairs cross."""
 
-    def __init__(self, draft: Draft, alignment: Alignment) -> None:
-        self._draft, self._alignment, self._text = draft, alignment, alignment.text
+    def __init__(self, draft: Draft, alignment: Alignment, own: Mapping[str, str]) -> None:
+        self._draft, self._alignment, self._text, self._own = draft, alignment, alignment.text, own
         self.unsure: list[str] = []
+        self.unplaced: list[str] = []
+        self._behind = dict[Mark, str]()  # what stands in pairs that go behind the text
 
     def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[PlacedMark]:
         """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
@@ -154,7 +165,7 @@ class _Layout:
                 self.unsure.append(mark.shown)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
-            placed.append(PlacedMark((first, last), mark, inner))
+            placed.append(PlacedMark((first, last), mark, inner, self._behind.get(mark, "")))
             end = last
         return placed
 
@@ -175,18 +186,21 @@ class _Layout:
         if (exact := self._inside_word(mark, target)) is not None:
             return exact
         free = [word for word in alignment.tgt_in(target) if word not in taken]
-        if not free:
-            self.unsure.append(mark.shown)
-            return target[1], target[1]
         words, sure = self._linked_words(mark, source, free)
         if not sure:
             self.unsure.append(mark.shown)
+        if not words:
+            self._behind[mark] = self._own_text(mark)
+            return target[1], target[1]
         span = alignment.tgt_words[words[0]][0], alignment.tgt_words[words[-1]][1]
         wider = self._with_signs(mark, span, source, target)
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
     def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
-        """The words side by side, of those that are free, that were written from what a pair encloses."""
+        """The words side by side, of those that are free, that were written from what a pair encloses.
+
+        None for a link of which nothing seems to be there: it goes behind the text.
+        """
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
         groups, reached = list[list[int]](), -2  # reached: the end of the last group, with unlinked words behind it
@@ -200,8 +214,11 @@ class _Layout:
         chosen = max(groups, key=len, default=[])
         if chosen and (len(chosen) < len(alignment.tgt_words) or len(free) == 1):
             return list(range(chosen[0], chosen[-1] + 1)), 2 * len(chosen) >= sum(map(len, groups))
-        if (same := self._same_words(mark, free)) is not None:
+        if (same := self._same_words(mark, free) or self._own_words(mark, free)) is not None:
             return same, True
+        self.unplaced.append(self._draft.text[mark.start : mark.end].strip())
+        if not free or (self._own_text(mark) and is_link(mark.parts)):
+            return [], False
         # In proportion, and never round the whole text.
         before = sum(alignment.src_words[word][1] <= mark.start for word in region)
         share = len(free) / max(1, len(region))
@@ -218,6 +235,26 @@ class _Layout:
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
+
+    def _own_text(self, mark: Mark) -> str:
+        """The translation of what a pair encloses alone, if there is one."""
+        own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
+        return own.strip(_SIGNS_AT_ENDS + " ")
+
+    def _own_words(self, mark: Mark, free: list[int]) -> list[int] | None:
+        """The words side by side that its own text has, too: half as many as that at least, and one of content."""
+        own = self._own_text(mark)
+        wanted = {_stem(own[start:end].lower()) for start, end in find_words(own)}
+        groups = [list[int]()]
+        for word in free:
+            start, end = self._alignment.tgt_words[word]
+            if _stem(self._text[start:end].lower()) not in wanted:
+                continue
+            groups += [] if groups[-1][-1:] == [word - 1] else [[]]
+            groups[-1].append(word)
+        best = max(groups, key=len)
+        texts = [self._text[slice(*self._alignment.tgt_words[word])] for word in best]
+        return best if 2 * len(best) >= len(wanted) and any(map(_has_content, texts)) else None
 
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
@@ -330,9 +367,13 @@ def is_better(reference: Translation, translation: Translation) -> bool:
     model is surer.
     """
     text, words = translation.text.lower(), split_words(reference.text.lower())
-    if all(_stem(word) in text for word in words if len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])):
+    if all(_stem(word) in text for word in words if _has_content(word)):
         return True
     return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
+
+
+def _has_content(word: str) -> bool:
+    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
 
 
 def _stem(word: str) -> str:

@@ -104,7 +104,10 @@ class DecodeConfig(Section):
         low=0, high=1000, acts_in="sampling",
     )  # fmt: skip
     split_sentences: bool = knob(
-        False, "translate each sentence of a text separately and join the translations", acts_in="batching"
+        False,
+        "translate each sentence of a text separately and join the translations; with --out that is done unless it is "
+        "turned off",
+        acts_in="batching",
     )
     src_language: str = knob(
         "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known",

@@ -792,3 +792,22 @@ def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(
         result = call("evaluate", "\udcff")
     said = (tmp_path / "errors").read_text()
     assert (result.code not in {0, 70}, said.count("\n")) == (True, 1), said
+
+
+def test_what_was_lost_of_a_stream_is_told_as_of_a_line(call: Run, trained: Path) -> None:
+    arguments = ("translate", "ab " * 2000, "", "ab", "--run", trained, "--max-length-a", "0", "--max-length-b", "5")
+    found = call(*arguments, "--stream", "--must", "ha gb ed")
+    assert "text 3: the length limit cut" in found.err
+    assert found == call(*arguments, "--must", "ha gb ed")
+
+
+def test_a_document_says_its_languages(call: Run, trained: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.xlf", tmp_path / "b.xlf"
+    unit = '<trans-unit id="1"><source>ab</source></trans-unit>'
+    source.write_text(f'<xliff version="1.2"><file source-language="fr-FR"><body>{unit}</body></file></xliff>')
+    options = ("translate", "--input", source, "--out", out, "--run", trained, "--language", "de")
+    found = call(*options, "--no-split-sentences")
+    assert f"{source}: translations from fr-FR to de.\n" in found.err
+    assert "the model translates from" not in found.err  # it is not known
+    found = call(*options, "--src-language", "en")
+    assert f"warning: {source}: its texts are in fr-FR, and the model translates from en.\n" in found.err

@@ -1,6 +1,6 @@
 """From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from glassformer.decoding.batching import output_limit
@@ -40,8 +40,8 @@ class BatchTranslator:
                 ]
             yield number, hypotheses, result.engine
 
-    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
-        """The best hypothesis's text in pieces, each as soon as it is certain."""
+    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+        """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
         detokenizer = StreamingDetokenizer(self._tokenizer)
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
@@ -52,6 +52,7 @@ class BatchTranslator:
                 break
             yield detokenizer.put(certain)
         yield detokenizer.end(best.ids)
+        return best
 
     def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
-from glassformer.text.formats.encodings import marked_lines, read_text
+from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
 from glassformer.text.lines import LARGEST_WHOLE, read_lines, without_surrogates
 
@@ -65,8 +65,8 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows, from the first one with text, with their line numbers; blank lines are left out."""
-    lines = marked_lines(path)
-    if _has_quoted_cells(marked_lines(path)):
+    lines = read_lines(path)
+    if _has_quoted_cells(read_lines(path)):
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
         rows = ((reader.line_num, row) for row in reader)
     else:
