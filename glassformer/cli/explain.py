@@ -11,6 +11,7 @@ from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
 from glassformer.cli.streams import from_shell
 from glassformer.errors import ConfigError
+from glassformer.files import check_output, storage_errors
 
 if TYPE_CHECKING:
     from glassformer.explain import Walk
@@ -107,6 +108,7 @@ def trace(
     )
     if (verify or edit) and kept.as_json is None and kept.markdown is None:
         shown.check_report()
+    _check_outputs({"--json": kept.as_json, "--markdown": kept.markdown})
     made, console = request.make(), Console()
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
     kept.write(made.walk, walked, values=shown.values)
@@ -136,6 +138,7 @@ def explore(
     """
     from glassformer.explain.walks import WalkRequest
 
+    _check_outputs({"--out": out})
     place = opt.run_or_bundled(run)
     sources = [from_shell(text) for text in texts or [EXAMPLE]]
     targets = [from_shell(text) for text in tgt] if tgt else None
@@ -147,6 +150,14 @@ def explore(
         import webbrowser
 
         webbrowser.open(address)
+
+
+def _check_outputs(outputs: dict[str, Path | None]) -> None:
+    """Raise ``StorageError`` for a file that cannot be written, before there is something to write."""
+    for name, path in outputs.items():
+        if path is not None:
+            with storage_errors(path, f"Name another {name}."):
+                check_output(path)
 
 
 def _report(made: "WalkResult", request: "WalkRequest") -> None:

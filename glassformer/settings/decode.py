@@ -105,8 +105,8 @@ class DecodeConfig(Section):
     )  # fmt: skip
     split_sentences: bool = knob(
         False,
-        "translate each sentence of a text separately and join the translations; with --out that is done unless it is "
-        "turned off",
+        "translate each sentence of a text separately and join the translations; with --out that is done unless it "
+        "is turned off",
         acts_in="batching",
     )
     src_language: str = knob(

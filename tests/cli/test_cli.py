@@ -707,12 +707,24 @@ def test_an_output_that_cannot_be_written_is_said_before_a_model_is_loaded(
     assert re.search("cannot be written: .*Name another --out|which is --input", result.err)
 
 
+@pytest.mark.parametrize("words", [("explore", "--out"), ("trace", "A", "--json"), ("trace", "A", "--markdown")])
+@pytest.mark.parametrize("out", ["none/b", "pipe", "."])
+def test_a_walk_that_cannot_be_written_is_said_before_a_model_is_loaded(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], out: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(RunDirectory, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    result = call(*words, tmp_path / out)
+    assert result.code == 5
+    assert re.search(rf"cannot be written: .*Name another {words[-1]}\.", result.err)
+
+
 def test_an_output_of_shards_that_cannot_be_written_is_said_before_a_model_is_loaded(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("A man sleeps.\n")
     (tmp_path / "out" / "a.txt").mkdir(parents=True)
-    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(RunDirectory, "load", lambda *_, **__: pytest.fail("the model was loaded"))
     for pattern, out, message in (
         ("*.txt", "out", "holds a.txt, which is no file"),
         ("*.txt", "a.txt/out", "cannot be written: Not a directory"),
