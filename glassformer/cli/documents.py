@@ -112,9 +112,9 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
     file_format, out_format = find_format(path), find_format(out)
     for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
         if name not in file_format.options:
+            takers = ", ".join(sorted(endings(lambda each: name in each.options)))  # noqa: B023  # called at once
             raise ConfigError(
-                f"--{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(_takers(name))}. "
-                "Leave it out."
+                f"--{name}: found with a {path.suffix.lower()} file, expected one of {takers}. Leave it out."
             )
     if out_format.lines is None and out_format is not file_format:
         raise ConfigError(
@@ -123,17 +123,12 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
         )
 
 
-def _takers(name: str) -> list[str]:
-    """The endings of the formats that have a use for an option."""
-    return sorted(endings(lambda each: name in each.options))
-
-
 def translate_document(
     translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions, key: str
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at.
 
-    With the same ``key``, which changes with the translator, it goes on where it was stopped.
+    With the same ``key``, which changes with the translator, it continues where it was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
