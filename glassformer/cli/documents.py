@@ -116,20 +116,15 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
     file_format, out_format = find_format(path), find_format(out)
     for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
         if name not in file_format.options:
+            takers = ", ".join(sorted(endings(lambda each: name in each.options)))  # noqa: B023  # called at once
             raise ConfigError(
-                f"--{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(_takers(name))}. "
-                "Leave it out."
+                f"--{name}: found with a {path.suffix.lower()} file, expected one of {takers}. Leave it out."
             )
     if out_format.lines is None and out_format is not file_format:
         raise ConfigError(
             f"--out: found {out}, expected a file like --input, {path.suffix.lower()}: it is written in the same "
             f"form. Name it {out.stem}{path.suffix}."
         )
-
-
-def _takers(name: str) -> list[str]:
-    """The endings of the formats that have a use for an option."""
-    return sorted(endings(lambda each: name in each.options))
 
 
 def translate_document(
@@ -144,8 +139,8 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at.
 
-    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it goes on where it
-    was stopped.
+    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues where
+    it was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs

@@ -123,7 +123,10 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
 
 
 def download(name: str, report: Callable[[str], None]) -> Path:
-    """The directory of a model of the hub, whose weights may be in a pull request; ``RunError`` without network."""
+    """The directory of a model of the Hugging Face hub; its weights may be in a pull request, ``refs/pr/*``.
+
+    Raises ``RunError`` without ``huggingface_hub`` or without the network.
+    """
     try:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:

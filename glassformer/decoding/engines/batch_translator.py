@@ -25,7 +25,10 @@ class BatchTranslator:
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
-        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine."""
+        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine.
+
+        With ``attention`` the best hypothesis of each segment has the cross-attention of the first model.
+        """
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
