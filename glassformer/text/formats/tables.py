@@ -345,13 +345,13 @@ def describe_xlsx(path: Path) -> str:
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
     """The first sheet with a header, else the first one with two columns: its name, and its rows that are not blank.
 
-    Needs openpyxl: ``pip install 'glassformer[xlsx]'``.
+    Needs openpyxl: ``pip install '.[xlsx]'``.
     """
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
         raise TextError(
-            f"{path}: is an Excel file, for which openpyxl is needed: pip install 'glassformer[xlsx]'. Or "
+            f"{path}: is an Excel file, for which openpyxl is needed: pip install '.[xlsx]' in the clone. Or "
             "save it as CSV."
         ) from error
     try:
