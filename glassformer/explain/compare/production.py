@@ -20,7 +20,7 @@ from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import result_tensors
-from glassformer.decoding.search.steps import Steps, pad_ids, require_attention
+from glassformer.decoding.search.steps import Steps, pad_ids
 from glassformer.explain.compare.align import Aligned, pad_to
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.recording.recording import record_pass, record_search
@@ -65,10 +65,10 @@ class _WatchedSteps:
 
     @property
     def source_mask(self) -> Tensor:
-        return require_attention(self._steps).source_mask
+        return self._steps.source_mask
 
     def attention(self) -> Tensor:
-        return require_attention(self._steps).attention()
+        return self._steps.attention()
 
 
 class _WatchedEngine(TorchEngine):
