@@ -226,13 +226,14 @@ def attack_documents(
     tallies = growth, patterns, stops, doors, random = (
         resume("documents that grow", before, laboratory.seed),
         resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),
-        Tally("documents whose translation is stopped"),
-        Tally("wrong types at the doors of the API"),
+        resume("documents whose translation is stopped", before, laboratory.seed),
+        resume("wrong types at the doors of the API", before, laboratory.seed),
         resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
     )
     share = Clock(clock.left() * (0.9 if whole else 0.6))
-    stop_and_fill(attacks, stops, 6 if whole else 2)
-    knock(laboratory, doors)
+    if not stops.injections:
+        stop_and_fill(attacks, stops, 6 if whole else 2)
+        knock(laboratory, doors)
     cases = [*crafted(), *shuffled(laboratory.seed, size)]
     done = {(row["attack"], row["format"], row["bytes"]) for row in patterns.rows}
     for attack, ending, is_pairs, content in share.while_time(iter(cases)):
