@@ -167,6 +167,18 @@ def test_nothing_between_the_shell_and_an_engine_loads_pytorch(name):
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["translate", "--engine", "torch"], ["trace"]])
+def test_commands_that_run_a_model_do_not_load_the_compiler_of_pytorch(command):
+    """It takes a second, and nothing is compiled."""
+    program = (
+        f"import sys; from glassformer.cli.main import main; sys.argv = ['glassformer', *{command}, 'I love you, too.']\n"
+        "try: main()\nfinally: assert 'torch._dynamo' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("package", ["glassformer", "glassformer.decoding", "glassformer.text"])
 def test_every_lazy_name_is_found_where_type_checkers_find_it(package):
     module = importlib.import_module(package)

@@ -103,8 +103,6 @@ def summary(
             "summary: found both NAME and --run, expected one of them or neither: "
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
-    import torch
-
     from glassformer.cli.streams import Console
     from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
@@ -112,8 +110,7 @@ def summary(
     from glassformer.settings import ModelConfig
 
     if name is not None:
-        with torch.device("meta"):  # shapes and counts need no memory for weights
-            model = Transformer(ModelConfig.from_name(name))
+        model = Transformer.without_values(ModelConfig.from_name(name))
         typer.echo(f"The configuration {name}, without weights.\n")
     else:
         loaded = RunDirectory(opt.run_or_bundled(run)).load("cpu")

@@ -304,8 +304,8 @@ def _norm_part(leaf: str) -> str:
 
 def parameter_names(config: ModelConfig) -> list[str]:
     """Our names of the weights of both stacks."""
-    with torch.device("meta"):
-        return [name for name, _ in Transformer(config).named_parameters() if name.startswith(("encoder", "decoder"))]
+    names = (name for name, _ in Transformer.without_values(config).named_parameters())
+    return [name for name in names if name.startswith(("encoder", "decoder"))]
 
 
 def _by_our_names(
