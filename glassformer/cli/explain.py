@@ -173,7 +173,8 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
-    proof = prove(made.walk, made.walk.translator.model)
+    translator = made.walk.translator
+    proof = prove(made.walk, translator.model, translator.config)
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)

@@ -31,7 +31,6 @@ from glassformer.explain.compare.report import Difference
 from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
 from glassformer.explain.gradients import SLOPE_TOLERANCE, GradientCheck, check_backward, check_slopes
 from glassformer.explain.recording.walk_data import WalkData
-from glassformer.explain.walk import Walk
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating
 from glassformer.settings import DecodeConfig, TrainConfig
@@ -284,9 +283,9 @@ class Agreement:
         log_probs, loss, gradients = map(self.largest, ("*.next_log_probs", "loss.mean", "*.gradient"))
         same = not any(tap.differs for tap in self.translated.taps if "result" in tap.address)
         return (
-            f"As translate computes it: {self.tokens:,} tokens, log-probabilities within {log_probs:.0e}, "
-            f"{'the same' if same else 'another'} beam; as training computes it: loss within {loss:.0e}, gradients "
-            f"within {GRADIENT_UNITS * gradients:.0e}."
+            f"As translate computes it: {self.tokens:,} tokens, log-probabilities within {log_probs:.1e}, "
+            f"{'the same' if same else 'another'} beam; as training computes it: loss within {loss:.1e}, gradients "
+            f"within {GRADIENT_UNITS * gradients:.1e}."
         )
 
 
@@ -331,22 +330,22 @@ class Proof:
         yield f"{agreement} {'Everything follows.' if self.holds else 'Not everything follows.'}"
 
 
-def prove(walk: Walk, model: Transformer) -> Proof:
-    """Verify a whole walk that was made with ``model``."""
+def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
+    """Verify a whole walk that was made with ``model``; ``decode`` are the options of translating that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
     finite = all(bool(weight.isfinite().all()) for weight in model.parameters())
-    return Proof(verify_walk(walk, model), audit, check_agreement(walk, model) if finite else None)
+    return Proof(verify_walk(walk, model), audit, check_agreement(walk, model, decode) if finite else None)
 
 
-def check_agreement(walk: Walk, model: Transformer) -> Agreement:
+def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
     """Translate and train on the sentences of a walk as both are done without a trace, by the options of the walk."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
     )
-    decode = walk.decode or walk.translator.config
+    decode = walk.decode or decode or DecodeConfig()
     searched = search_sides(model, model, sources, decode, max(map(len, targets)))
     trained = loss_sides(model, model, sources, targets, walk.train or TrainConfig())
     checks = [_verify_search(trace, PassContext(model, options)) for trace, options in searched.records]

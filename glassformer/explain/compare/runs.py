@@ -13,7 +13,7 @@ from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.compare.align import Positions
 from glassformer.explain.compare.compare import compare, diff_traces
 from glassformer.explain.compare.exchange import ExchangeDifference, diff_exchange
-from glassformer.explain.compare.passes import Mode, run_pass, usual_tolerance
+from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
 from glassformer.explain.compare.production import Sides, loss_sides, search_sides
 from glassformer.explain.compare.report import Difference
 from glassformer.explain.recording.sentences import read_sentences
@@ -64,7 +64,7 @@ def diff_sides(
 def _production(first: Side, second: Side, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig) -> Sides | None:
     """The outputs of translating, or the loss and gradients of training, where the other side runs the plain pass."""
     ways = {first.way: first.model, second.way: second.model}
-    if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED}:
+    if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None
     plain, pad_id = ways[Mode.PLAIN], first.model.config.pad_id
     sources, read = ([row[row != pad_id].tolist() for row in ids] for ids in (src_ids, tgt_in_ids))
@@ -73,7 +73,8 @@ def _production(first: Side, second: Side, src_ids: Tensor, tgt_in_ids: Tensor, 
         longest = max(map(len, targets))
         sides = search_sides(plain, ways[Mode.TRANSLATED], sources, config.decode, longest).sides
     else:
-        sides = loss_sides(plain, ways[Mode.PACKED], sources, targets, config.train)
+        used = ways[Mode.PACKED] if Mode.PACKED in ways else fused_copy(ways[Mode.FUSED])
+        sides = loss_sides(plain, used, sources, targets, config.train)
     return sides if first.way == Mode.PLAIN else sides[::-1]
 
 

@@ -10,6 +10,7 @@ from glassformer.explain.compare.production import with_halves
 from glassformer.explain.compare.runs import Side, diff_sides
 from glassformer.explain.verify import check_agreement, prove
 from glassformer.explain.walks import walk
+from glassformer.model import attention
 from glassformer.model.cache import BeamCache
 from glassformer.model.masks import Mask
 from glassformer.settings import DecodeConfig, RunConfig
@@ -68,6 +69,17 @@ def packed_padding_keeps_a_gradient(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "index_fill_", lambda self, *_: self)
 
 
+def test_the_kernel_of_gpus_is_run_as_training_runs_it(forced, translator, monkeypatch):
+    batch = forced.sentences.batch
+    sides = Side(translator.model), Side(translator.model, Mode.FUSED)
+    assert diff_sides(*sides, batch.src_ids, batch.tgt_in_ids).agrees
+    original = attention.fused_attention
+    untraced = lambda q, k, v, mask: original(q, k, v, mask._replace(hides=mask.has_empty_rows))  # noqa: E731
+    monkeypatch.setattr(attention, "fused_attention", untraced)
+    found = diff_sides(*sides, batch.src_ids, batch.tgt_in_ids)
+    assert found.first.address == "loss.mean"
+
+
 FAULTS = {
     siblings_see_each_other: (Mode.TRANSLATED, "search.next_log_probs"),
     lineage_is_the_first_hypothesis: (Mode.TRANSLATED, "search.next_log_probs"),
@@ -85,7 +97,7 @@ FAULTS = {
 def test_what_is_wrong_without_a_trace_is_found_by_both_commands(fault, forced, translator, monkeypatch):
     way, address = FAULTS[fault]
     fault(monkeypatch)
-    agreement = check_agreement(forced, translator.model)
+    agreement = check_agreement(forced, translator.model, translator.config)
     assert not agreement.holds
     found = agreement.translated if way == Mode.TRANSLATED else agreement.trained
     assert found.first.address == address
@@ -97,14 +109,14 @@ def test_what_is_wrong_without_a_trace_is_found_by_both_commands(fault, forced, 
 
 
 def test_what_is_right_agrees_and_the_last_line_of_the_proof_says_how_well(forced, translator):
-    proof = prove(forced, translator.model)
+    proof = prove(forced, translator.model, translator.config)
     *_, last = proof.lines()
     agreement = proof.agreement
     assert agreement.tokens > 50
     assert last == (
         f"As translate computes it: {agreement.tokens:,} tokens, log-probabilities within "
-        f"{agreement.largest('*.next_log_probs'):.0e}, the same beam; as training computes it: loss within "
-        f"{agreement.largest('loss.mean'):.0e}, gradients within {10 * agreement.largest('*.gradient'):.0e}. "
+        f"{agreement.largest('*.next_log_probs'):.1e}, the same beam; as training computes it: loss within "
+        f"{agreement.largest('loss.mean'):.1e}, gradients within {10 * agreement.largest('*.gradient'):.1e}. "
         "Everything follows."
     )
     assert 0 < agreement.largest("*.next_log_probs") < 1e-5
@@ -117,9 +129,8 @@ def test_what_is_right_agrees_and_the_last_line_of_the_proof_says_how_well(force
 
 @pytest.mark.parametrize("options", [{"sample": True, "n_best": 2, "top_k": 5}, {"coverage_penalty": 0.3, "cache": False}, {"beam": 1}],
                   ids=str)  # fmt: skip
-def test_every_kind_of_search_agrees(options, translator, monkeypatch, forced):
-    monkeypatch.setattr(translator, "config", DecodeConfig(**options, max_length_b=4))
-    agreement = check_agreement(forced, translator.model)
+def test_every_kind_of_search_agrees(options, translator, forced):
+    agreement = check_agreement(forced, translator.model, DecodeConfig(**options, max_length_b=4))
     assert agreement.holds, list(agreement.lines())
 
 
