@@ -247,8 +247,8 @@ class Translator:
                 yield segment.before
             text = ""
             for piece in self._batches.stream(segment, options) if segment.needs_model else [segment.copied]:
+                yield segment.style.restore(piece, is_start=not text)
                 text += piece
-                yield piece
             yield segment.gap_after(text)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:

@@ -110,6 +110,12 @@ class DecodeConfig(Section):
         "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known",
         acts_in="batching",
     )  # fmt: skip
+    match_style: bool = knob(
+        False,
+        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji at its "
+        "ends stay. A training sets it if its pairs are sentences with capitals",
+        acts_in="batching",
+    )
     copy_wordless: bool = knob(
         True, "copy texts without a letter, such as numbers, instead of translating them", acts_in="batching"
     )
