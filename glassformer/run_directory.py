@@ -39,9 +39,8 @@ from glassformer.checkpoint import (
     update_number,
     verify_checkpoint,
 )
-from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError, check_type
 from glassformer.files import (
-    WRITING,
     is_unfinished,
     lock_file,
     make_directory,
@@ -79,8 +78,7 @@ def pick_device(name: str) -> "torch.device":
     """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
     import torch
 
-    if not isinstance(name, str | torch.device):
-        raise ConfigError(f"device: found {type(name).__name__}, expected a name: auto, cpu or cuda.")
+    check_type("device", name, str | torch.device, "a name: auto, cpu or cuda", ConfigError)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -392,6 +390,5 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
 
 
 def _finished_names(directory: Path) -> set[str]:
-    """The entries of a directory, without the files that a writer was killed over, of this version or an earlier."""
-    earlier = {f"{name}{WRITING}" for name in ("config.json", "prepared.json")}
-    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)} - earlier
+    """The entries of a directory, without the files that a writer was killed over."""
+    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)}

@@ -56,7 +56,7 @@ class SourceSentence:
         return not (self.source.is_empty or self.is_copied)
 
     @property
-    def copied(self) -> str:
+    def copied_text(self) -> str:
         """Its translation without a model."""
         return self.source.text if self.is_copied else ""
 
@@ -68,7 +68,10 @@ class SourceSentence:
 def split_requests(
     requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
-    """The segments of all requests, numbered from ``start``; ``InputError`` for constraints that do not fit."""
+    """The segments of all requests, in order; the first request is number ``start`` of the whole input.
+
+    Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
+    """
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, options) for request in requests]
     constraints = [

@@ -4,7 +4,7 @@ Texts are sorted by length and translated in batches; the results are in the ord
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -20,7 +20,7 @@ from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
-from glassformer.decoding.translation import EMPTY, Translation
+from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
@@ -91,7 +91,7 @@ class Translator:
         The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
         takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
-        ``engine`` auto is CTranslate2 where it is installed, has what is asked for, and was shown to translate this
+        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
         are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
         loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
@@ -152,7 +152,7 @@ class Translator:
     def models(self) -> "tuple[Transformer, ...]":
         """The model, or those of an ensemble; none for engine ctranslate2.
 
-        Engine auto loads its model when it is asked for, and then translates with it: it may be changed.
+        Engine auto loads its model when this is read, and from then on translates with it: it may be changed.
         """
         engine = self._batches.engine
         if isinstance(engine, AutoEngine):
@@ -221,10 +221,7 @@ class Translator:
         if not _is_number(chunk, 1):
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
         _check_start(start)
-        if not isinstance(texts, Iterable):
-            raise InputError(
-                f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
-            )
+        check_type("texts", texts, Iterable, "an iterable of texts. Give a list of str")
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
@@ -232,24 +229,31 @@ class Translator:
             yield from self._translate(requests, start, self._options(options), attention, None)
             start += len(texts_read)
 
-    def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
+    def stream(
+        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0
+    ) -> Generator[str, None, Translation]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
         Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
-        text's number in the whole input, which seeds sampling. Raises ``InputError`` as ``translate`` does.
+        text's number in the whole input, which seeds sampling. The generator's value is the translation, which says,
+        for instance, whether the length limit cut it. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
         _check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
-        for segment in self._segments([request], start, options):
+        segments, results = self._segments([request], start, options), list[Translation]()
+        for segment in segments:
             if segment.before:
                 yield segment.before
-            text = ""
-            for piece in self._batches.stream(segment, options) if segment.needs_model else [segment.copied]:
-                yield segment.style.restore(piece, is_start=not text)
-                text += piece
-            yield segment.gap_after(text)
+            best = replace(EMPTY, text=segment.copied_text)
+            if segment.needs_model:
+                best = yield from self._batches.stream(segment, options)
+            else:
+                yield segment.copied_text
+            yield segment.gap_after(best.text)
+            results.append(self._result(segment, [best]))
+        return self._with_confidence(next(join_segments([request], segments, results)))
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
@@ -285,11 +289,13 @@ class Translator:
 
     def _options(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
-        if not isinstance(options, DecodeConfig):
-            raise InputError(
-                f"options: found {type(options).__name__}, expected a DecodeConfig. Write DecodeConfig(beam=5)."
-            )
+        check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
+
+    def _result(self, segment: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
+        source = segment.source
+        tokens = self.src_tokenizer.to_tokens(source.ids) if segment.needs_model else []
+        return Translation(source.text, tokens, source.truncated, hypotheses, engine)
 
     def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
         return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
@@ -304,10 +310,7 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
-        results = [
-            Translation(one.source.text, [], one.source.truncated, [replace(EMPTY, text=one.copied)])
-            for one in segments
-        ]
+        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
@@ -319,9 +322,7 @@ class Translator:
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                source = segments[number].source
-                tokens = self.src_tokenizer.to_tokens(source.ids)
-                results[number] = Translation(source.text, tokens, source.truncated, hypotheses, name)
+                results[number] = self._result(segments[number], hypotheses, name)
             self.used_engines.add(name)
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
@@ -370,17 +371,11 @@ def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
         return [find_run(directories)]
-    if not isinstance(directories, Sequence):
-        raise RunError(
-            f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
-        )
+    check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
-    for directory in directories:
-        if not isinstance(directory, str | Path):
-            raise RunError(
-                f"run: found {type(directory).__name__} in the list, expected the path of a run directory."
-            )
+    for number, directory in enumerate(directories):
+        check_type(f"run[{number}]", directory, str | Path, "the path of a run directory", RunError)
     return [find_run(directory) for directory in directories]
 
 

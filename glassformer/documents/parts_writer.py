@@ -1,14 +1,22 @@
-"""Writes a translation with codes whose places are known, so that none touches a word that it should not touch."""
+"""Writes a translation with codes whose places are known, and the white space that the source has round them.
 
+None touches a word that it should not touch.
+"""
+
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.documents.alignment import Span
+from glassformer.documents.checks import is_code
 from glassformer.documents.draft import Mark
-from glassformer.text.formats.segment import Part, join_parts
+from glassformer.documents.placeholders import unused_signs
+from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
+_TOKEN = r"\d+(?:[.,]\d+)*|[\ue000-\uf8ff]"  # a number, or the sign of a code
+_NO_BREAK = re.compile(rf"({_TOKEN})?([\u00a0\u202f])(?=({_TOKEN})?)")
 
 
 @dataclass(frozen=True)
@@ -18,6 +26,8 @@ class PlacedMark:
     span: Span
     mark: Mark
     inner: list["PlacedMark"]
+    text: str = ""
+    """What a pair encloses for which no words stand in the translation: its own text, translated alone."""
 
 
 class PartsWriter:
@@ -31,18 +41,23 @@ class PartsWriter:
         self._run: Mark | None = None  # the run that was written last, if no text is behind it
         self._after = 0  # where that run ends in the parts
 
-    def write(self, span: Span, placed: Sequence[PlacedMark]) -> None:
-        """The characters of ``span`` with what was placed in them."""
+    def write(self, span: Span, placed: Sequence[PlacedMark], more: str = "") -> None:
+        """The characters of ``span`` with what was placed in them; ``more`` goes into the first pair in them."""
         position = span[0]
+        if more and all(each.mark.closing is None for each in placed):
+            self.parts.append(more)
+            self._last, self._has_tag, self._run = more[-1], False, None
         for each in placed:
             first, last = each.span
             self._add_text(position, first)
             if each.mark.closing is None:
                 self._add_run(each.mark)
             else:
+                self.parts += [" "] if each.text and self._last and not self._last.isspace() else []
                 self._add_tag(each.mark.parts)
-                self.write(each.span, each.inner)
+                self.write(each.span, each.inner, each.text or more)
                 self._add_tag(each.mark.closing)
+                more = ""
             position = last
         self._add_text(position, span[1])
 
@@ -87,3 +102,26 @@ def _is_apart(character: str, beside: str, edge: str) -> bool:
     if is_unspaced(character):
         return edge.isalnum() and not is_unspaced(edge)
     return beside.isspace() or ((character.isalnum() or character == "_") and not beside.isalnum())
+
+
+def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+    """The output with the white space at the ends of the source, and its no-break spaces beside numbers and codes."""
+    before, _, after = trim(source)
+    inner = trim(output)[1]
+    if any(isinstance(part, str) and _NO_BREAK.search(part) for part in source):
+        inner = _keep_no_break_spaces(source, inner)
+    return tuple(part for part in (before, *inner, after) if part != "")
+
+
+def _keep_no_break_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+    free = unused_signs(join_parts((*source, *output)))
+    codes = [part for part in (*source, *output) if is_code(part) or (isinstance(part, Code) and not part.is_text)]
+    signs: dict[Part, str] = {code: next(free) for code in dict.fromkeys(codes)}  # not numbers
+    before, after = ("".join(signs.get(part) or join_parts([part]) for part in parts) for parts in (source, output))
+    for left, space, right in _NO_BREAK.findall(before):
+        if left or right:
+            beside = r"(?<![\d.,])" if left else ""
+            place = re.search(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))", after)
+            after = f"{after[: place.start(1)]}{space}{after[place.end(1) :]}" if place else after
+    named = {sign: code for code, sign in signs.items()}
+    return tuple(named.get(piece, piece) for piece in re.split("([\ue000-\uf8ff])", after) if piece)

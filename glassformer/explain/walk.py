@@ -98,13 +98,16 @@ class Walk(WalkData):
         self.trace.save(directory)
         self.write_json(Path(directory) / "walk.json")
 
-    def to_markdown(self, *, values: bool = False) -> str:
-        """The walk as Markdown: a table for each stage, and with ``values`` a table of numbers for each step."""
-        return walk_markdown(self, values=values)
+    def to_markdown(self, *, values: bool = False, sentence: int = 0, ids: bool = False) -> str:
+        """The walk as Markdown: a table for each stage, and with ``values`` the numbers of one sentence, from 0.
 
-    def write_markdown(self, path: str | Path, *, values: bool = False) -> None:
+        ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there.
+        """
+        return walk_markdown(self, values=values, sentence=sentence, ids=ids)
+
+    def write_markdown(self, path: str | Path, *, values: bool = False, sentence: int = 0, ids: bool = False) -> None:
         """Write ``to_markdown`` to a file; raises ``StorageError`` when it cannot be written."""
-        write_text(path, self.to_markdown(values=values))
+        write_text(path, self.to_markdown(values=values, sentence=sentence, ids=ids))
 
     def plot(self, address: str, *, head: int | None = None, sentence: int = 0) -> "Figure":
         """A matplotlib figure of one step, with tokens on its axes; all heads side by side unless ``head`` names one.

@@ -1,6 +1,6 @@
 """From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from glassformer.decoding.batching import output_limit
@@ -25,7 +25,10 @@ class BatchTranslator:
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
-        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine."""
+        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine.
+
+        With ``attention`` the best hypothesis of each segment has the cross-attention of the first model.
+        """
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
         for number, result in self.engine.search(jobs):
@@ -40,9 +43,9 @@ class BatchTranslator:
                 ]
             yield number, hypotheses, result.engine
 
-    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
-        """The best hypothesis's text in pieces, each as soon as it is certain."""
-        detokenizer = StreamingDetokenizer(self._tokenizer)
+    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+        """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
+        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
             try:
@@ -50,8 +53,11 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            yield detokenizer.put(certain)
-        yield detokenizer.end(best.ids)
+            piece = detokenizer.put(certain)
+            yield style.restore(piece, is_start=is_start)
+            is_start = is_start and not piece
+        yield style.restore(detokenizer.end(best.ids), is_start=is_start)
+        return best
 
     def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config

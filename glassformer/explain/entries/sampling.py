@@ -39,7 +39,7 @@ FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
 
 
 def _entropy(log_probs: Tensor) -> Tensor:
-    return torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)  # type: ignore[no-any-return]
+    return torch.special.entr(log_probs.exp()).sum(dim=-1, keepdim=True)  # type: ignore[no-any-return]  # entr has no types
 
 
 def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:

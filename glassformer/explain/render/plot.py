@@ -11,12 +11,14 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
+from glassformer.explain.render.tables import check_sentence
 from glassformer.trace.heat_maps import reads_and_writes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SHARES = ("weights", "probabilities", "src_mask", "causal_mask")
+_ATTENTION = ("products", "scores", "masked_scores", "weights")
 _MAX_LABELS = 40
 _INCHES = 0.34
 
@@ -24,13 +26,14 @@ _INCHES = 0.34
 def plot_step(walk: WalkData, address: str, *, head: int | None, sentence: int) -> "Figure":
     """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named."""
     step = walk[address]
-    values = _of_sentence(walk, step, sentence)
+    check_sentence(walk, sentence)
+    values = step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
     maps, axes = _maps(step, values, head)
     labels = _labels(walk, axes, sentence)
     figure = _new_figure(figsize=_size(labels, maps[0][1].shape, len(maps)))
     for place, (title, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
-        _label(place, axes, labels, first=place is figure.axes[0])
+        _label(place, _axis_words(step, axes), labels, first=place is figure.axes[0])
         place.set_title(title, fontsize=9)
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
     figure.suptitle(f"{step.story.title}\n{address}", fontsize=10)
@@ -42,7 +45,9 @@ def _new_figure(figsize: tuple[float, float]) -> "Figure":
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise TraceError("plot: matplotlib is not installed. pip install 'glassformer[plot]'") from None
+        raise TraceError(
+            "plot: matplotlib is not installed. Install it in the clone: pip install '.[plot]'"
+        ) from None
 
     class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
@@ -51,12 +56,6 @@ def _new_figure(figsize: tuple[float, float]) -> "Figure":
             return content.getvalue()
 
     return NotebookFigure(figsize=figsize, layout="constrained")
-
-
-def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> Tensor:
-    if not 0 <= sentence < len(walk.sentences.sources):
-        raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
-    return step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
 
 
 def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[str, Tensor]], list[str]]:
@@ -103,9 +102,18 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
     return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
 
 
+def _axis_words(step: WalkStep, axes: list[str]) -> list[str]:
+    """The words of rows and columns; those of attention say which of the two asks and which answers."""
+    if step.name in _ATTENTION and "attention" in step.address:
+        return [f"query: {axes[0]}", f"key: {axes[1]}"]
+    return axes
+
+
 def _label(place: Any, axes: list[str], labels: list[list[str]], *, first: bool) -> None:
     rows, columns = labels
     place.set_xlabel(axes[1])
+    if first:
+        place.set_ylabel(axes[0])
     if 0 < len(columns) <= _MAX_LABELS:
         place.set_xticks(range(len(columns)), columns, rotation=60, ha="right", fontsize=8, parse_math=False)
     if first and 0 < len(rows) <= _MAX_LABELS:

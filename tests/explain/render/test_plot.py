@@ -108,3 +108,12 @@ def test_the_columns_of_the_decoder_s_self_attention_are_what_it_reads(walked):
 def test_what_is_not_there_is_said(walked, address, options, message):
     with pytest.raises(TraceError, match=message):
         walked.plot(address, **options)
+
+
+def test_axes_have_words_and_those_of_attention_say_who_asks(walked):
+    figure = walked.plot("encoder.layers.0.self_attention.weights")
+    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: src", "key: src")
+    figure = walked.plot(CROSS)
+    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: tgt", "key: src")
+    figure = walked.plot("encoder.memory")
+    assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("src", "d_model")
