@@ -83,5 +83,7 @@ def test_the_panel_shows_the_scores_below_the_bar(width: int) -> None:
     bar = max(at for at, line in enumerate(lines) if "━" in line)
     assert set(lines[bar]) <= {"━", "╸", "╺"}
     shown = " ".join(" ".join(lines[bar + 1 :]).split())
-    assert shown.startswith("validation loss 0.600 ppl 1.82 BLEU 0.0 chrF 25.0 exact 0.0 % (update 1100) best loss 0.500")
+    assert shown.startswith(
+        "validation loss 0.600 ppl 1.82 BLEU 0.0 chrF 25.0 exact 0.0 % (update 1100) best loss 0.500"
+    )
     assert lines[bar - 1].startswith("1,200")
