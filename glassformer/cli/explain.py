@@ -177,7 +177,7 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else "Not everything follows.")
+    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 
@@ -197,7 +197,7 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     return same
 
 
-_WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
+_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, int8, double"
 _A = (
     "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
     "English-German model if none is named"

@@ -203,6 +203,9 @@ class _Layout:
         """
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
+        same = self._same_words(mark, free)
+        if same is not None and len(same) > 1:
+            return same, True
         groups, reached = list[list[int]](), -2  # reached: the end of the last group, with unlinked words behind it
         for word in free:
             owner = alignment.owners[word]
@@ -214,8 +217,8 @@ class _Layout:
         chosen = max(groups, key=len, default=[])
         if chosen and (len(chosen) < len(alignment.tgt_words) or len(free) == 1):
             return list(range(chosen[0], chosen[-1] + 1)), 2 * len(chosen) >= sum(map(len, groups))
-        if (same := self._same_words(mark, free) or self._own_words(mark, free)) is not None:
-            return same, True
+        if found := same or self._own_words(mark, free):
+            return found, True
         self.unplaced.append(self._draft.text[mark.start : mark.end].strip())
         if not free or (self._own_text(mark) and is_link(mark.parts)):
             return [], False
@@ -343,14 +346,13 @@ class _Layout:
 
     def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""
-        gap = self._text[end:start]
+        gap, source = self._text[end:start], self._draft.text[: mark.start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
             return end, start  # the source has no space there
-        signs = mark.left and not mark.left.isalnum() and (mark.right.isalnum() or not mark.left.isspace())
-        source = self._draft.text[: mark.start].rstrip()
-        if signs or (source and not source[-1].isalnum()):  # behind a comma
+        if mark.right.isalnum() and not mark.left.isalnum():
             return start, start
-        return end, end
+        place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
+        return place, place
 
     def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
         """A run's place, but not in a pair that does not enclose it."""

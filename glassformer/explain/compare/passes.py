@@ -40,7 +40,11 @@ def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tg
 
 
 def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """With the stacked products and the beam slots of translating, one hypothesis for each source."""
+    """In the beam slots of translating, one hypothesis for each source; ``production`` compares several."""
+    return _run_steps(BeamSteps, model, src_ids, tgt_in_ids)
+
+
+def _run_float32(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return _run_steps(BeamSteps, for_inference(model, Precision.FLOAT32), src_ids, tgt_in_ids)
 
 
@@ -123,8 +127,15 @@ class Mode(StrEnum):
         "cached", "position by position with a cache, as the trace of a generation shows it",
         partial(_run_steps, DecoderSteps),
     )  # fmt: skip
-    TRANSLATED = "translated", "position by position in beam slots, as `translate` computes it", _run_translated
-    PACKED = "packed", "without padding, as training on a CPU computes it", _run_packed
+    TRANSLATED = (
+        "translated", "position by position in beam slots, and the outputs of `translate`, untraced", _run_translated,
+    )  # fmt: skip
+    FLOAT32 = (
+        "float32",
+        "the same with other linear maps, as `translate --precision float32` computes it",
+        _run_float32,
+    )
+    PACKED = "packed", "without padding, and the loss and gradients of training, untraced", _run_packed
     ALONE = "alone", "each sentence by itself, without padding", _run_alone
     PADDED = "padded", "with more padding on both sides", _run_padded
     FUSED = "fused", "equation 1 in one kernel", _run_fused

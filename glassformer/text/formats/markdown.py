@@ -101,10 +101,11 @@ _MODULE = re.compile(
     |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
     re.MULTILINE | re.VERBOSE,
 )
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, templates.
+# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
+# templates.
 _FORM_LINES = re.compile(
     r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
-    | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
+    | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
