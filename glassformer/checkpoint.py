@@ -85,23 +85,24 @@ def _hidden_name(checkpoint: Path, ending: str) -> Path:
 
 def _put_in_place(temporary: Path, final: Path) -> None:
     """Rename a complete checkpoint; if the process is killed between two renames, it is adopted later."""
-    if not (final.exists() or final.is_symlink()):
-        temporary.rename(final)
-        sync(final.parent)
-        return
-    replaced = _hidden_name(final, _OUTDATED)
-    final.rename(replaced)
+    replaced, exists = _hidden_name(final, _OUTDATED), final.exists() or final.is_symlink()
+    if exists:
+        final.rename(replaced)
     try:
         temporary.rename(final)
     except OSError:
-        replaced.rename(final)
+        if exists:
+            replaced.rename(final)
         raise
     sync(final.parent)
     remove(replaced)
 
 
 def recover_interrupted(series: Path) -> None:
-    """Name or delete what a process killed while saving has left; only for the process that has locked the run."""
+    """Clear up after a process that was killed while saving; only for the process that has locked the run.
+
+    A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.
+    """
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
         if not target.exists() and is_valid(leftover, lambda _: None):
@@ -191,7 +192,10 @@ def update_number(checkpoint: Path) -> int:
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not; one not yet renamed stands in for a missing one."""
+    """The checkpoints of a series, oldest first, valid or not.
+
+    One that is complete but was not renamed, because its process was killed, is listed if its update has no other.
+    """
     found = {
         int(digits): path for path in series.glob(f"{_NAME}*") if (digits := path.name[len(_NAME) :]).isdecimal()
     }
@@ -224,8 +228,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
                 return found
             if identity is None or _identity(found) != identity:
                 break  # replaced meanwhile
-            for line in said:
-                warn(line)
+            warn(*said)
         else:
             return None
     return None
@@ -303,8 +306,8 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
     """The weights for ``save_checkpoint`` with each matrix as int8 rows, and a float32 scale for each row.
 
-    A row's scale is its greatest absolute value / 127; vectors stay as they are. Raises ``ValueError`` for a matrix
-    with a value that is not finite.
+    A row's scale is its greatest absolute value / 127, so that half a scale is the largest error; vectors stay as
+    they are. ``read_tensors`` multiplies. Raises ``ValueError`` for a matrix with a value that is not finite.
     """
     import torch
 
@@ -360,12 +363,6 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> No
             )
     if scales:
         raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
-    has_int8 = any(kind == "I8" for _, kind in forms.values())  # by the format earlier versions refuse it
-    if has_int8 and (form := read_json(checkpoint / MANIFEST).get("format")) != INT8_FORMAT:
-        raise CheckpointError(
-            f"{checkpoint}: holds int8 rows but has format {form!r}, expected {INT8_FORMAT}. Its manifest was "
-            "changed: take the checkpoint from where it was packed."
-        )
 
 
 def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
@@ -388,17 +385,15 @@ def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
 
 
 def load_weights(
-    model: "nn.Module",
-    weights: Tensors,
-    where: Path,
-    place: "Callable[[Tensor, Tensor], Tensor]" = lambda weight, parameter: weight,
+    model: "nn.Module", weights: Tensors, where: Path, place: "Callable[[Tensor, Tensor], Tensor] | None" = None
 ) -> None:
     """Copy weights into a model of the same configuration; names and shapes must match exactly.
 
-    The model keeps its own precision. ``place`` puts a weight where the parameter, its second argument, is.
+    The model keeps its own precision, whatever that of the weights. ``place`` puts a weight where the parameter, its
+    second argument, is.
     """
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))
     _check_fit(where, found, expected)
     for name, parameter in parameters.items():
-        parameter.data.copy_(place(weights[name], parameter))
+        parameter.data.copy_(weights[name] if place is None else place(weights[name], parameter))

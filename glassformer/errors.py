@@ -68,10 +68,12 @@ class PeerError(WorkerError):
     """One of several processes, which ended because another one failed and reported why."""
 
 
-def check_type(name: str, value: object, kind: Any, expected: str) -> None:
-    """Raise ``InputError`` if what a program gives is not of a type; ``expected`` says in words what it should be."""
+def check_type(
+    name: str, value: object, kind: Any, expected: str, error: type[GlassformerError] = InputError
+) -> None:
+    """Raise ``error`` if a value is not of a type; ``expected`` says in words what it should be, and what to do."""
     if not isinstance(value, kind):
-        raise InputError(f"{name}: found {type(value).__name__}, expected {expected}.")
+        raise error(f"{name}: found {type(value).__name__}, expected {expected}.")
 
 
 def check_path(name: str, value: object) -> Path:

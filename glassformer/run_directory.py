@@ -39,21 +39,19 @@ from glassformer.checkpoint import (
     update_number,
     verify_checkpoint,
 )
-from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError, check_type
 from glassformer.files import (
-    WRITING,
     is_unfinished,
     lock_file,
     make_directory,
     open_to_append,
     real_path,
     remove_unfinished,
-    sha256,
     storage_errors,
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, is_tokenizer, load_tokenizers
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -79,8 +77,7 @@ def pick_device(name: str) -> "torch.device":
     """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
     import torch
 
-    if not isinstance(name, str | torch.device):
-        raise ConfigError(f"device: found {type(name).__name__}, expected a name: auto, cpu or cuda.")
+    check_type("device", name, str | torch.device, "a name: auto, cpu or cuda", ConfigError)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -244,15 +241,15 @@ class RunDirectory:
             )
 
     def _check_tokenizer(self, side: str, checkpoint: Path, digest: str) -> None:
-        path = self._tokenizer_file(side)
+        path, copy = self._tokenizer_file(side), self.text / f"{side}.tokenizer.json"
+        if is_tokenizer(path, digest):
+            return
         try:
-            if Tokenizer.load(path).digest == digest:
-                return
+            Tokenizer.load(path)
             problem = f"{path}: is not the tokenizer that {checkpoint} was trained with."
         except TokenizerError as error:
             problem = str(error)
-        copy = self.text / f"{side}.tokenizer.json"
-        if copy.is_file() and sha256(copy) == digest:
+        if is_tokenizer(copy, digest):
             raise TokenizerError(f"{problem} An intact copy remains: cp {quote(str(copy))} {quote(str(path))}")
         raise TokenizerError(f"{problem} Put the original file back.")
 
@@ -365,13 +362,10 @@ def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
 
     It is made without values first: its weights, which the file holds too, and its tables of positions take memory.
     """
-    import torch
-
     from glassformer.model.transformer import Transformer
 
     try:
-        with torch.device("meta"):
-            model = Transformer(config)
+        model = Transformer.without_values(config)
     except (RuntimeError, OverflowError) as error:
         raise CheckpointError(f"{where}: describes no model that can be made: {error}.") from error
     check_shapes(checkpoint, WEIGHTS, {name: tuple(weight.shape) for name, weight in model.named_parameters()})
@@ -392,6 +386,5 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
 
 
 def _finished_names(directory: Path) -> set[str]:
-    """The entries of a directory, without the files that a writer was killed over, of this version or an earlier."""
-    earlier = {f"{name}{WRITING}" for name in ("config.json", "prepared.json")}
-    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)} - earlier
+    """The entries of a directory, without the files that a writer was killed over."""
+    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)}

@@ -45,7 +45,7 @@ def time_threads(config: ModelConfig, most: int, tokens: int, seconds: float) ->
     if len(spent) == 1:
         return spent
     turn_s = seconds / (_TURNS * len(spent))
-    with keep_threads(), torch.random.fork_rng(devices=[]):  # a training goes on with its own random numbers
+    with keep_threads(), torch.random.fork_rng(devices=[]):  # a training keeps its own random numbers
         work, began = _encoder_layer(config, tokens), time.perf_counter()
         while not all(calls.values()) or time.perf_counter() - began < seconds:
             for count in spent:

@@ -100,7 +100,7 @@ class TorchrunWorld(World):
         """The result of ``make``, which only the first process calls; every process receives it."""
         held: list[Any] = [make() if self.is_first else None]
         dist.broadcast_object_list(held, src=0, group=self._slow_group)
-        return held[0]  # type: ignore[no-any-return]
+        return held[0]  # type: ignore[no-any-return]  # a list of what pickle carried has no types
 
     def gather(self, value: T) -> list[T]:
         """The values of all processes, by rank, in the first process; an empty list in the others."""
@@ -158,19 +158,17 @@ class TorchrunWorld(World):
 
     def _raise_for_peers(self, error: BaseException) -> None:
         """Raise ``PeerError`` or ``WorkerError`` if ``error`` began in another process; else return."""
-        if not self._is_first_to_fail():
+        try:
+            is_first_to_fail = int(self._store.add("failed", 1)) == 1
+        except RuntimeError:  # the store is gone too
+            is_first_to_fail = True
+        if not is_first_to_fail:
             raise PeerError(f"process {self.rank} of {self.size}: ended because another process failed.") from error
         if isinstance(error, RuntimeError) and any(sign in str(error) for sign in _CONNECTION_LOST):
             raise WorkerError(
                 f"process {self.rank} of {self.size}: another process ended before its work was done: killed, "
                 "out of memory, or disconnected. Run the same command again; torchrun --max-restarts does so itself."
             ) from error
-
-    def _is_first_to_fail(self) -> bool:
-        try:
-            return int(self._store.add("failed", 1)) == 1
-        except RuntimeError:  # the store is gone too
-            return True
 
 
 def _store_of_this_start(store: Store, rank: int, size: int) -> Store:

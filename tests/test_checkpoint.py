@@ -124,9 +124,6 @@ def test_only_a_checkpoint_with_int8_rows_has_the_new_format(tmp_path: Path) -> 
     manifest.write_text(manifest.read_text().replace('"format": 2', '"format": 3'))
     with pytest.raises(CheckpointError, match="found format 3, but this version reads 1 and 2"):
         verify_checkpoint(rounded)
-    manifest.write_text(manifest.read_text().replace('"format": 3', '"format": 1'))
-    with pytest.raises(CheckpointError, match="holds int8 rows but has format 1, expected 2"):
-        check_shapes(rounded, WEIGHTS, {"w": (2, 2)})
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,10 @@ SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wed
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
-    """Show the bundled model, train in ``run`` for some minutes, and show the result unless it was stopped."""
+    """Show the bundled model, train in ``run`` for at most ``max_minutes``, then show what was learned.
+
+    The outcome has no final model if a signal stopped the training: then nothing is shown of it.
+    """
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     directory = RunDirectory(run)
     directory.check_writable()

@@ -2,7 +2,9 @@
 
 import glob
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +20,11 @@ from glassformer.text.formats import FormatOptions, endings, find_format
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
     from glassformer.documents import DocumentReport
+    from glassformer.documents.report import Remark
     from glassformer.settings import DecodeConfig
 
 _PANEL = "Files in their own form"
+_MAX_SHOWN, _MAX_REMARKS = 500, 10  # characters of a text or a remark that are printed, and remarks of one text
 _OUT = (
     "Write --input here in its own form, its texts translated: "
     f"{' '.join(endings(lambda each: each.segments, first=True))}. With a pattern: the directory for the translations"
@@ -112,20 +116,15 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
     file_format, out_format = find_format(path), find_format(out)
     for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
         if name not in file_format.options:
+            takers = ", ".join(sorted(endings(lambda each: name in each.options)))  # noqa: B023  # called at once
             raise ConfigError(
-                f"--{name}: found with a {path.suffix.lower()} file, expected one of {', '.join(_takers(name))}. "
-                "Leave it out."
+                f"--{name}: found with a {path.suffix.lower()} file, expected one of {takers}. Leave it out."
             )
     if out_format.lines is None and out_format is not file_format:
         raise ConfigError(
             f"--out: found {out}, expected a file like --input, {path.suffix.lower()}: it is written in the same "
             f"form. Name it {out.stem}{path.suffix}."
         )
-
-
-def _takers(name: str) -> list[str]:
-    """The endings of the formats that have a use for an option."""
-    return sorted(endings(lambda each: name in each.options))
 
 
 def translate_document(
@@ -140,8 +139,8 @@ def translate_document(
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at.
 
-    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it goes on where it
-    was stopped.
+    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues where
+    it was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
@@ -182,11 +181,24 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
-    for kind, remarks in (("note", report.notes), ("check", report.checks)):
-        for one in remarks:
-            typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
+    _print_remarks(path, "note", report.notes)
+    _print_remarks(path, "check", report.checks)
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
     look = f"; {check}" if (check := report.summary()) else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)
+
+
+def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
+    """A line for each; of a text that has very many, the first ones and how many more there are."""
+    for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
+        of_text = list(group)
+        for one in of_text[:_MAX_REMARKS]:
+            typer.echo(f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}", err=True)
+        if len(of_text) > _MAX_REMARKS:
+            typer.echo(f"{path}:{line}: {kind}: {len(of_text) - _MAX_REMARKS:,} more of this text", err=True)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

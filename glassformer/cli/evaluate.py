@@ -14,7 +14,6 @@ from glassformer.cli.streams import write_lines
 from glassformer.errors import ConfigError, TextError
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Scored
     from glassformer.training.evaluation.results import Scores
 
 _CHUNK = 1000
@@ -113,12 +112,7 @@ def score(
         sources, targets = [pair.src for pair in chunk], [pair.tgt for pair in chunk]
         for one in translator.score_tokens(sources, targets, options, start=number):
             number += 1
-            typer.echo(_score_line(one, as_json=as_json))
+            values = json.dumps(one.to_mapping(), ensure_ascii=False)
+            typer.echo(values if as_json else f"{one.log_prob:.4f}\t{one.score:.4f}")
             if one.source_truncated and not as_json:
                 typer.echo(f"warning: {src}:{number}: is longer than the model takes; its end was cut off.", err=True)
-
-
-def _score_line(scored: "Scored", *, as_json: bool) -> str:
-    if as_json:
-        return json.dumps(scored.to_mapping(), ensure_ascii=False)
-    return f"{scored.log_prob:.4f}\t{scored.score:.4f}"

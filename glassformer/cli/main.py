@@ -103,8 +103,6 @@ def summary(
             "summary: found both NAME and --run, expected one of them or neither: "
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
-    import torch
-
     from glassformer.cli.streams import Console
     from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
@@ -112,8 +110,7 @@ def summary(
     from glassformer.settings import ModelConfig
 
     if name is not None:
-        with torch.device("meta"):  # shapes and counts need no memory for weights
-            model = Transformer(ModelConfig.from_name(name))
+        model = Transformer.without_values(ModelConfig.from_name(name))
         typer.echo(f"The configuration {name}, without weights.\n")
     else:
         loaded = RunDirectory(opt.run_or_bundled(run)).load("cpu")
@@ -231,19 +228,15 @@ def _report_faults(run: Callable[[], None]) -> None:
     except BaseException as error:  # a panic of a library in Rust is no Exception
         report = Path(tempfile.gettempdir()) / f"glassformer-{secrets.token_hex(4)}.txt"
         try:
-            _write_report(report, f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
+            # For nobody else to read: a traceback may name what a person translates.
+            handle = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
             where = f"with {report}, which has the details"
         except OSError:
             where = f"with these details:\n{traceback.format_exc()}"
         kind = type(error).__name__
         _fail(f"this is a fault of glassformer, not yours ({kind}: {error}). Please report it {where}.", OUR_FAULT)
-
-
-def _write_report(path: Path, text: str) -> None:
-    """For nobody else to read: a traceback may name what a person translates."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
 
 
 def _share_the_machine() -> None:
@@ -283,12 +276,11 @@ def _run() -> None:
         _fail(
             f"{odd!r}: is a name that is not UTF-8, which is needed here. Name it otherwise.", StorageError.exit_code
         )
-    except MemoryError:
-        _fail(*_out_of_memory())
-    except RuntimeError as error:
-        if "allocate" not in str(error) and "out of memory" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in ("allocate", "out of memory")):
             raise
-        _fail(*_out_of_memory())
+        advice = "Lower train.batch_tokens or --batch-tokens, or take a smaller --model."
+        _fail(f"out of memory. {advice}", RunError.exit_code)
 
 
 def _fail_of_place(error: OSError) -> None:
@@ -299,7 +291,3 @@ def _fail_of_place(error: OSError) -> None:
     if error.errno in _FULL:
         _silence_stdout()
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)
-
-
-def _out_of_memory() -> tuple[str, int]:
-    return "out of memory. Lower train.batch_tokens or --batch-tokens, or take a smaller --model.", RunError.exit_code

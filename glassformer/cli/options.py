@@ -153,7 +153,7 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             command(**values, **made)
 
         expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
-        with_options.__signature__ = signature.replace(parameters=expanded)  # type: ignore[attr-defined]
+        with_options.__signature__ = signature.replace(parameters=expanded)  # type: ignore[attr-defined]  # inspect reads it
         return with_options
 
     return decorate

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, check_type
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import Tokenizer
@@ -36,7 +36,10 @@ def read_sources(
 
 
 def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
-    """The longest output for ``source`` in ids, eos included; ``max_length_a`` counts its tokens without eos."""
+    """The longest output for ``source`` in ids, eos included.
+
+    ``max_length_a`` multiplies the source's tokens without eos. The ``n_prefix`` ids of a prefix are added.
+    """
     wanted = int(options.max_length_a * (len(source.ids) - 1)) + options.max_length_b
     return min(n_prefix + wanted, config.max_length)
 
@@ -88,11 +91,7 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
             f"Make list({name}) of an iterator, or give it to translate_stream."
         )
     for index, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise InputError(
-                f"{name}[{index}]: found {type(text).__name__}, expected str. "
-                "Give plain text; the translator tokenizes it."
-            )
+        check_type(f"{name}[{index}]", text, str, "str. Give plain text; the translator tokenizes it")
 
 
 def check_pairs(

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.decoding.batching import refuse_one_str
 from glassformer.decoding.search.job import Constraints, occurs
-from glassformer.errors import InputError
+from glassformer.errors import InputError, check_type
 from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
@@ -39,8 +40,7 @@ class Request:
             _check_list(name, phrases)
             if not all(isinstance(phrase, str) for phrase in phrases):
                 raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")
-        if not isinstance(self.prefix, str):
-            raise InputError(f"prefix: found {type(self.prefix).__name__}, expected str, empty where there is none.")
+        check_type("prefix", self.prefix, str, "str, empty where there is none")
 
 
 def make_requests(
@@ -73,17 +73,15 @@ def make_requests(
 
 
 def _check_list(name: str, found: object) -> None:
-    if isinstance(found, str):
-        raise InputError(f"{name}: found one str {found[:40]!r}, expected a list. Put it in a list.")
-    if not isinstance(found, Sequence) or isinstance(found, bytes):
-        raise InputError(f"{name}: found {type(found).__name__}, expected a list.")
+    refuse_one_str(name, found)
+    check_type(name, found, Sequence, "a list")
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:
     """The request's constraints in ids; white space at the ends of a prefix does not count.
 
-    Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for phrases
-    of which one is banned in the other.
+    Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for a
+    required phrase that contains a banned one.
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")

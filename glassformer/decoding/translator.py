@@ -91,7 +91,7 @@ class Translator:
         The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
         takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
-        ``engine`` auto is CTranslate2 where it is installed, has what is asked for, and was shown to translate this
+        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
         are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
         loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
@@ -152,7 +152,7 @@ class Translator:
     def models(self) -> "tuple[Transformer, ...]":
         """The model, or those of an ensemble; none for engine ctranslate2.
 
-        Engine auto loads its model when it is asked for, and then translates with it: it may be changed.
+        Engine auto loads its model when this is read, and from then on translates with it: it may be changed.
         """
         engine = self._batches.engine
         if isinstance(engine, AutoEngine):
@@ -221,10 +221,7 @@ class Translator:
         if not _is_number(chunk, 1):
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
         _check_start(start)
-        if not isinstance(texts, Iterable):
-            raise InputError(
-                f"texts: found {type(texts).__name__}, expected an iterable of texts. Give a list of str."
-            )
+        check_type("texts", texts, Iterable, "an iterable of texts. Give a list of str")
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
             check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
@@ -249,11 +246,11 @@ class Translator:
         for segment in segments:
             if segment.before:
                 yield segment.before
-            best = replace(EMPTY, text=segment.copied)
+            best = replace(EMPTY, text=segment.copied_text)
             if segment.needs_model:
                 best = yield from self._batches.stream(segment, options)
             else:
-                yield segment.copied
+                yield segment.copied_text
             yield segment.gap_after(best.text)
             results.append(self._result(segment, [best]))
         return self._with_confidence(next(join_segments([request], segments, results)))
@@ -292,10 +289,7 @@ class Translator:
 
     def _options(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
-        if not isinstance(options, DecodeConfig):
-            raise InputError(
-                f"options: found {type(options).__name__}, expected a DecodeConfig. Write DecodeConfig(beam=5)."
-            )
+        check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
     def _result(self, segment: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
@@ -316,7 +310,7 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
-        results = [self._result(one, [replace(EMPTY, text=one.copied)]) for one in segments]
+        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
@@ -377,17 +371,11 @@ def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; raises ``RunError`` for none, and for what is no path."""
     if isinstance(directories, str | Path):
         return [find_run(directories)]
-    if not isinstance(directories, Sequence):
-        raise RunError(
-            f"run: found {type(directories).__name__}, expected the path of a run directory, or a list of such paths."
-        )
+    check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
-    for directory in directories:
-        if not isinstance(directory, str | Path):
-            raise RunError(
-                f"run: found {type(directory).__name__} in the list, expected the path of a run directory."
-            )
+    for number, directory in enumerate(directories):
+        check_type(f"run[{number}]", directory, str | Path, "the path of a run directory", RunError)
     return [find_run(directory) for directory in directories]
 
 

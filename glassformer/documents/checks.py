@@ -28,7 +28,7 @@ def lost_numbers(source: str, output: str) -> list[str]:
 
 
 def _numbers(text: str) -> Counter[str]:
-    return Counter(_plain_number(found) for found in _NUMBER.findall(text))
+    return Counter(number if number.isdecimal() else _plain_number(number) for number in _NUMBER.findall(text))
 
 
 def _plain_number(number: str) -> str:

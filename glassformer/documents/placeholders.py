@@ -117,14 +117,14 @@ def _read_message(text: str, start: re.Match[str], depth: int) -> tuple[list[Par
         end = _closing_brace(text, branch.end())
         if end is None:
             return None
-        inner, position = text[branch.end() : end], branch.end()
+        position = branch.end()
         while nested := _MESSAGE.search(text, position, end):
             message = _read_message(text, nested, depth + 1) if depth < _MAX_NESTING else None
             if message is None:
                 return None
             parts += [*_counts(text[position : nested.start()]), *message[0]]
-            position, inner = message[1], text[message[1] : end]
-        parts += _counts(inner)
+            position = message[1]
+        parts += _counts(text[position:end])
         syntax, position = "}", end + 1
     closing = _MESSAGE_END.match(text, position)
     if closing is None or not parts:

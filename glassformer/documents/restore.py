@@ -5,7 +5,7 @@ in proportion is taken, between words, and the text is flagged.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -126,11 +126,11 @@ def _signs_beside(text: str, start: int, end: int, target: Span) -> tuple[str, s
 
 def _shared_signs(found: str, wanted: str) -> int:
     """How many characters at the start of ``found`` have the signs of ``wanted``, one for one, spaces apart."""
-    place, signs = 0, [sign for sign in wanted if not sign.isspace()]
+    place, signs = 0, iter([sign for sign in wanted if not sign.isspace()])
     for number, sign in enumerate(found):
         if sign.isspace():
             continue
-        if not signs or not _are_alike(sign, signs.pop(0)):
+        if not _are_alike(sign, next(signs, " ")):
             break
         place = number + 1
     return place
@@ -228,8 +228,10 @@ class _Layout:
         first = min(len(free) - 1, round(before * share))
         words = [free[first]]
         count = min(len(free) - 1, round(len(inside) * share))
-        while len(words) < count and words[-1] + 1 in free:
-            words.append(words[-1] + 1)
+        for word in free[first + 1 : first + count]:
+            if word != words[-1] + 1:
+                break
+            words.append(word)
         return words, False
 
     def _same_words(self, mark: Mark, free: list[int]) -> list[int] | None:
@@ -317,8 +319,11 @@ class _Layout:
         if not free:
             self.unsure.append(mark.shown)
             return target[1], target[1]
-        behind = next(((word, n) for n, word in enumerate(reversed(before)) if self._words_from(word, free)), None)
-        ahead = next(((word, n) for n, word in enumerate(after) if self._words_from(word, free)), None)
+        written = defaultdict[int | None, list[int]](list)  # by the word of the source that each was written from
+        for word in free:
+            written[alignment.owners[word]].append(word)
+        behind = next(((word, n) for n, word in enumerate(reversed(before)) if word in written), None)
+        ahead = next(((word, n) for n, word in enumerate(after) if word in written), None)
         if behind is None and ahead is None:
             self.unsure.append(mark.shown)
             number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
@@ -326,8 +331,8 @@ class _Layout:
             return place, place
         if min(n for _, n in filter(None, (behind, ahead))) > 0:
             self.unsure.append(mark.shown)
-        end = alignment.tgt_words[self._words_from(behind[0], free)[-1]][1] if behind else -1
-        start = alignment.tgt_words[self._words_from(ahead[0], free)[0]][0] if ahead else -1
+        end = alignment.tgt_words[written[behind[0]][-1]][1] if behind else -1
+        start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
         touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
@@ -335,10 +340,6 @@ class _Layout:
         if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
             return end, end
         return start, start
-
-    def _words_from(self, word: int, free: Sequence[int]) -> list[int]:
-        """The words that were written from a word of the source."""
-        return [each for each in free if self._alignment.owners[each] == word]
 
     def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""

@@ -119,12 +119,14 @@ class FileTranslator:
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         marks = dict[Parts, MenuMark | None]()
         for segment in segments:
-            known = self.memory.exact(segment.text) if self.memory is not None else None
+            is_looked_up = self.memory is not None and not _is_crowded(segment.parts)
+            known = self.memory.exact(segment.text) if self.memory is not None and is_looked_up else None
             if self.memory is None or known is None:
                 parts, marks[segment.parts] = take_mark(segment.parts)
                 whole = mark_messages(parts)
                 sentences[segment.parts] = split_parts(find_codes(whole), self._split)
-                messages = [part for part in whole if isinstance(part, Code) and part not in parts]
+                known_parts = set(parts)
+                messages = [part for part in whole if isinstance(part, Code) and part not in known_parts]
                 sentences |= {
                     (message,): split_parts(find_codes((message.raw,)), self._split) for message in messages
                 }
@@ -143,7 +145,7 @@ class FileTranslator:
             report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:
-                note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
+                note = f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
                 report.notes.append(Remark(segment.line, source, text, note))
         return [results[segment.parts] for segment in segments]
 
@@ -194,7 +196,9 @@ class FileTranslator:
             again = {
                 source: numbered
                 for source in marked
-                if changes(source, results[source].parts) and (numbered := mark_numbers(source)) != source
+                if changes(source, results[source].parts)
+                and (numbered := mark_numbers(source)) != source
+                and not _is_crowded(numbered)
             }
             marked |= again
         self._place_pairs(results, chosen)

@@ -51,7 +51,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """The bytes of a member; ``CheckpointError`` if it is damaged."""
     try:
         return archive.read(name)
-    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
+    except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]  # zlib, as it has it
         raise CheckpointError(f"{archive.filename}: {name}: is damaged: {error}.") from error
 
 

@@ -71,7 +71,11 @@ def note_ids(place: Path) -> list[str]:
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, and notes on what is not in it. No output of ours holds the ids in ``never``."""
+    """The section ``decode``, of config.json where older directories have it, and notes on what is not in it.
+
+    No output of ours holds the ids in ``never``, so that theirs may be forbidden to. Raises ``ConfigError`` for a
+    value of another type.
+    """
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
         "beam": read_value(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,

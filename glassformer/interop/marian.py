@@ -160,7 +160,10 @@ def _read(path: Path) -> str:
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text. Aliases are refused: a few lines of them could fill any memory."""
+    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``.
+
+    Aliases are refused: a few lines of them could fill any memory.
+    """
     if len(text) > _LARGEST_YAML:
         raise CheckpointError(
             f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."
@@ -169,7 +172,7 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise RunError(
-            f"{where}: is YAML, and pyyaml is not installed. Install it: pip install 'glassformer[import]'"
+            f"{where}: is YAML, and pyyaml is not installed. Install it in the clone: pip install '.[import]'"
         ) from error
     try:
         values = _load_yaml(text, yaml)
@@ -225,7 +228,9 @@ def read_vocabulary(path: Path) -> list[str]:
         if not line.strip():
             continue
         try:
-            name = _read_quoted(entry) if entry.startswith('"') else _read_plain(entry)
+            name = _read_quoted(entry) if entry.startswith('"') else entry
+            if entry.startswith("'") and entry.endswith("'"):
+                name = entry[1:-1].replace("''", "'")
             if not colon or name in found:
                 raise ValueError("an entry is there twice" if colon else "found no colon")
             found[name] = int(digits)
@@ -243,10 +248,6 @@ def _read_quoted(entry: str) -> str:
             return str(read_yaml(f"name: {entry}", "name")["name"])
         except CheckpointError as error:
             raise ValueError(str(error)) from error
-
-
-def _read_plain(entry: str) -> str:
-    return entry[1:-1].replace("''", "'") if entry.startswith("'") and entry.endswith("'") else entry
 
 
 def _vocabularies(entries: list[list[str]], spm: SentencePieceModel, place: Path) -> tuple[Vocabulary, Vocabulary]:
@@ -303,14 +304,17 @@ def _norm_part(leaf: str) -> str:
 
 def parameter_names(config: ModelConfig) -> list[str]:
     """Our names of the weights of both stacks."""
-    with torch.device("meta"):
-        return [name for name, _ in Transformer(config).named_parameters() if name.startswith(("encoder", "decoder"))]
+    names = (name for name, _ in Transformer.without_values(config).named_parameters())
+    return [name for name in names if name.startswith(("encoder", "decoder"))]
 
 
 def _by_our_names(
     arrays: Mapping[str, Any], config: ModelConfig, sizes: tuple[int, int], where: str
 ) -> tuple[str, dict[str, Tensor]]:
-    """Which matrices are one, and the weights by our names; ``sizes`` are the entries, without <pad>."""
+    """Which matrices are one, and the weights by our names; ``sizes`` are the entries, without <pad>.
+
+    Raises ``CheckpointError`` for an array that is missing, of another shape, or not known.
+    """
     rest = {name: array for name, array in arrays.items() if name != SETTINGS}
     tie, named = _vocabulary_weights(rest, sizes, where)
     for ours in parameter_names(config):

@@ -123,13 +123,16 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
 
 
 def download(name: str, report: Callable[[str], None]) -> Path:
-    """The directory of a model of the hub, whose weights may be in a pull request; ``RunError`` without network."""
+    """The directory of a model of the Hugging Face hub; its weights may be in a pull request, ``refs/pr/*``.
+
+    Raises ``RunError`` without ``huggingface_hub`` or without the network.
+    """
     try:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise RunError(
-            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it: "
-            "pip install 'glassformer[import]'"
+            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it in "
+            "the clone: pip install '.[import]'"
         ) from error
     fetched = [each.hub_files for each in PROGRAMS if each.hub_files]
     try:

@@ -107,12 +107,9 @@ def import_transformers(place: Path) -> ImportedModel:
     decode, notes = decode_settings(place, tgt.eos, tgt.never)
     config = run_config(model, tokenizers, decode, str(place))
     check_weights(config.model, weights, str(place / WEIGHTS_FILE))
-    return ImportedModel(config, weights, tokenizers, _describe(place, settings, src), [*note_ids(place), *notes])
-
-
-def _describe(place: Path, settings: Mapping[str, Any], src: Vocabulary) -> dict[str, Any]:
     start = {src.pad: "<pad>", src.eos: "</s>", src.unk: "<unk>"}.get(src.start, "<s>")
-    return {"path": str(place), "architecture": _architecture(settings), "starts_with": start}
+    source = {"path": str(place), "architecture": _architecture(settings), "starts_with": start}
+    return ImportedModel(config, weights, tokenizers, source, [*note_ids(place), *notes])
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:

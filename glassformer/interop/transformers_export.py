@@ -76,7 +76,9 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
     if out is not None:
         theirs["lm_head.weight"] = out
     if config.norm == "pre":
-        theirs |= {f"model.{side}.embed_positions.weight": _sines_first(model) for side in ("encoder", "decoder")}
+        table = model.src_embedding.positions.table  # type: ignore[union-attr]  # checked to be sinusoidal
+        sines_first = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
+        theirs |= {f"model.{side}.embed_positions.weight": sines_first for side in ("encoder", "decoder")}
     return {name: value.contiguous().clone() for name, value in theirs.items()}
 
 
@@ -94,11 +96,6 @@ def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
     made.load_state_dict(weights, strict=False)  # tied matrices are there once
     made.tie_weights()
     return made.eval()
-
-
-def _sines_first(model: Transformer) -> Tensor:
-    table = model.src_embedding.positions.table  # type: ignore[union-attr]  # checked to be sinusoidal
-    return torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
 
 
 def _write(run: LoadedRun, directory: Path) -> None:

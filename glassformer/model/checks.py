@@ -4,10 +4,12 @@ Shapes and types cost nothing to look at. Values are looked at on a CPU alone, w
 while a graph is compiled.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, check_type
 from glassformer.model.cache import DecoderCache
 from glassformer.model.masks import Mask, check_mask
 from glassformer.settings import ModelConfig
@@ -34,13 +36,10 @@ def check_ids(
     check_id_values(name, ids, embedding.num_embeddings, config.pad_id)
 
 
-def check_id_shape(name: str, ids: object) -> None:
+def check_id_shape(name: str, ids: Any) -> None:
     """Refuse what is no tensor (batch, positions) of whole numbers."""
-    if not isinstance(ids, Tensor):
-        raise InputError(
-            f"{name}: found {type(ids).__name__}, expected a tensor (batch, positions) of ids. "
-            "Make one of rows of one length: torch.tensor(rows)."
-        )
+    advice = "Make one of rows of one length: torch.tensor(rows)"
+    check_type(name, ids, Tensor, f"a tensor (batch, positions) of ids. {advice}")
     if ids.ndim != 2:
         advice = _ADVICE_BY_AXES.get(ids.ndim, "Give one row of ids for each sentence.")
         raise InputError(
@@ -88,11 +87,8 @@ def check_memory(
     tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor | Mask, cache: DecoderCache | None, config: ModelConfig
 ) -> None:
     """Refuse a memory, a mask or a cache that is not about the sentences of ``tgt_in_ids``."""
-    if not isinstance(memory, Tensor):
-        raise InputError(
-            f"memory: found {type(memory).__name__}, expected a tensor (batch, src, d_model). "
-            "encode returns two things: memory, memory_mask = model.encode(src_ids)."
-        )
+    advice = "encode returns two things: memory, memory_mask = model.encode(src_ids)"
+    check_type("memory", memory, Tensor, f"a tensor (batch, src, d_model). {advice}")
     if memory.ndim != 3 or memory.shape[2] != config.d_model:
         raise InputError(
             f"memory: found {tuple(memory.shape)}, expected (batch, src, d_model = {config.d_model}). "
@@ -106,31 +102,24 @@ def check_memory(
     _check_device("memory_mask", visible, memory)
     if cache is not None and cache.rows is not None:
         _check_rows("cache", cache.rows, rows)
-        _check_source_positions(cache, n_src)
+        held = cache.layers[0].cross_attention.length
+        if held != n_src:
+            raise InputError(
+                f"cache: holds {held} source positions, memory has {n_src}, expected the same number. "
+                "It was begun with other sources: begin each batch with model.new_cache()."
+            )
 
 
 def check_cache(cache: DecoderCache | None, n_layers: int) -> None:
     """Refuse what is no cache, or that of a decoder with more layers or fewer."""
     if cache is None:
         return
-    if not isinstance(cache, DecoderCache):
-        raise InputError(
-            f"cache: found {type(cache).__name__}, expected a DecoderCache or None. "
-            "Make one for each batch and give it at every step: cache = model.new_cache()."
-        )
+    advice = "Make one for each batch and give it at every step: cache = model.new_cache()"
+    check_type("cache", cache, DecoderCache, f"a DecoderCache or None. {advice}")
     if len(cache.layers) != n_layers:
         raise InputError(
             f"cache: found {len(cache.layers)} layers, expected {n_layers}, the number of decoder layers. "
             "Make it with this model's new_cache()."
-        )
-
-
-def _check_source_positions(cache: DecoderCache, n_src: int) -> None:
-    held = cache.layers[0].cross_attention.length
-    if held != n_src:
-        raise InputError(
-            f"cache: holds {held} source positions, memory has {n_src}, expected the same number. "
-            "It was begun with other sources: begin each batch with model.new_cache()."
         )
 
 

@@ -4,13 +4,13 @@ They are made here alone and applied in one place, ``attention.mask_scores``. A 
 once, at the model's door. Section 3.2.3 of the paper.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, check_type
 from glassformer.model.packing import Packing
 from glassformer.trace import is_tracing
 
@@ -61,13 +61,10 @@ def causal_mask(n_queries: int, n_keys: int, device: torch.device) -> Bool[Tenso
     return visible if n_queries == 1 else visible.tril(n_keys - n_queries)
 
 
-def check_mask(name: str, mask: object, sizes: tuple[int, int, int, int]) -> None:
+def check_mask(name: str, mask: Any, sizes: tuple[int, int, int, int]) -> None:
     """Refuse what is not bool, or not of the ``sizes`` (batch, heads, query, src); heads and query may also be 1."""
-    if not isinstance(mask, Tensor):
-        raise InputError(
-            f"{name}: found {type(mask).__name__}, expected a tensor of torch.bool, True = may attend. "
-            "Give the mask that encode returned with the memory."
-        )
+    advice = "Give the mask that encode returned with the memory"
+    check_type(name, mask, Tensor, f"a tensor of torch.bool, True = may attend. {advice}")
     if mask.dtype != torch.bool:
         raise InputError(
             f"{name}: found {mask.dtype}, expected torch.bool, True = may attend. "

@@ -1,12 +1,14 @@
 """The whole Transformer: figure 1 of the paper. Knows nothing of text, training or search. Section 3."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, check_type
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
@@ -64,6 +66,17 @@ class Decoder(nn.Module):
         return tap(self, "output", x, "batch tgt d_model")
 
 
+class _NoInitialValues(TorchFunctionMode):
+    """Leaves tensors as they are where ``torch.nn.init`` would fill them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func``, unless it is of ``torch.nn.init``."""
+        keywords = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return keywords["tensor"] if "tensor" in keywords else args[0]
+        return func(*args, **keywords)
+
+
 class Transformer(nn.Module):
     """Source ids and target ids in, one logit for each entry of the target vocabulary out.
 
@@ -73,8 +86,7 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        if not isinstance(config, ModelConfig):
-            raise ConfigError(f"config: found {type(config).__name__}, expected a ModelConfig: ModelConfig.tiny().")
+        check_type("config", config, ModelConfig, "a ModelConfig: ModelConfig.tiny()", ConfigError)
         self.config = config
         self.src_embedding = Embedding(config, config.src_vocab)
         self.tgt_embedding = Embedding(config, config.tgt_vocab)
@@ -83,6 +95,15 @@ class Transformer(nn.Module):
         self.output_projection = OutputProjection(config)
         self._initialise()
         self._tie()
+
+    @classmethod
+    def without_values(cls, config: ModelConfig) -> "Transformer":
+        """A model on the device meta: its weights have names and shapes, but no values, and take no memory.
+
+        Nothing is computed there, because PyTorch imports its compiler for that, which takes a second.
+        """
+        with torch.device("meta"), _NoInitialValues():
+            return cls(config)
 
     def forward(
         self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
@@ -122,7 +143,7 @@ class Transformer(nn.Module):
         causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
         memory_mask = src_mask._replace(packing=Packing(tgt, src))
         x = tgt.pack(self.tgt_embedding(tgt_in_ids, positions.queries))
-        return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]
+        return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]  # as above
 
     def encode(
         self, src_ids: Int[Tensor, "batch src"]
@@ -167,7 +188,7 @@ class Transformer(nn.Module):
         if not isinstance(memory_mask, Mask):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
-        return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]
+        return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]  # as above
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
@@ -192,7 +213,7 @@ class Transformer(nn.Module):
 
         Queries, keys and values begin as Xavier has them for the three as one matrix, as in
         torch.nn.MultiheadAttention and fairseq: 1/√2 as large. With larger ones, a post-norm encoder that learned at
-        a high rate collapsed.
+        a high rate made its outputs at all positions equal.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
-from glassformer.errors import ConfigError
-from glassformer.settings.section import RetiredSetting, Section, knob
+from glassformer.errors import ConfigError, check_type
+from glassformer.settings.section import Section, knob
+
+_search, _sampling, _scoring, _batching = (
+    partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,109 +21,86 @@ class DecodeConfig(Section):
     engines do not have it. The options of the commands are made from these fields.
     """
 
-    retired: ClassVar[Mapping[str, RetiredSetting]] = {  # of diverse beam search
-        "beam_groups": RetiredSetting((1,), "dd35302"),
-        "diversity": RetiredSetting((0.5, 0.0), "dd35302"),
+    # Of diverse beam search.
+    retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {
+        "beam_groups": ((1,), "dd35302"),
+        "diversity": ((0.5, 0.0), "dd35302"),
     }
 
-    beam: int = knob(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, acts_in="search")
-    length_penalty: float = knob(
-        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α",
-        low=0.0, high=10.0, acts_in="scoring",
-    )  # fmt: skip
-    length_norm: Literal["gnmt", "power"] = knob(
+    beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
+    length_penalty: float = _scoring(
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α", high=10.0
+    )
+    length_norm: Literal["gnmt", "power"] = _scoring(
         "gnmt",
         "what length_penalty is the exponent of: (5 + length) / 6, as in the paper, or the length itself, as in "
         "Hugging Face and CTranslate2",
-        acts_in="scoring",
     )
-    early_stopping: Literal["beam", "heuristic", "never"] = knob(
+    early_stopping: Literal["beam", "heuristic", "never"] = _search(
         "beam",
         "when a beam search ends: when beam outputs have ended or none can be better (Hugging Face: true); when none "
         "would be better at the length so far (Hugging Face: false); or when none can be better than any of beam",
-        acts_in="search",
     )
-    n_best: int = knob(
-        1, "translations returned for each source, best first; at most beam", low=1, high=1000, acts_in="search"
-    )
-    min_length: int = knob(0, "the least number of tokens in an output", low=0, high=1_000_000, acts_in="search")
-    repetition_penalty: float = knob(
+    n_best: int = _search(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
+    min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000)
+    repetition_penalty: float = _search(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
-        symbol="θ", low=1.0, high=100.0, acts_in="search",
+        symbol="θ", low=1.0, high=100.0,
         missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
-    no_repeat_ngram: int = knob(
-        0,
-        "no sequence of this many tokens occurs twice in an output; 0 allows all",
-        low=0,
-        high=1_000_000,
-        acts_in="search",
+    no_repeat_ngram: int = _search(
+        0, "no sequence of this many tokens occurs twice in an output; 0 allows all", high=1_000_000
     )
-    coverage_penalty: float = knob(
+    coverage_penalty: float = _search(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
-        symbol="β", low=0.0, high=100.0, acts_in="search",
+        symbol="β", high=100.0,
         missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
-    max_length_a: float = knob(
+    max_length_a: float = _search(
         1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need",
-        symbol="a", low=0.0, high=100.0, acts_in="search",
+        symbol="a", high=100.0,
     )  # fmt: skip
-    max_length_b: int = knob(
-        50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000, acts_in="search"
-    )
-    cache: bool = knob(
+    max_length_b: int = _search(50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000)
+    cache: bool = _search(
         True, "keep keys and values; without them every step decodes all positions again, for comparison",
-        acts_in="search", missing_in={"ctranslate2": "cannot decode without a cache"},
+        missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
-    sample: bool = knob(
-        False, "sample each token from the model's distribution instead of searching", acts_in="sampling"
+    sample: bool = _sampling(False, "sample each token from the model's distribution instead of searching")
+    temperature: float = _sampling(
+        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0
     )
-    temperature: float = knob(
-        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T",
-        low=1e-4, high=100.0, acts_in="sampling",
-    )  # fmt: skip
-    top_k: int = knob(
-        0,
-        "sample from the k most probable tokens; 0 means all",
-        symbol="k",
-        low=0,
-        high=1_000_000,
-        acts_in="sampling",
+    top_k: int = _sampling(0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000)
+    top_p: float = _sampling(
+        1.0, "sample from the smallest set of tokens with this much probability", symbol="p", high=1.0
     )
-    top_p: float = knob(
-        1.0, "sample from the smallest set of tokens with this much probability", symbol="p",
-        low=0.0, high=1.0, acts_in="sampling",
-    )  # fmt: skip
-    min_p: float = knob(
+    min_p: float = _sampling(
         0.0, "sample from tokens with at least this share of the best token's probability",
-        low=0.0, high=1.0, acts_in="sampling", missing_in={"ctranslate2": "has no such filter"},
+        high=1.0, missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
-    typical_p: float = knob(
+    typical_p: float = _sampling(
         1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
-        "probability", symbol="τ", low=0.0, high=1.0, acts_in="sampling",
-        missing_in={"ctranslate2": "has no such filter"},
+        "probability", symbol="τ", high=1.0, missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
-    seed: int = knob(0, "seed of sampling", low=0, high=2**63 - 1, acts_in="sampling")
-    mbr: int = knob(
+    seed: int = _sampling(0, "seed of sampling", high=2**63 - 1)
+    mbr: int = _sampling(
         0, "samples for minimum Bayes risk, which returns those that agree most with all, by chrF; 0 ranks by score",
-        low=0, high=1000, acts_in="sampling",
+        high=1000,
     )  # fmt: skip
-    split_sentences: bool = knob(
+    split_sentences: bool = _batching(
         False,
-        "translate each sentence of a text separately and join the translations; with --out that is done unless "
-        "it is turned off",
-        acts_in="batching",
+        "translate each sentence of a text separately and join the translations; with --out that is done unless it "
+        "is turned off",
     )
-    src_language: str = knob(
-        "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known",
-        acts_in="batching",
-    )  # fmt: skip
-    copy_wordless: bool = knob(
-        True, "copy texts without a letter, such as numbers, instead of translating them", acts_in="batching"
+    src_language: str = _batching(
+        "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known"
     )
-    batch_tokens: int = knob(
-        4096, "source tokens in one batch, padding and beam included", low=1, high=10**8, acts_in="batching"
+    match_style: bool = _batching(
+        False,
+        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji at its "
+        "ends stay. A training sets it if its pairs are sentences with capitals",
     )
+    copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
+    batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,8 +139,7 @@ class DecodeConfig(Section):
         An option that only a search has turns sampling off, and a beam that is not given widens to n_best.
         Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
-        if not isinstance(changes, Mapping):
-            raise ConfigError(f"decode: found {type(changes).__name__}, expected a dict such as {{'beam': 5}}.")
+        check_type("decode", changes, Mapping, "a dict such as {'beam': 5}", ConfigError)
         for key, value in changes.items():
             if not isinstance(value, int | float):
                 type(self).from_mapping({key: value})  # its type, before it is compared with numbers

@@ -19,10 +19,8 @@ class ModelConfig(Section):
     )
     d_model: int = knob(512, "width of every token's vector", symbol="d_model", low=1, high=65_536)
     n_heads: int = knob(8, "attention heads", symbol="h", low=1, high=4096)
-    d_k: int = knob(
-        0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", low=0, high=65_536
-    )
-    d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", low=0, high=65_536)
+    d_k: int = knob(0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", high=65_536)
+    d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", high=65_536)
     d_ff: int = knob(2048, "inner width of the feed-forward network", symbol="d_ff", low=1, high=1_000_000)
     n_encoder_layers: int = knob(6, "encoder layers", symbol="N", low=1, high=1000)
     n_decoder_layers: int = knob(6, "decoder layers", symbol="N", low=1, high=1000)
@@ -42,12 +40,10 @@ class ModelConfig(Section):
     tie_embeddings: Literal["all", "target", "none"] = knob(
         "all", "share one matrix: source, target and output (paper); target and output; or none"
     )
-    dropout: float = knob(
-        0.1, "dropout on embeddings and on each sublayer's output", symbol="P_drop", low=0.0, high=0.99
-    )
-    pad_id: int = knob(0, "the id of padding", low=0, high=999_999)
-    bos_id: int = knob(1, "the id that starts a target", low=0, high=999_999)
-    eos_id: int = knob(2, "the id that ends a source and a target", low=0, high=999_999)
+    dropout: float = knob(0.1, "dropout on embeddings and on each sublayer's output", symbol="P_drop", high=0.99)
+    pad_id: int = knob(0, "the id of padding", high=999_999)
+    bos_id: int = knob(1, "the id that starts a target", high=999_999)
+    eos_id: int = knob(2, "the id that ends a source and a target", high=999_999)
 
     @property
     def adds_positions(self) -> bool:

@@ -1,13 +1,12 @@
 """Everything that one run was made with: the four sections."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from glassformer.errors import ConfigError, nearest
+from glassformer.errors import ConfigError, check_type, nearest
 from glassformer.settings.decode import DecodeConfig
 from glassformer.settings.model import ModelConfig, named_model
-from glassformer.settings.section import Section
 from glassformer.settings.text import TextConfig
 from glassformer.settings.train import WARMUP, TrainConfig
 
@@ -41,13 +40,8 @@ class RunConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """Build from nested plain values; ``model`` may carry ``name = "tiny"`` to start from a named one."""
-        sections: dict[str, type[Section]] = {
-            "model": ModelConfig, "text": TextConfig, "train": TrainConfig, "decode": DecodeConfig,
-        }  # fmt: skip
-        if not isinstance(values, Mapping):
-            raise ConfigError(
-                f"settings: found {type(values).__name__}, expected sections such as {{'model': {{}}}}."
-            )
+        sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}  # each field's own class
+        check_type("settings", values, Mapping, "sections such as {'model': {}}", ConfigError)
         for key, value in values.items():
             if key not in sections:
                 raise ConfigError(
@@ -63,7 +57,7 @@ class RunConfig:
             if section is ModelConfig and "name" in settings:
                 settings = {**named_model(settings.pop("name")), **settings}
             made[key] = section.from_mapping(settings)
-        return cls(**made)  # type: ignore[arg-type]  # each key holds its own section
+        return cls(**made)
 
     def to_mapping(self) -> dict[str, Any]:
         """The effective values of all sections, ready for JSON."""

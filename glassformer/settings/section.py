@@ -26,27 +26,23 @@ def knob(
 ) -> Any:
     """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
 
-    ``missing_in`` names the engines that have the default only, each with what it does instead.
+    The lower limit of a number is 0 unless ``low`` is given. ``missing_in`` names the engines that have the default
+    only, each with what it does instead.
     """
+    if low is None and type(default) in {int, float}:
+        low = type(default)(0)
     metadata = {
         "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 
 
-@dataclass(frozen=True)
-class RetiredSetting:
-    """A setting that earlier versions had: the values that changed nothing, and the last commit with it."""
-
-    neutral: tuple[Any, ...]
-    last_commit: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """A frozen group of settings that checks their types and limits when it is created."""
 
-    retired: ClassVar[Mapping[str, RetiredSetting]] = {}
+    retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {}
+    """Settings that earlier versions had: the values that changed nothing, and the last commit with the setting."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -68,22 +64,15 @@ class Section:
 
         A retired setting is left out at a value that changed nothing, and refused at any other.
         """
-        values = {key: value for key, value in values.items() if not cls._is_retired(key, value)}
+        for key, (neutral, last_commit) in cls.retired.items():
+            if key in values and values[key] not in neutral:
+                raise ConfigError(
+                    f"{_section_name(cls)}.{key}: found {values[key]!r}, expected {' or '.join(map(repr, neutral))}, "
+                    f"because it is retired: leave it out, or use commit {last_commit}, the last that has it."
+                )
+        values = {key: value for key, value in values.items() if key not in cls.retired}
         check_known(_section_name(cls), values, [knob_field.name for knob_field in fields(cls)])
         return cls(**values)
-
-    @classmethod
-    def _is_retired(cls, key: str, value: Any) -> bool:
-        """Whether the setting may be left out; raises ``ConfigError`` for a retired one that had an effect."""
-        if key not in cls.retired:
-            return False
-        setting = cls.retired[key]
-        if value not in setting.neutral:
-            raise ConfigError(
-                f"{_section_name(cls)}.{key}: found {value!r}, expected {' or '.join(map(repr, setting.neutral))}, "
-                f"because it is retired: leave it out, or use commit {setting.last_commit}, the last that has it."
-            )
-        return True
 
     @classmethod
     def choices(cls, name: str) -> tuple[Any, ...]:
@@ -110,7 +99,7 @@ def _section_name(cls: type) -> str:
 
 
 def _convert(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type ``hint``, which may name words beside a type, or a ``ConfigError``.
+    """``value`` as the type ``hint``, which may allow some words and a type, or a ``ConfigError``.
 
     An int is accepted for a float.
     """
@@ -158,11 +147,7 @@ def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
         settings = values.setdefault(section, {})
         if not isinstance(settings, dict):
             raise ConfigError(f"{section}: found {settings!r}, expected a section [{section}] of settings.")
-        settings[key] = _toml_value(text.strip())
-
-
-def _toml_value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):
-        return text
+        try:
+            settings[key] = tomllib.loads(f"value = {text.strip()}")["value"]
+        except (ValueError, RecursionError):
+            settings[key] = text.strip()

@@ -6,6 +6,8 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
+_COPIED = "probability that a training pair is also learned in a noisy copy, which may have several kinds of noise:"
+
 
 def default_vocab_size(pairs: int) -> int:
     """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
@@ -21,13 +23,12 @@ class TextConfig(Section):
     )
     vocab_size: int = knob(
         0, "entries of a trained vocabulary, control tokens included; 0 means one for each pair, from 512 to 8,000",
-        low=0, high=1_000_000,
+        high=1_000_000,
     )  # fmt: skip
     joint: bool = knob(True, "one tokenizer for both sides, or one for each, so that only the target is tied")
     tokenizer_pairs: int = knob(
         1_000_000,
         "at most this many pairs train a tokenizer, drawn at random from a larger corpus; 0 means all",
-        low=0,
         high=10**9,
     )
     lowercase: bool = knob(False, "lower-case all text before it is split")
@@ -41,18 +42,20 @@ class TextConfig(Section):
         high=1e6,
     )
     valid_pairs: int = knob(
-        0,
-        "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000",
-        low=0,
-        high=10**8,
+        0, "pairs split off for validation when none are given; 0 means a twentieth, from 1 to 1000", high=10**8
     )
     bpe_dropout: float = knob(
         0.0,
         "probability of leaving out a merge when training text is cut into tokens, again in each epoch (Provilkov et "
         "al. 2020; there 0.1); 0 means the same tokens in all epochs",
-        symbol="p", low=0.0, high=1.0,
+        symbol="p", high=1.0,
     )  # fmt: skip
-    workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", low=0, high=1024)
+    noise_case: float = knob(0.0, f"{_COPIED} the source in lower case", high=1.0)
+    noise_marks: float = knob(0.0, f"{_COPIED} without the mark that ends both sides", high=1.0)
+    noise_typos: float = knob(0.0, f"{_COPIED} the source with typing mistakes", high=1.0)
+    noise_names: float = knob(0.0, f"{_COPIED} other given names where one stands on both sides", high=1.0)
+    noise_numbers: float = knob(0.0, f"{_COPIED} other numbers where one stands on both sides", high=1.0)
+    workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", high=1024)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")  # what ends a tr
 class TrainConfig(Section):
     """How a model is trained. The defaults are the recipe for small corpora; the paper's stand in each doc."""
 
-    seed: int = knob(1, "seed of weights, dropout and order", low=0, high=2**63 - 1)
+    seed: int = knob(1, "seed of weights, dropout and order", high=2**63 - 1)
     batch_tokens: int = knob(
         2048,
         "size of a batch, at most: rows times the longer side; paper: about 25,000 tokens a side",
@@ -28,29 +28,27 @@ class TrainConfig(Section):
     )
     accumulate: int = knob(1, "batches whose gradients make one update, in each process", low=1, high=10_000)
     max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1, high=10**9)
-    max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", low=0.0, high=1e7)
+    max_minutes: float = knob(0.0, "minutes of training after which it ends; 0 means no limit", high=1e7)
     schedule: Literal["noam", "inverse_sqrt"] = knob(
         "noam",
         "the paper's equation 3, whose peak follows from d_model and warmup; or the same curve up to peak_rate",
     )
-    peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt; 0 with noam", low=0.0)
+    peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt; 0 with noam")
     warmup: int = knob(
         0, "updates of linear warm-up; 0 means 4000, as in the paper, with norm post, and 500 with norm pre",
-        symbol="warmup_steps", low=0, high=10**9,
+        symbol="warmup_steps", high=10**9,
     )  # fmt: skip
     cooldown: float = knob(
         0.25,
         "share of the training, its last part, over which the rate falls linearly to zero; 0 means "
         "none, as in the paper",
-        low=0.0, high=0.9,
+        high=0.9,
     )  # fmt: skip
-    adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", low=0.0, high=0.99999)
-    adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", low=0.0, high=0.99999)
+    adam_beta1: float = knob(0.9, "decay of Adam's first moment", symbol="β1", high=0.99999)
+    adam_beta2: float = knob(0.98, "decay of Adam's second moment", symbol="β2", high=0.99999)
     adam_eps: float = knob(1e-9, "added to Adam's denominator", symbol="ε", low=1e-12, high=1.0)
-    clip_norm: float = knob(1.0, "largest global gradient norm; 0 means no clipping, as in the paper", low=0.0)
-    label_smoothing: float = knob(
-        0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", low=0.0, high=0.99
-    )
+    clip_norm: float = knob(1.0, "largest global gradient norm; 0 means no clipping, as in the paper")
+    label_smoothing: float = knob(0.1, "probability spread evenly over the vocabulary", symbol="ε_ls", high=0.99)
     freeze: str = knob(
         "",
         "addresses of modules or weights that are not trained, with * and ?, separated by commas: encoder, *.norm*",
@@ -58,13 +56,13 @@ class TrainConfig(Section):
     mix: float = knob(
         0.0,
         "share of the training pairs that come from the file of --mix, drawn again in each epoch; 0 means half",
-        low=0.0, high=0.99,
+        high=0.99,
     )  # fmt: skip
     r_drop: float = knob(
         0.0,
         "weight of R-Drop (Liang et al. 2021; there 5): each batch passes twice, at twice the cost, and the two "
         "outputs are pulled together; 0 means one pass",
-        symbol="α", low=0.0, high=100.0,
+        symbol="α", high=100.0,
     )  # fmt: skip
     precision: Literal["float32", "bf16"] = knob(
         "float32", "arithmetic of forward and backward; weights stay float32"
@@ -83,19 +81,18 @@ class TrainConfig(Section):
         "chrf", "what decides which checkpoint is best and which model is kept; tasks with one answer set exact_match"
     )
     validate_every: int = knob(
-        0, "updates between validations; 0 means once an epoch, but not within 50 updates", low=0, high=10**9
+        0, "updates between validations; 0 means once an epoch, but not within 50 updates", high=10**9
     )
     valid_translations: int = knob(
-        200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", low=0, high=10**9
+        200, "validation sentences translated for BLEU, chrF and exact match; 0 means all", high=10**9
     )
     patience: int = knob(
         10,
         "validations without a better metric or loss before the cooldown begins, or, with none, training ends; 0 "
         "means never",
-        low=0,
         high=10**9,
     )
-    stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", low=0.0)
+    stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never")
     average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1, high=1000)
     on_divergence: Literal["stop", "restart"] = knob(
         "stop",
@@ -106,7 +103,7 @@ class TrainConfig(Section):
     save_minutes: float = knob(
         10.0, "at most this many minutes between two saves of the state for resuming", low=0.01, high=1e7
     )
-    tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
+    tensorboard: bool = knob(False, "also write TensorBoard events (pip install '.[tensorboard]')")
 
     def __post_init__(self) -> None:
         super().__post_init__()

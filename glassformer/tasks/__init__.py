@@ -1,6 +1,8 @@
 """Parallel corpora that are generated on the spot: deterministic, without a download."""
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 
 from glassformer.errors import ConfigError, check_type, nearest
@@ -32,4 +34,5 @@ def load_task(name: str, *, seed: int = 1) -> Task:
             f"task: there is no task named {name!r}.{nearest(name, known)} Known: {', '.join(TASK_NAMES)}, and "
             f"{aliases}."
         )
-    return _TASKS[full_name](seed)
+    task = _TASKS[full_name](seed)
+    return replace(task, settings=deepcopy(task.settings))

@@ -6,7 +6,6 @@ the seed, so that the model has to read it.
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from datetime import date, timedelta
 from itertools import cycle, islice
 from operator import attrgetter
@@ -46,14 +45,9 @@ def dates(seed: int) -> Task:
     """20,000 / 500 / 1,000 pairs, the languages and styles in turn."""
     pairs = drop_ambiguous(islice(_generate(Random(seed)), GENERATED_PAIRS))
     splits = divide(pairs, attrgetter("tgt"), valid=0.03, test=0.05)
-    return Task(
-        name="dates",
-        summary=f"dates written in {len(LANGUAGES)} languages -> ISO 8601, {TRAIN_PAIRS:,} training pairs",
-        train=splits.train[:TRAIN_PAIRS],
-        valid=splits.valid[:VALID_PAIRS],
-        test=splits.test[:TEST_PAIRS],
-        settings=deepcopy(SETTINGS),
-    )
+    train, valid, test = splits.train[:TRAIN_PAIRS], splits.valid[:VALID_PAIRS], splits.test[:TEST_PAIRS]
+    summary = f"dates written in {len(LANGUAGES)} languages -> ISO 8601, {TRAIN_PAIRS:,} training pairs"
+    return Task("dates", summary, train, valid, test, settings=SETTINGS)
 
 
 def _generate(random: Random) -> Iterator[Pair]:

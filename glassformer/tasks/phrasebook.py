@@ -8,7 +8,6 @@ the training data: no one can guess an unknown word, but lists of names can be c
 """
 
 from collections.abc import Iterable, Iterator
-from copy import deepcopy
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
@@ -72,14 +71,8 @@ def phrasebook(language: str, seed: int) -> Task:
     random.shuffle(pairs)
     splits = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
     train = _translate(_names(), language) + splits.train
-    return Task(
-        name=f"phrasebook-{language}",
-        summary=f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs",
-        train=train,
-        valid=splits.valid,
-        test=splits.test,
-        settings=deepcopy(SETTINGS),
-    )
+    summary = f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs"
+    return Task(f"phrasebook-{language}", summary, train, splits.valid, splits.test, settings=SETTINGS)
 
 
 def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:

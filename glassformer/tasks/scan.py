@@ -14,7 +14,6 @@ SCAN has no validation set. A part of the official training set is split off by 
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from operator import attrgetter
 from random import Random
 from typing import Any, Literal, get_args
@@ -86,14 +85,8 @@ def scan(split: SplitName, seed: int) -> Task:
     random = Random(seed)
     for pairs in (train, valid, test):
         random.shuffle(pairs)
-    return Task(
-        name=f"scan-{split}",
-        summary=f"commands -> action sequences, SCAN's {split} split, {len(train):,} training pairs",
-        train=train,
-        valid=valid,
-        test=test,
-        settings=deepcopy(SETTINGS),
-    )
+    summary = f"commands -> action sequences, SCAN's {split} split, {len(train):,} training pairs"
+    return Task(f"scan-{split}", summary, train, valid, test, settings=SETTINGS)
 
 
 def official_split(split: SplitName, *, seed: int = 1) -> tuple[list[Pair], list[Pair]]:

@@ -30,7 +30,10 @@ _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One recorded tensor: its address, axis words, a detached copy, and the number of the pass (``call``)."""
+    """One recorded tensor: where it was tapped, its axis words, a detached copy of its value.
+
+    ``call`` counts the passes of one address, from 0: in a generation, its steps.
+    """
 
     address: str
     axes: tuple[str, ...]
@@ -90,7 +93,10 @@ class Trace:
         return found[0].value
 
     def gradient(self, address: str) -> Tensor:
-        """The gradient at an address recorded once with ``gradients=True``; ``TraceError`` if there is none."""
+        """The gradient at an address that was recorded exactly once with ``gradients=True``.
+
+        Raises ``TraceError`` if it was not recorded so, or if no backward pass has reached it.
+        """
         value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
         if not found:
             raise TraceError(
@@ -104,7 +110,10 @@ class Trace:
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace in place of an older one; ``StorageError`` if the directory holds something else."""
+        """Write the trace in place of an older one in the same directory.
+
+        Raises ``StorageError`` when the directory also holds something else, or cannot be written.
+        """
         from safetensors import SafetensorError
 
         place = Path(directory).absolute()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.compiler import is_compiling
 
 from glassformer.axes import LEGEND
-from glassformer.errors import TraceError, nearest
+from glassformer.errors import TraceError, check_type, nearest
 from glassformer.trace.record import Step, Trace
 from glassformer.trace.weight_edits import Edit, EditedWeights, apply_edit
 
@@ -28,8 +28,7 @@ class _Recorder:
     def __init__(
         self, model: nn.Module, edits: Mapping[str, Edit], only: str, *, gradients: bool, shown: bool
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise TraceError(f"model: found {type(model).__name__}, expected a module, such as a Translator's model.")
+        check_type("model", model, nn.Module, "a module, such as a Translator's model", TraceError)
         self.paths = {id(module): path for path, module in model.named_modules(remove_duplicate=False)}
         self.config = getattr(model, "config", None)
         self.edits = edits
@@ -54,7 +53,7 @@ class _Recorder:
             self.calls[address] += 1
             self.trace.steps.append(step)
             if self.gradients and value.requires_grad:
-                value.register_hook(lambda gradient: self._record_gradient(step, gradient))  # type: ignore[no-untyped-call]
+                value.register_hook(lambda gradient: self._record_gradient(step, gradient))  # type: ignore[no-untyped-call]  # torch's
         return value
 
     def _record_gradient(self, step: Step, gradient: Tensor) -> None:
@@ -162,15 +161,11 @@ def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
         _recorder.reset(token)
 
 
-def check_selection(only: object, edits: object) -> None:
+def check_selection(only: str, edits: Mapping[str, Edit] | None) -> None:
     """Raise ``TraceError`` unless ``only`` is a glob, and ``edits`` maps globs to functions or is None."""
-    if not isinstance(only, str):
-        raise TraceError(f"only: found {type(only).__name__}, expected a glob over addresses, such as 'encoder.*'.")
-    if edits is None:
-        return
-    if not isinstance(edits, Mapping):
-        raise TraceError(f"edits: found {type(edits).__name__}, expected a dict from addresses to functions.")
-    for address, edit in edits.items():
+    check_type("only", only, str, "a glob over addresses, such as 'encoder.*'", TraceError)
+    check_type("edits", edits, Mapping | None, "a dict from addresses to functions", TraceError)
+    for address, edit in (edits or {}).items():
         if not isinstance(address, str) or not callable(edit):
             raise TraceError(
                 f"edits: found {address!r:.60}: {type(edit).__name__}, expected an address and a function."

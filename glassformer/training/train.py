@@ -1,19 +1,24 @@
 """Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
-from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
-from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
+from glassformer.text.lines import without_surrogates
+from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
@@ -27,6 +32,7 @@ from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import decode_defaults, describe_settings
+from glassformer.version import __version__
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
@@ -69,8 +75,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
             else:
                 text = _read_text(run.text, config)
                 other = None if request.mix is None else _read_text(run.text / MIX, config)
-        config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
-        config = replace(config, decode=run.read_config()[0].decode)
+        config, _ = run.read_config()  # with the vocabularies and the search that belong to the text
         _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
         _log_start(trainer)
@@ -116,7 +121,10 @@ def _prepare_run(
     tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
         tokenizers = run.read_tokenizers
-    text = _prepare_text(run.text, source, config, log, fingerprint=data["fingerprint"], tokenizers=tokenizers)
+    text = prepare(
+        source.pairs, source.valid, config.text, run.text,
+        source=data["fingerprint"], report=log.log, on_progress=log.on_prepare, tokenizers=tokenizers,
+    )  # fmt: skip
     both = text.src_tokenizer, text.tgt_tokenizer
     other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
     if seen := _valid_seen(text, other):
@@ -156,9 +164,9 @@ def _prepare_mix(
     valid = hashlib.sha256(repr(text.valid_text).encode("utf-8", "surrogatepass")).hexdigest()
     tokenizers = text.src_tokenizer, text.tgt_tokenizer
     try:
-        return _prepare_text(
-            directory, mix, config, log, fingerprint=f"{mix.fingerprint()} with {valid}",
-            tokenizers=lambda: tokenizers, held_out=text.valid_text,
+        return prepare(
+            mix.pairs, mix.valid, config.text, directory, source=f"{mix.fingerprint()} with {valid}",
+            report=log.log, on_progress=log.on_prepare, tokenizers=lambda: tokenizers, held_out=text.valid_text,
         )  # fmt: skip
     except TextError as error:
         raise TextError(f"--mix: {error}") from error
@@ -180,32 +188,8 @@ def _read_text(directory: Path, config: RunConfig) -> PreparedText:
     return text
 
 
-def _prepare_text(
-    directory: Path,
-    source: TrainingText,
-    config: RunConfig,
-    log: Display,
-    *,
-    fingerprint: str,
-    tokenizers: Callable[[], Tokenizers] | None,
-    held_out: Sequence[Pair] = (),
-) -> PreparedText:
-    """Prepare the text with these tokenizers, or with new ones; ``held_out`` are pairs that it should not have."""
-    return prepare(
-        source.pairs,
-        source.valid,
-        config.text,
-        directory,
-        source=fingerprint,
-        report=log.log,
-        on_progress=log.on_prepare,
-        tokenizers=tokenizers,
-        held_out=held_out,
-    )
-
-
 def _decode_of_run(asked: DecodeConfig, saved: DecodeConfig) -> DecodeConfig:
-    """What is asked for now; where that is the default, what the run has."""
+    """The settings of this request, except that where one is the default, the run's own is kept."""
     now, default = asked.to_mapping(), DecodeConfig().to_mapping()
     return replace(saved, **{name: value for name, value in now.items() if value != default[name]})
 
@@ -333,8 +317,25 @@ def _report(trainer: Trainer, final: Validation) -> None:
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
-    write_report(run, make_report(title, lines, final.examples, records, text.counts))
-    trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
+    headline = f"{final.scores.format(separator=', ')} on {final.scores.sentences:,} held-out sentences"
+    facts = {
+        "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+        "directory": str(run.path.absolute()),
+        "version": f"glassformer {__version__}, PyTorch {torch.__version__}",
+        "settings": describe_settings(trainer.config, len(text.train), init=trainer.init is not None),
+        "training": f"{final.update:,} updates; all settings are in config.json and train.log of the directory",
+    }
+    page = make_report(
+        title,
+        headline=headline,
+        facts=facts,
+        lines=lines,
+        examples=final.examples,
+        records=records,
+        counts=text.counts,
+    )
+    write_report(run, page)
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:

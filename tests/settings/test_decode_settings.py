@@ -41,7 +41,7 @@ def test_a_retired_setting_is_left_out_where_it_changed_nothing_and_refused_else
 
 def test_each_retired_setting_is_gone_and_has_a_commit_and_a_value_without_effect():
     for section in (ModelConfig, TextConfig, TrainConfig, DecodeConfig):
-        for name, setting in section.retired.items():
+        for name, (neutral, last_commit) in section.retired.items():
             assert name not in {field.name for field in fields(section)}
-            assert setting.neutral
-            assert re.fullmatch("[0-9a-f]{7,40}", setting.last_commit)
+            assert neutral
+            assert re.fullmatch("[0-9a-f]{7,40}", last_commit)

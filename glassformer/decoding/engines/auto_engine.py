@@ -1,6 +1,6 @@
 """The fastest engine that gives what PyTorch gives: CTranslate2 where that was shown for this run, else PyTorch.
 
-When a run is exported, both engines translate the same sentences once; the verdict is kept beside the export. A
+When a run is exported, both engines translate the same sentences once; the verdict is kept with the export. A
 search that CTranslate2 does in another way, or draws samples for, is done by PyTorch, and so is every alignment.
 """
 
@@ -102,14 +102,12 @@ class AutoEngine:
         if fast:
             plain = {number: replace(job, attention=False) for number, job in equal.items()}
             for number, result in _search(fast, plain):
-                yield number, self._align(equal[number], result)
+                if (job := equal[number]).attention:
+                    weights = self.attention(job, [best.ids for best, *_ in result.candidates])
+                    result = replace(result, attention=weights)
+                yield number, result
         if len(equal) < len(jobs):
             yield from _search(self.torch, {at: job for at, job in enumerate(jobs) if at not in equal})
-
-    def _align(self, job: SearchJob, result: SearchResult) -> SearchResult:
-        if not job.attention:
-            return result
-        return replace(result, attention=self.attention(job, [best.ids for best, *_ in result.candidates]))
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
@@ -221,7 +219,7 @@ def _has_gpu() -> bool:
 
 
 def _read_proof(directory: Path) -> bool | None:
-    """The verdict that is kept beside the export; None if there is none of these versions."""
+    """The verdict that is kept with the export; None if there is none of these versions."""
     try:
         proof = read_json_file(directory / PROOF)
         return bool(proof["equal"]) if proof["versions"] == _versions() else None
@@ -234,7 +232,7 @@ def _versions() -> dict[str, str]:
 
 
 def _prove(fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]) -> bool:
-    """Compare the engines and keep the verdict beside the export."""
+    """Compare the engines and keep the verdict with the export."""
     proof = {"versions": _versions(), **_compare(fast, torch, options, sources)}
     with write_durably(fast.directory / PROOF) as file:
         json.dump(proof, file, indent=1)

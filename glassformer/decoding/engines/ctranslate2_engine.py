@@ -51,16 +51,6 @@ def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
             yield knob.name, knob.default, reason
 
 
-def check_options(options: DecodeConfig) -> None:
-    """Raise ``ConfigError`` for an option that CTranslate2 does not have."""
-    for name, neutral, reason in lacking_options(options):
-        advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
-        raise ConfigError(
-            f"decode.{name}: found {getattr(options, name)!r} with engine ctranslate2, which {reason}; expected "
-            f"{neutral!r}. {advice}, or use --engine torch."
-        )
-
-
 def check_precision(name: str | None) -> str:
     """The precision, float32 for none; raises ``ConfigError`` if CTranslate2 does not have it on this machine."""
     try:
@@ -110,7 +100,10 @@ class CTranslate2Engine:
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with its number; raises ``ConfigError`` or ``InputError`` for what it lacks."""
+        """The result of each job with the job's number, in order.
+
+        Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
+        """
         for job in jobs:
             _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
@@ -299,7 +292,13 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
 
 
 def _check_job(job: SearchJob) -> None:
-    check_options(job.options)
+    """Raise ``ConfigError`` for an option that CTranslate2 does not have, ``InputError`` for required phrases."""
+    for name, neutral, reason in lacking_options(job.options):
+        advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
+        raise ConfigError(
+            f"decode.{name}: found {getattr(job.options, name)!r} with engine ctranslate2, which {reason}; expected "
+            f"{neutral!r}. {advice}, or use --engine torch."
+        )
     if any(one.required for one in job.constraints or ()):
         raise InputError(
             "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
@@ -310,7 +309,10 @@ def _check_job(job: SearchJob) -> None:
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """One run's engine, exported if need be, tokenizers and settings; raises ``ConfigError`` for what it lacks."""
+    """The engine of one run, exported if need be, with the run's tokenizers and settings.
+
+    Raises ``ConfigError`` for several runs, another device than the CPU, and settings that CTranslate2 does not have.
+    """
     if len(runs) != 1:
         raise ConfigError(
             f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."

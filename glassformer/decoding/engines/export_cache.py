@@ -38,22 +38,22 @@ _MAX_WAIT = 600.0  # seconds for another process to write an export
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None], *, wait: bool = True) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises ``StorageError`` if it can be written nowhere, ``RunError`` if another process does not end writing, which
-    is at once without ``wait``.
+    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise, ``StorageError`` if it can be written nowhere,
+    and ``RunError`` if another process does not end writing: without ``wait`` at once.
     """
     checkpoint, origin = _origin(run, quantization, warn)
-    places = [place / _name(origin) for place in _places(run)]
-    for place in places:
-        if _is_whole(place, origin):
-            return place
-    return _write(run, checkpoint, places, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
+    if found := _find(run, origin):
+        return found
+    return _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
 
 
 def find_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path | None:
     """The same directory, if it was written before."""
-    _, origin = _origin(run, quantization, warn)
-    places = (place / _name(origin) for place in _places(run))
-    return next((place for place in places if _is_whole(place, origin)), None)
+    return _find(run, _origin(run, quantization, warn)[1])
+
+
+def _find(run: RunDirectory, origin: dict[str, Any]) -> Path | None:
+    return next((place for place in _places(run, origin) if _is_whole(place, origin)), None)
 
 
 def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
@@ -71,15 +71,11 @@ def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -
     return checkpoint, origin
 
 
-def _name(origin: dict[str, Any]) -> str:
-    return f"{origin['quantization']}-{json_sha256(origin)[:16]}"
-
-
-def _places(run: RunDirectory) -> list[Path]:
+def _places(run: RunDirectory, origin: dict[str, Any]) -> list[Path]:
     """In the run, and the user's cache; of the bundled model, which belongs to the package, only the latter."""
-    cache = user_cache()
-    of_user = [] if cache is None else [cache]
-    return of_user if run.path.resolve() == BUNDLED.resolve() else [run.path / CACHE, *of_user]
+    own = None if run.path.resolve() == BUNDLED.resolve() else run.path / CACHE
+    name = f"{origin['quantization']}-{json_sha256(origin)[:16]}"
+    return [place / name for place in (own, user_cache()) if place is not None]
 
 
 def user_cache() -> Path | None:
@@ -107,19 +103,13 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
 
 
 def _write(
-    run: RunDirectory,
-    checkpoint: Path,
-    directories: list[Path],
-    origin: dict[str, Any],
-    warn: Callable[[str], None],
-    *,
-    max_wait: float,
+    run: RunDirectory, checkpoint: Path, origin: dict[str, Any], warn: Callable[[str], None], *, max_wait: float
 ) -> Path:
-    """The first of ``directories`` that can be written; those of other weights of the run are deleted."""
+    """The first directory that can be written; those of other weights of the run are deleted."""
     from glassformer.interop.shortlist import read_shortlist
 
     failed = StorageError("This system names no home directory. Set XDG_CACHE_HOME to a directory for what is made.")
-    for directory in directories:
+    for directory in _places(run, origin):
         try:
             refuse_link(directory.parent)
             make_directory(directory.parent)
@@ -131,7 +121,8 @@ def _write(
                 loaded = run.load("cpu", checkpoint=checkpoint)
                 export_ctranslate2(loaded, directory, origin["quantization"], origin, read_shortlist(loaded))
                 if directory.parent.parent == run.path:
-                    _remove_outdated(directory, origin["quantization"])
+                    for outdated in {*directory.parent.glob(f"{origin['quantization']}-*")} - {directory}:
+                        remove(outdated)
                 return directory
         except StorageError as error:
             failed = error
@@ -169,9 +160,3 @@ def _try_lock(file: TextIO) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def _remove_outdated(current: Path, quantization: str) -> None:
-    for other in current.parent.glob(f"{quantization}-*"):
-        if other != current:
-            remove(other)

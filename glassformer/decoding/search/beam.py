@@ -159,50 +159,33 @@ class NextLogProbs:
     @classmethod
     def from_model(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
         """From the decoder's outputs for the rows of the state."""
-        shape = state.log_probs.shape
-        processed = None
+        shape, processed = state.log_probs.shape, None
         if plan.has_processors:
-            processed = process_beam(log_probs, state, plan)
+            constraints = plan.constraints_of(state)
+            if constraints is not None:
+                constraints = constraints.select(torch.arange(len(log_probs), device=log_probs.device) // shape[1])
+            processed = process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
             note("search.processed_log_probs", processed, "batch vocab")
-        return cls(
-            log_probs.view(*shape, -1),
-            None if processed is None else processed.view(*shape, -1),
-            None if attention is None else attention.view(*shape, -1),
-        )
-
-
-def process_beam(log_probs: Float[Tensor, "rows vocab"], state: SearchState, plan: Plan) -> Tensor:
-    """The processed log-probabilities, a row for each live hypothesis."""
-    constraints, places = plan.constraints_of(state), state.ids.shape[1]
-    if constraints is not None:
-        rows = torch.arange(len(log_probs), device=log_probs.device) // places
-        constraints = constraints.select(rows)
-    return process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
+            processed = processed.view(*shape, -1)
+        return cls(log_probs.view(*shape, -1), processed, None if attention is None else attention.view(*shape, -1))
 
 
 def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
     """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
     constraints, beam = plan.constraints_of(state), plan.options.beam
-    processed = next_log_probs.log_probs if next_log_probs.processed is None else next_log_probs.processed
+    log_probs, processed = next_log_probs.log_probs, next_log_probs.processed
+    ranked_by = log_probs if processed is None else processed
     if constraints is not None and constraints.required.numel():
-        sums = state.ranking[:, :, None] + processed
+        sums = state.ranking[:, :, None] + ranked_by
         index = allocate_candidates(sums, state.ids, constraints.required, plan.config.pad_id, beam)
     else:
-        index = top_k_of_beams(state.ranking, processed, 2 * beam)
-    return _gather(state, next_log_probs, index)
-
-
-def _gather(state: SearchState, next_log_probs: NextLogProbs, index: Tensor) -> Continuations:
-    """The candidates at indices into beam · vocab."""
-    vocab = next_log_probs.log_probs.shape[2]
-    parents = index // vocab
+        index = top_k_of_beams(state.ranking, ranked_by, 2 * beam)
+    parents, ids = index // log_probs.shape[2], index % log_probs.shape[2]
+    totals = state.log_probs.gather(1, parents) + log_probs.flatten(1).gather(1, index)
+    if processed is None:
+        return Continuations(totals, parents, ids)
     return Continuations(
-        log_probs=state.log_probs.gather(1, parents) + next_log_probs.log_probs.flatten(1).gather(1, index),
-        parents=parents,
-        ids=index % vocab,
-        sums=None
-        if next_log_probs.processed is None
-        else state.ranking.gather(1, parents) + next_log_probs.processed.flatten(1).gather(1, index),
+        totals, parents, ids, state.ranking.gather(1, parents) + processed.flatten(1).gather(1, index)
     )
 
 
@@ -223,12 +206,6 @@ def outcomes(
     found = torch.where(lives, LIVE, DROPPED)
     found[:, :beam][is_eos[:, :beam]] = FINISHED
     return found.masked_fill(ranking == -math.inf, DROPPED)
-
-
-def note_candidates(best: Continuations, is_eos: Tensor, beam: int) -> None:
-    """Record the candidates and their outcomes in a trace."""
-    best.note()
-    note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
 
 
 _BLOCK = 64

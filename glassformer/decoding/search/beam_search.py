@@ -36,13 +36,13 @@ from glassformer.decoding.search.beam import (
     expand_beam,
     fill_gaps,
     live_ranks,
-    note_candidates,
+    outcomes,
     start_state,
 )
 from glassformer.decoding.search.constraints import ConstraintBatch
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output, rank_outputs, run_to_end
-from glassformer.decoding.search.steps import AttendingSteps, Steps, require_attention
+from glassformer.decoding.search.steps import Steps
 from glassformer.settings import DecodeConfig
 from glassformer.trace import note
 
@@ -64,8 +64,7 @@ def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
 
     ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
-    Raises ``ConfigError`` for a coverage penalty if the steps do not give their attention, ``InputError`` for
-    constraints that no output can meet.
+    Raises ``InputError`` for constraints that no output can meet.
     """
     return run_to_end(beam_steps(steps, job))
 
@@ -73,13 +72,16 @@ def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
 def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Output]]]:
     """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
     plan = Plan(job.options, steps.config, ConstraintBatch.from_job(job, steps.config, steps.device))
-    attending = require_attention(steps) if job.options.coverage_penalty > 0.0 else None
-    state = _first_state(steps, attending, job.limits, plan)
+    if plan.constraints is not None:
+        plan.constraints.note()
+    covered = initial_coverage(steps.source_mask) if job.options.coverage_penalty > 0.0 else None
+    state = start_state(job.limits, plan, steps.device, covered)
+    state.note()
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
-        attention = None if attending is None else attending.attention()
+        attention = None if state.covered is None else steps.attention()
         following = NextLogProbs.from_model(state, log_probs, attention, plan)
         state, rows = advance(state, following, plan)
         state.note()
@@ -100,23 +102,14 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     return _rank_sources(found, job)
 
 
-def _first_state(steps: Steps, attending: AttendingSteps | None, limits: Sequence[int], plan: Plan) -> SearchState:
-    """The first state."""
-    if plan.constraints is not None:
-        plan.constraints.note()
-    covered = None if attending is None else initial_coverage(attending.source_mask)
-    state = start_state(limits, plan, steps.device, covered)
-    state.note()
-    return state
-
-
 def advance(
     state: SearchState, following: NextLogProbs, plan: Plan
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
     """The state after one more id, and the row of the previous step that each live hypothesis continues."""
     best, beam = expand_beam(state, following, plan), plan.options.beam
     is_eos = best.ids == plan.config.eos_id
-    note_candidates(best, is_eos, beam)
+    best.note()
+    note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
     covered = None if state.covered is None or following.attention is None else state.covered + following.attention
     ranks = live_ranks(is_eos, beam)
     live, finished = best.at(ranks), is_eos.gather(1, ranks)

@@ -38,11 +38,6 @@ def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phra
     return equal.all(dim=3).any(dim=2) | padding.all(dim=2)
 
 
-def contains_all(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows"]:
-    """Whether every phrase occurs in the ids of its row."""
-    return contains(ids, phrases, pad_id).all(dim=1)
-
-
 def ends_with(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
     """Which phrases the ids of their row end with; an empty phrase always matches."""
     return matched_prefix(ids, phrases, pad_id) == (phrases != pad_id).sum(dim=2)

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.decoding.search.constraints import ConstraintBatch, contains_all, ends_with
+from glassformer.decoding.search.constraints import ConstraintBatch, contains, ends_with
 from glassformer.settings import DecodeConfig, ModelConfig
 
 LogProbs = Float[Tensor, "... vocab"]
@@ -75,7 +75,8 @@ def apply_repetition_penalty(
 ) -> LogProbs:
     """Multiply the log-probability of each id that already occurs by ``penalty``, once however often it occurs.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits instead, which rewards a repetition where they are negative.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits instead, which rewards a repetition where they are negative;
+    log-probabilities are never positive, so that multiplied they only fall.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -97,14 +98,10 @@ def forbid_early_end(log_probs: LogProbs, prefixes: Prefixes, least: int, config
 
 
 def constrain(
-    log_probs: LogProbs,
-    from_model: LogProbs,
-    prefixes: Prefixes,
-    constraints: ConstraintBatch,
-    config: ModelConfig,
+    log_probs: LogProbs, from_model: LogProbs, prefixes: Prefixes, constraints: ConstraintBatch, config: ModelConfig
 ) -> LogProbs:
     """Apply the constraints of each row; ``from_model`` are the log-probabilities before all processors."""
-    unmet = ~contains_all(prefixes, constraints.required, config.pad_id)
+    unmet = ~contains(prefixes, constraints.required, config.pad_id).all(dim=1)
     log_probs = forbid_end(log_probs, unmet, config.eos_id)
     log_probs = forbid_banned(log_probs, prefixes, constraints.banned, config.pad_id)
     return force_prefix(log_probs, from_model, constraints.prefixes, prefixes.shape[1], config.pad_id)

@@ -31,7 +31,10 @@ def expected_utilities(texts: Sequence[str], utility: Utility) -> dict[str, floa
 
 
 def mbr_rank(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
-    """Index and utility of the ``n_best`` distinct texts of greatest expected utility; of equals the first."""
+    """Index and utility of the ``n_best`` distinct texts of greatest expected utility, or of all if fewer differ.
+
+    Of equal utility the first comes first.
+    """
     utilities = expected_utilities(texts, utility)
     best = sorted(utilities, key=utilities.__getitem__, reverse=True)[:n_best]
     return [(texts.index(text), utilities[text]) for text in best]

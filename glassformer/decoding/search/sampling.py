@@ -1,6 +1,7 @@
 """Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
+The random numbers of a sample follow from the seed, the source's key and the number of the sample alone: neither the
+other sources of the batch nor the order of batches change them.
 """
 
 import math
@@ -70,7 +71,9 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
         state = advance(state, log_probs, processed, options)
         yield state
         done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
-        _note(state, done)
+        note("search.sampled_ids", state.ids, "batch tgt")
+        note("search.sampled_log_probs", state.log_probs, "batch")
+        note("search.done", done, "batch")
         if done.any():
             for row in done.nonzero().flatten().tolist():
                 result = Output.from_log_prob(state.ids[row].tolist(), float(state.log_probs[row]), options, eos_id)
@@ -155,10 +158,3 @@ def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "ro
     ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)
     # Out of range only if log_probs are NaN, which ``rank_outputs`` reports.
     return ids.clamp(max=log_probs.shape[1] - 1)
-
-
-def _note(state: SampleState, done: Tensor) -> None:
-    """Record the samples in a trace."""
-    note("search.sampled_ids", state.ids, "batch tgt")
-    note("search.sampled_log_probs", state.log_probs, "batch")
-    note("search.done", done, "batch")

@@ -6,7 +6,7 @@ the hypotheses of a source as slots of one row; ``EnsembleSteps``, several model
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,7 +36,10 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """The log-probabilities of the next id, and rows that follow the search; at the start one for each source."""
+    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
+
+    There is one row for each source at the start; the ids of the first step are bos.
+    """
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""
@@ -54,27 +57,12 @@ class Steps(Protocol):
     def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
         """The same where the number of rows stays, and each row keeps its source."""
 
-
-@runtime_checkable
-class AttendingSteps(Steps, Protocol):
-    """Steps that also give the decoder's attention, for the coverage penalty."""
-
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are not padding."""
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """The last layer's cross-attention at the last step, the mean of its heads, in float32."""
-
-
-def require_attention(steps: Steps) -> AttendingSteps:
-    """The same steps; raises ``ConfigError`` if they do not give their attention."""
-    if not isinstance(steps, AttendingSteps):
-        raise ConfigError(
-            f"decode.coverage_penalty: found {type(steps).__name__}, expected steps that give the decoder's "
-            "attention, as DecoderSteps do. Use them, or set coverage_penalty to 0."
-        )
-    return steps
 
 
 class DecoderSteps:
@@ -222,11 +210,11 @@ class EnsembleSteps:
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are not padding."""
-        return require_attention(self._members[0]).source_mask
+        return self._members[0].source_mask
 
     def attention(self) -> Float[Tensor, "rows src"]:
         """The mean of the models' attention at the last step."""
-        return torch.stack([require_attention(member).attention() for member in self._members]).mean(dim=0)
+        return torch.stack([member.attention() for member in self._members]).mean(dim=0)
 
     def select(self, rows: Int[Tensor, "new_rows"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in each model."""

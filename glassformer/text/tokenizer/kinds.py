@@ -8,10 +8,10 @@ agree.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders as library_decoders
@@ -19,7 +19,7 @@ from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError, nearest
 from glassformer.text.lines import is_blank, without_surrogates
-from glassformer.text.tokenizer.derivation import Derivation, Lookup, Match, Merge, PreToken, Segmentation, Step
+from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation, Step
 
 CONTROL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 UNKNOWN = CONTROL_TOKENS[3]
@@ -155,41 +155,6 @@ class _Pieces:
 class _Tokens(NamedTuple):
     steps: tuple[Step, ...]
     tokens: tuple[str, ...]  # entries of the vocabulary, not labels
-
-
-class _Model(Protocol):
-    """Turns a word (a pre-token) into tokens."""
-
-    def __init__(self, model: dict[str, Any], show: Show) -> None: ...
-
-    def tokenize(self, word: str) -> _Tokens: ...
-
-
-class Deriver:
-    """Shows how one tokenizer turns texts into ids."""
-
-    def __init__(self, library: Any, kind: str, model: dict[str, Any], show: Show) -> None:
-        """From the library's tokenizer, its kind, and the ``model`` of its JSON."""
-        self._library = library
-        self._show = show
-        self._model = _MODELS[kind](model, show)
-
-    def derive(self, text: str) -> Derivation:
-        """How ``text`` becomes ids, in O(n log n) time. Equal pre-tokens are one object."""
-        clean = without_surrogates(text)
-        normalizer = self._library.normalizer
-        normalised = normalizer.normalize_str(clean) if normalizer else clean
-        words = self._library.pre_tokenizer.pre_tokenize_str(normalised)
-        pre_token = cache(self._pre_token)
-        return Derivation(clean, normalised, tuple(pre_token(word) for word, _ in words))
-
-    def _pre_token(self, word: str) -> PreToken:
-        steps, tokens = self._model.tokenize(word)
-        ids = tuple(map(self._library.token_to_id, tokens))
-        return PreToken(self._show(word), self._labels(word), steps, self._labels(tokens), ids)
-
-    def _labels(self, entries: str | tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(map(self._show, entries))
 
 
 class _Bpe:
@@ -344,6 +309,7 @@ class _WordLevel:
         return _Tokens((Lookup(self._show(word), self._show(token), reason),), (token,))
 
 
-_MODELS: dict[str, type[_Model]] = {
+# Each turns a word (a pre-token) into tokens; it is made of the ``model`` of a tokenizer's JSON.
+MODELS: dict[str, type[_Bpe | _WordPiece | _Unigram | _WordLevel]] = {
     "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "characters": _WordLevel,
 }  # fmt: skip

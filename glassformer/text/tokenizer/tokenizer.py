@@ -7,18 +7,18 @@ kinds that cannot spell everything comes from text.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError, check_path, check_type
-from glassformer.files import require_regular_file, write_durably
+from glassformer.files import require_regular_file, sha256, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
-from glassformer.text.tokenizer.derivation import Derivation
-from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, Deriver, train_library
+from glassformer.text.tokenizer.derivation import Derivation, PreToken
+from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, MODELS, train_library
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, check_shape
 
@@ -140,9 +140,14 @@ class Tokenizer:
     def derive(self, text: str) -> Derivation:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
 
-        Raises ``TokenizerError`` if the steps lead to other ids: the tokenizer has an option that is not known here.
+        It takes O(n log n) time; equal pre-tokens are one object. Raises ``TokenizerError`` if the steps lead to
+        other ids: the tokenizer has an option that is not known here.
         """
-        derivation = self._deriver.derive(text)
+        clean, normalizer = without_surrogates(text), self._library.normalizer
+        normalised = normalizer.normalize_str(clean) if normalizer else clean
+        pre_token = cache(self._pre_token)
+        words = self._library.pre_tokenizer.pre_tokenize_str(normalised)
+        derivation = Derivation(clean, normalised, tuple(pre_token(word) for word, _ in words))
         if derivation.ids != self.to_ids(text):
             shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
             raise TokenizerError(
@@ -151,11 +156,16 @@ class Tokenizer:
             )
         return derivation
 
+    def _pre_token(self, word: str) -> PreToken:
+        steps, tokens = self._model.tokenize(word)
+        ids: Any = tuple(map(self._library.token_to_id, tokens))  # of entries, which have one each
+        symbols, labels = (tuple(map(self._show, entries)) for entries in (word, tokens))
+        return PreToken(self._show(word), symbols, steps, labels, ids)
+
     @cached_property
-    def _deriver(self) -> Deriver:
+    def _model(self) -> Any:
         # As the library writes it, not as it was read: these are exactly the floats that it compares.
-        model = json.loads(self._library.to_str())["model"]
-        return Deriver(self._library, self.kind, model, self._show)
+        return MODELS[self.kind](json.loads(self._library.to_str())["model"], self._show)
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
@@ -196,8 +206,16 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 
 def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
     """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
-    one, other = Tokenizer.load(src), Tokenizer.load(tgt)
-    return one, one if one.digest == other.digest else other
+    one = Tokenizer.load(src)
+    return one, one if is_tokenizer(tgt, one.digest) else Tokenizer.load(tgt)
+
+
+def is_tokenizer(path: Path, digest: str) -> bool:
+    """Whether a file is that of the tokenizer with this ``digest``; one that cannot be read is not."""
+    try:
+        return sha256(path) == digest
+    except OSError:
+        return False
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:

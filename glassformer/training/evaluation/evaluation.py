@@ -52,20 +52,17 @@ def validate(
     collapse = encoder_collapse(model, text.valid, device)
     pairs = text.valid_text[: max(1, sentences)]
     translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
-    scores, outputs = translate_and_score(translator, pairs, _greedy(config.decode), world)
+    own = config.decode
+    greedy = DecodeConfig(
+        beam=1, max_length_a=own.max_length_a, max_length_b=own.max_length_b, copy_wordless=own.copy_wordless
+    )
+    scores, outputs = translate_and_score(translator, pairs, greedy, world)
     samples = world.broadcast(
         lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
     )
     translated = zip(pairs, outputs, strict=True) if world.is_first else ()
     examples = tuple(Example(pair.src, to_nfc(output), to_nfc(pair.tgt)) for pair, output in translated)
     return Validation(update, loss, scores, samples, collapse, examples)
-
-
-def _greedy(decode: DecodeConfig) -> DecodeConfig:
-    """A greedy search with a run's limit of length."""
-    return DecodeConfig(
-        beam=1, max_length_a=decode.max_length_a, max_length_b=decode.max_length_b, copy_wordless=decode.copy_wordless
-    )
 
 
 def validation_loss(

@@ -32,7 +32,10 @@ def average_weights(directories: Sequence[Path]) -> dict[str, Tensor]:
 def last_checkpoints(
     run: RunDirectory, last: int, warn: Callable[[str], None], update: int | None = None
 ) -> list[Path]:
-    """The newest ``last`` checkpoints in ``history`` up to ``update``; damaged ones go to ``warn``."""
+    """The newest ``last`` checkpoints in ``history``, or all if there are fewer, up to ``update``.
+
+    Damaged ones are skipped and reported through ``warn``.
+    """
     past = (found for found in checkpoints(run.history) if update is None or update_number(found) <= update)
     return [checkpoint for checkpoint in past if is_valid(checkpoint, warn)][-last:]
 

@@ -103,28 +103,17 @@ def _rank_key(name: str, rank: int) -> str:
     return f"{name}/{rank}" if rank else name
 
 
-def seed_rank(world: World, seed: int, update: int) -> None:
-    """Seed the generator of every process but the first, so that each draws its own random numbers."""
-    if not world.is_first:
-        torch.manual_seed(int(np.random.PCG64([seed, world.rank, update]).random_raw() >> 1))
-
-
 class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
     All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
-    ``saved_threads`` is the number of threads that the checkpoint was saved with from which the training goes on.
+    ``saved_threads`` is the number of threads of the training that saved the checkpoint which was resumed.
     """
 
     saved_threads: int | None = None
 
     def __init__(
-        self,
-        run: RunDirectory,
-        config: RunConfig,
-        text: PreparedText,
-        display: Display,
-        strategy: ParallelStrategy,
+        self, run: RunDirectory, config: RunConfig, text: PreparedText, display: Display, strategy: ParallelStrategy
     ) -> None:
         self._run, self._config, self._display, self._strategy = run, config, display, strategy
         self._world = strategy.world
@@ -149,7 +138,9 @@ class CheckpointManager:
         """Restore weights, moments and random state from the newest valid checkpoint, if there is one."""
         newest = self._world.broadcast(self._newest_valid)
         state = TrainState() if newest is None else TrainState.read(newest)
-        seed_rank(self._world, self._config.train.seed, state.update)
+        if not self._world.is_first:  # each process draws its own random numbers
+            seed = [self._config.train.seed, self._world.rank, state.update]
+            torch.manual_seed(int(np.random.PCG64(seed).random_raw() >> 1))
         if newest is not None:
             saved = read_json(newest / STATE)
             self._check_state(newest, saved)
@@ -157,7 +148,12 @@ class CheckpointManager:
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            self._note_machine(saved)
+            threads, processes = saved.get("threads"), saved.get("processes", 1)
+            self.saved_threads = threads if isinstance(threads, int) else None
+            if processes != self._world.size:
+                self._display.log(
+                    f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers."
+                )
         return state
 
     def _newest_valid(self) -> Path | None:
@@ -194,9 +190,3 @@ class CheckpointManager:
                     f"{self._run.text}: its {name} is not the one that {checkpoint} was trained with. Delete the "
                     "directory: the same command makes it again."
                 )
-
-    def _note_machine(self, saved: Mapping[str, Any]) -> None:
-        threads, processes = saved.get("threads"), saved.get("processes", 1)
-        self.saved_threads = threads if isinstance(threads, int) else None
-        if processes != self._world.size:
-            self._display.log(f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers.")

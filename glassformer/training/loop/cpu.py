@@ -24,7 +24,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h names them M_TRIM_
 class TrainingThreads:
     """How many threads each process of a training uses: what ``train.threads`` says; auto is the fastest number.
 
-    The last bits of every sum depend on it. So a training goes on with the number that its checkpoint was saved with.
+    The last bits of every sum depend on it. So a training continues with the number that saved its checkpoint.
     All processes call this together, and take the same number.
     """
 
@@ -34,7 +34,7 @@ class TrainingThreads:
         self._watch = SpeedWatch()
 
     def choose(self, saved: int | None) -> None:
-        """Set the number with which a training begins, or goes on from a checkpoint that was ``saved`` with one."""
+        """Set the number with which a training begins, or continues from a checkpoint that was ``saved`` with one."""
         setting = self._config.train.threads
         rows = self._world.all_gather(torch.get_num_threads(), _are_given())
         if setting != "auto":

@@ -34,7 +34,8 @@ def cooldown_factor(state: TrainState, update: int) -> float:
 def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
     """``state`` with a cooldown that starts here, if it is due.
 
-    It lasts until the nearest limit; if patience has run out, for at most ``train.cooldown`` of the whole training.
+    It lasts until the nearest limit, in updates at the pace so far; if patience has run out, for at most
+    ``train.cooldown`` of the whole training.
     """
     if state.cooldown_to or not settings.cooldown:
         return state

@@ -294,7 +294,10 @@ class Trainer:
         stale = 0 if best or best_loss else self.state.stale_validations + 1
         self.state = replace(self.state, validated_update=update, stale_validations=stale)
         self.display.on_validation(validation, best=best)
-        self._warn_of_collapse(validation.encoder_collapse)
+        collapse = validation.encoder_collapse
+        if collapse > COLLAPSE_THRESHOLD and update >= self.config.train.warmup and not self._warned:
+            self.display.warn(collapse_warning(update, collapse))
+            self._warned = True
         if best:
             self.state = replace(self.state, best=value, best_update=update)
         if best_loss:
@@ -304,12 +307,6 @@ class Trainer:
                 self.checkpoints.save_weights(self.state, series, keep=1)
         self.checkpoints.save_weights(self.state, self.run.history, keep=self.config.train.average_last)
         self._save()
-
-    def _warn_of_collapse(self, collapse: float) -> None:
-        """Warn once, after warm-up, if the encoder does not distinguish positions."""
-        if collapse > COLLAPSE_THRESHOLD and self.state.update >= self.config.train.warmup and not self._warned:
-            self.display.warn(collapse_warning(self.state.update, collapse))
-            self._warned = True
 
     def _measure_mix(self) -> None:
         """Say what the model does on validation pairs of the other text: at the start and at the end."""

@@ -85,7 +85,7 @@ def smoothed_loss(
     real = tgt_out_ids != pad_id
     note("loss.target_distribution", lambda: smoothed_targets(tgt_out_ids, real, logits.shape[-1], smoothing),
          "batch tgt vocab")  # fmt: skip
-    loss, nll = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+    loss, nll = SmoothedCrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch leaves apply without types
         logits.float(), tgt_out_ids, real, smoothing
     )
     return loss, nll, int(real.sum())

@@ -13,11 +13,7 @@ from glassformer.settings import ModelConfig
 
 
 def check_batch(
-    config: ModelConfig,
-    src_ids: Tensor,
-    tgt_in_ids: Tensor,
-    tgt_out_ids: Tensor,
-    memory_mask: Tensor | None = None,
+    config: ModelConfig, src_ids: Tensor, tgt_in_ids: Tensor, tgt_out_ids: Tensor, memory_mask: Tensor | None = None
 ) -> None:
     """Raise ``InputError`` for the first of these rules that src_ids (batch src) or the targets (batch tgt) break.
 
@@ -39,7 +35,11 @@ def check_batch(
         check_id_values(name, ids, vocab, config.pad_id)
         _check_padding(name, ids, config.pad_id)
     _check_tokens(src, tgt_out, config.pad_id)
-    _check_copy(tgt_in, tgt_out)
+    if torch.equal(tgt_in, tgt_out):
+        raise InputError(
+            "tgt_in_ids: found the same ids as in tgt_out_ids, expected them one position later, so that the model "
+            "cannot copy what it must predict. From a target with bos and eos, pass tgt[:, :-1] and tgt[:, 1:]."
+        )
     _check_end(tgt_out, config)
     _check_shift(tgt_in, tgt_out, config)
     if memory_mask is not None:
@@ -85,14 +85,6 @@ def _check_tokens(src: Tensor, tgt_out: Tensor, pad_id: int) -> None:
         raise InputError(
             f"src_ids{list(place)}: found only padding (pad_id = {pad_id}), expected tokens: its target has some. "
             "Leave pairs with an empty side out."
-        )
-
-
-def _check_copy(tgt_in: Tensor, tgt_out: Tensor) -> None:
-    if torch.equal(tgt_in, tgt_out):
-        raise InputError(
-            "tgt_in_ids: found the same ids as in tgt_out_ids, expected them one position later, so that the model "
-            "cannot copy what it must predict. From a target with bos and eos, pass tgt[:, :-1] and tgt[:, 1:]."
         )
 
 

@@ -51,6 +51,7 @@ class TrainingText(Protocol):
 
     def describe(self) -> str | None:
         """What was detected in the text, to be said; None if nothing was."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class FileSource:
 
 
 @dataclass(frozen=True)
-class TaskSource:
+class TaskSource(TrainingText):
     """The pairs of a generated task."""
 
     task: Task
@@ -130,10 +131,6 @@ class TaskSource:
     def to_mapping(self) -> dict[str, Any]:
         """The task's name."""
         return {"task": self.task.name}
-
-    def describe(self) -> str | None:
-        """None: nothing was detected."""
-        return None
 
 
 @dataclass(frozen=True)

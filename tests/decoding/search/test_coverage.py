@@ -101,15 +101,9 @@ def test_a_trace_outside_is_whole_and_its_edits_are_heard(make_model):
     assert penalty == pytest.approx(5 * math.log(0.25 * len(edited.ids)), abs=1e-5)
 
 
-def test_steps_that_do_not_look_are_refused(make_model):
+def test_steps_that_keep_no_attention_are_refused(make_model):
     model = make_model()
     options = DecodeConfig(coverage_penalty=0.2)
-
-    class Blind:
-        config, device = model.config, torch.device("cpu")
-
-    with pytest.raises(ConfigError, match="found Blind, expected steps that give the decoder's"):
-        run_beam_search(Blind(), SearchJob([[3, 2]], [4], options))
     with pytest.raises(ConfigError, match="attends=True"):
         run_beam_search(DecoderSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, LIMITS, options))
 
