@@ -63,7 +63,7 @@ def restore(
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
-    flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
+    flags = [f"{label} may stand in a wrong place" for label in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
     return Result(parts, (*flags, *moved), unplaced=tuple(layout.unplaced))
 
@@ -162,7 +162,7 @@ class _Layout:
         placed, end = list[PlacedMark](), target[0]
         for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
             if first < end:  # never crossed
-                self.unsure.append(mark.shown)
+                self.unsure.append(mark.label)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
             placed.append(PlacedMark((first, last), mark, inner, self._behind.get(mark, "")))
@@ -188,7 +188,7 @@ class _Layout:
         free = [word for word in alignment.tgt_in(target) if word not in taken]
         words, sure = self._linked_words(mark, source, free)
         if not sure:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
         if not words:
             self._behind[mark] = self._own_text(mark)
             return target[1], target[1]
@@ -317,7 +317,7 @@ class _Layout:
         before = [word for word in region if alignment.src_words[word][1] <= mark.start]
         after = [word for word in region if alignment.src_words[word][0] >= mark.start]
         if not free:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
             return target[1], target[1]
         written = defaultdict[int | None, list[int]](list)  # by the word of the source that each was written from
         for word in free:
@@ -325,12 +325,12 @@ class _Layout:
         behind = next(((word, n) for n, word in enumerate(reversed(before)) if word in written), None)
         ahead = next(((word, n) for n, word in enumerate(after) if word in written), None)
         if behind is None and ahead is None:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
             number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
             place = alignment.tgt_words[free[number]][0]
             return place, place
         if min(n for _, n in filter(None, (behind, ahead))) > 0:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
         end = alignment.tgt_words[written[behind[0]][-1]][1] if behind else -1
         start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
