@@ -38,6 +38,9 @@ def test_everyday_codes_stand_where_they_belong(tmp_path: Path) -> None:
         "See [[x]] and --help or /etc/hosts now": "xSee [[x]] xand --help xor /etc/hosts xnow",
         "The<wbr>house is bi\u00adg.": "xThehouse xis xbig.",
         "{n, plural, one {One dog} other {# dogs}}": "{n, plural, one {xOne xdog} other {# xdogs}}",
+        "Two {% if a %}dogs{% elif b %}cats{% else %}mice{% endif %} run.":
+            "xTwo {% if a %}xdogs{% elif b %}xcats{% else %}xmice{% endif %} xrun.",
+        "{{#if a}}Dogs{{else}}Cats{{/if}} run": "{{#if a}}xDogs{{else}}xCats{{/if}} xrun",
         "<ul><li>One dog.</li><li>A cat.</li></ul>": "<ul><li>xOne xdog.</li><li>xA xcat.</li></ul>",
         "<b>One dog.<br>A cat.</b>": "<b>xOne xdog.<br>xA xcat.</b>",
         "It took %ds again": "xIt xtook %ds xagain",
@@ -123,6 +126,12 @@ def test_a_text_is_cut_into_sentences_or_only_into_lines(tmp_path: Path) -> None
         translator = Listening()
         FileTranslator(translator, split=split).translate(tmp_path / "in.html", tmp_path / "out.html")
         assert expected <= set(translator.texts)
+
+
+def test_each_branch_of_a_template_is_a_text(tmp_path: Path) -> None:
+    translator = Listening()
+    translate(translator, "Two {% if a %}dogs{% else %}mice{% endif %} run.", tmp_path)
+    assert set(translator.texts) == {"Two dogs", "mice run."}
 
 
 class Damaging(Permuting):
