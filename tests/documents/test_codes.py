@@ -88,7 +88,7 @@ def test_what_a_program_fills_one_after_another_keeps_its_order(tmp_path: Path) 
 @pytest.mark.parametrize(
     "code",
     ["%{x}", "<%= x %>", "#{x}", "$t(x)", "__x__", "[name]", "[[x]]", "/etc/hosts", "--help", "-v", "foo()", "{{x}}",
-     "{{{x}}}", "{0!r:>{w}}", "file_name", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
+     "{{{x}}}", "{0!r:>{w}}", "file_name", "`npm run x`", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
 )  # fmt: skip
 def test_syntaxes_of_many_programs_are_codes(code: str) -> None:
     assert [part.raw for part in find_codes((f"Take {code} now",)) if isinstance(part, Code)] == [code]
@@ -172,7 +172,7 @@ def test_a_unit_that_does_not_fit_is_named_and_the_others_are_written(tmp_path: 
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a.", "a-", "a@", "1", "1.", "{", "{a{b}", "a_", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
+    ["a", "a.", "a-", "a@", "1", "1.", "{", "`", "`a", "{a{b}", "a_", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
      "%s ", "<b>", "<b>x", "x</b>", "1 ", "a<br>"],
 )  # fmt: skip
 def test_the_time_is_linear(piece: str) -> None:
