@@ -16,7 +16,8 @@ from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
-_NO_BREAK = re.compile(r"(\d+(?:[.,]\d+)*)?([\u00a0\u202f])(?=(\d+(?:[.,]\d+)*)?)")
+_NUMBER = r"\d++(?:[.,]\d++)*+"
+_NO_BREAK = re.compile(rf"(?:(?<![\d.,])({_NUMBER}))?([\u00a0\u202f])(?=({_NUMBER})?)")
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,13 @@ def _is_number(part: Part) -> bool:
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    searched = defaultdict[tuple[str, str], int](int)  # up to where
     for left, space, right in _NO_BREAK.findall(source):
         if left or right:
             beside = r"(?<![\d.,])" if left else ""
-            place = re.search(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))", output)
+            pattern = re.compile(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))")
+            place = pattern.search(output, searched[left, right])
+            searched[left, right] = place.end() if place else len(output)
             output = f"{output[: place.start(1)]}{space}{output[place.end(1) :]}" if place else output
     return output
 

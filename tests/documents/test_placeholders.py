@@ -252,3 +252,9 @@ def test_marks_in_a_link_behind_the_text_enclose_its_translation() -> None:
 )
 def test_a_no_break_space_stays_beside_a_number_and_in_a_code(source: str, text: str, expected: str) -> None:
     assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == expected
+
+
+@pytest.mark.parametrize("piece", ["1\u00a0", "12\u00a0a ", "\u00a01", "1\u202f000\u00a0€ "])
+def test_each_no_break_space_of_a_long_text_is_kept(piece: str) -> None:
+    text = (piece * 2000).strip()
+    assert join_parts(keep_spaces([text], [text.replace("\u00a0", " ").replace("\u202f", " ")])) == text
