@@ -193,19 +193,13 @@ def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _flush_output() -> None:
-    """What is still to be written; a reader that has left is no error."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence_stdout()
-
-
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
         _report_faults(_run)
-        _flush_output()
+        sys.stdout.flush()
+    except BrokenPipeError:  # a reader that has left is no error
+        _silence_stdout()
     except KeyboardInterrupt:  # before or after the command itself
         _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:
