@@ -7,10 +7,12 @@ MarianMT norms after each sublayer, Pegasus before; else they are the same model
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.checkpoint import read_json
@@ -37,6 +39,7 @@ from glassformer.interop.imported_model import (
     run_config,
 )
 from glassformer.model.layers import ACTIVATIONS
+from glassformer.model.positions import angles
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
@@ -155,8 +158,6 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
     path = place / WEIGHTS_FILE
     if not path.is_file():
         raise RunError(_without_safetensors(place))
-    from safetensors.torch import load_file
-
     try:
         open_to_read(path).close()
         found = load_file(path)
@@ -182,8 +183,6 @@ def _without_safetensors(place: Path) -> str:
 
 def conversion_command(place: Path) -> str:
     """The command that writes safetensors next to a pickled file."""
-    from shlex import quote
-
     code = (
         "import sys; from transformers import AutoModelForSeq2SeqLM as M; "
         "M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])"
@@ -256,8 +255,6 @@ def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where
 
 def _check_positions(tables: list[Tensor | None], where: str) -> None:
     """Raise ``ConfigError`` for a saved table of positions that is not the sinusoids with sines first."""
-    from glassformer.model.positions import angles
-
     for table in tables:
         if table is None:
             continue
