@@ -43,7 +43,6 @@ from glassformer.model.positions import angles
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
-from glassformer.text.tokenizer.trusted_json import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
 ARCHITECTURE_OF = {norm: name for name, norm in NORM_OF.items()}
@@ -328,14 +327,7 @@ def _read_our_tokenizers(place: Path, parts: Mapping[str, Any]) -> tuple[Vocabul
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json without the step that appends </s>: the JSON of ours, to the letter."""
-    try:
-        with open_to_read(path) as file:
-            text = file.read(LARGEST_FILE + 1).decode()
-        return Tokenizer(_without_end(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenizerError(f"{path}: cannot be read: {error}. Expected a tokenizer's JSON.") from error
-    except TokenizerError as error:
-        raise TokenizerError(f"{path}: {error}") from error
+    return Tokenizer.load(path, _without_end)
 
 
 def _without_end(text: str) -> str:
