@@ -65,10 +65,10 @@ def phrasebook(language: str, seed: int) -> Task:
     random = Random(seed)
     pairs = _translate(_phrases(random), language)
     random.shuffle(pairs)
-    splits = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
-    train = _translate(_names(), language) + splits.train
+    train, valid, test = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
+    train = _translate(_names(), language) + train
     summary = f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs"
-    return Task(f"phrasebook-{language}", summary, train, splits.valid, splits.test, settings=SETTINGS)
+    return Task(f"phrasebook-{language}", summary, train, valid, test, settings=SETTINGS)
 
 
 def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:
