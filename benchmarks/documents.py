@@ -1,11 +1,12 @@
 """Processor seconds and memory to fill a large file of each format, with each text as its own translation.
 
-    python benchmarks/documents.py [--segments 200000] [--limit 600] [--name now] [--json FILE]
+    python benchmarks/documents.py [--segments 200000] [--limit 600] [--only NAME ...] [--name now] [--json FILE]
 
 So all is measured that stands beside the model: reading, finding the segments and the placeholders, putting the texts
 in, and checking and writing the file. Each file is filled in a process of its own, one with a quarter of the segments
 before: ``exponent`` is the growth between the two, 1 if the time is proportional. What exceeds ``--limit`` seconds is
-stopped, and so noted. Results of other names stay in the file.
+stopped, and so noted. Then a glossary with a tenth as many terms as there are segments, and a memory with half as
+many pairs, are asked for texts of random words; what a text takes must hardly grow. Results of other names stay.
 """
 
 import json
@@ -15,18 +16,25 @@ import resource
 import signal
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from itertools import accumulate
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from large_files import LARGE_FILES
 from machine import machine
 from smoke import new_parser, parse_options, write_json
 
-from glassformer.documents import FileTranslator
+from glassformer.documents import FileTranslator, Glossary, Memory
+from glassformer.documents.glossary import Term
 from glassformer.documents.restore import Result
+from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FORMATS, FormatOptions
 from glassformer.text.formats.segment import Part
+
+LOOKED_UP = {"glossary": 0.1, "memory": 0.5}  # how many entries for each segment
+TEXTS = 1000
 
 
 class Repeater(FileTranslator):
@@ -36,16 +44,36 @@ class Repeater(FileTranslator):
         return {parts: Result(parts) for parts in waiting}
 
 
-def fill(name: str, segments: int, limit: int, answer: Any) -> None:
+def fill(name: str, segments: int, answer: Any) -> None:
     """Fill such a file in this process; send its CPU seconds, and how many MB it needs beside those of the start."""
-    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     ending = next(one.endings[0] for one in FORMATS if one.name == name)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, f"in{ending}")
         path.write_text(LARGE_FILES[name](segments), encoding="utf-8")
         before, start = _peak(), time.process_time()
         report = Repeater(None).translate(path, Path(scratch, f"out{ending}"), FormatOptions(language="de"))  # type: ignore[arg-type]
-        answer.send((time.process_time() - start, _peak(), _peak() - before, report.segments))
+        answer.send((report.segments, time.process_time() - start, _peak(), _peak() - before))
+
+
+def look_up(name: str, entries: int, answer: Any) -> None:
+    """Make a glossary or a memory and ask it for texts; send the CPU seconds for a thousand, and its MB."""
+    known, texts = random_texts(entries, 1), random_texts(TEXTS, 2)
+    before = _peak()
+    if name == "glossary":
+        ask: Callable[[str], object] = Glossary([Term(" ".join(text.split()[:2]), ("x",)) for text in known]).terms_in
+    else:
+        ask = Memory(Pair(text, text) for text in known).near
+    start = time.process_time()
+    for text in texts:
+        ask(text)
+    answer.send((entries, time.process_time() - start, _peak(), _peak() - before))
+
+
+def random_texts(count: int, seed: int) -> list[str]:
+    """So many texts of ten words; the word of rank n is as frequent as 1 / n, as in natural text."""
+    random, words = Random(seed), [f"word{rank}" for rank in range(20_000)]
+    weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+    return [" ".join(random.choices(words, cum_weights=weights, k=10)) for _ in range(count)]
 
 
 def _peak() -> float:
@@ -53,14 +81,14 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def measure(name: str, segments: int, limit: int) -> dict[str, float] | None:
-    """What ``fill`` sends; None if it was stopped; ``ChildProcessError`` if it failed."""
+def measure(name: str, size: int, limit: int) -> dict[str, float] | None:
+    """What such a process sends; None if it was stopped; ``ChildProcessError`` if it failed."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=fill, args=(name, segments, limit, theirs))
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(name, size, limit, theirs))
     process.start()
     theirs.close()
     try:
-        seconds, peak, added, found = ours.recv()
+        found, seconds, peak, added = ours.recv()
     except EOFError:
         process.join()
         if process.exitcode == -signal.SIGXCPU:
@@ -70,10 +98,15 @@ def measure(name: str, segments: int, limit: int) -> dict[str, float] | None:
     return {"segments": found, "cpu_seconds": seconds, "peak_mb": round(peak), "added_mb": round(added)}
 
 
-def measure_growth(name: str, segments: int, limit: int) -> dict[str, Any]:
-    """Of a file with so many segments, and how the time grew since a quarter of them."""
-    quarter = measure(name, segments // 4, limit)
-    whole = measure(name, segments, limit) if quarter else None
+def _work(name: str, size: int, limit: int, answer: Any) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+    (look_up if name in LOOKED_UP else fill)(name, size, answer)
+
+
+def measure_growth(name: str, size: int, limit: int) -> dict[str, Any]:
+    """Of so many segments or entries, and how the time grew since a quarter of them."""
+    quarter = measure(name, size // 4, limit)
+    whole = measure(name, size, limit) if quarter else None
     if quarter is None or whole is None:
         return {"stopped_after_cpu_seconds": limit, "quarter": quarter}
     return {**whole, "exponent": round(math.log(whole["cpu_seconds"] / quarter["cpu_seconds"], 4), 2)}
@@ -83,14 +116,15 @@ def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--segments", type=int, default=200_000)
     parser.add_argument("--limit", type=int, default=600, help="CPU seconds for one file")
+    parser.add_argument("--only", nargs="+", choices=[*LARGE_FILES, *LOOKED_UP], help="the others stay as they were")
     parser.add_argument("--name", default="now", help="under which the results are kept")
     options = parse_options(parser, "--segments 400", kept="documents.json")
     kept = json.loads(options.json.read_text("utf-8")) if options.json.exists() else {}
-    rows = {}
-    for name in LARGE_FILES:
-        rows[name] = measure_growth(name, options.segments, options.limit)
+    rows = kept.setdefault(options.name, {}).setdefault("formats", {})
+    for name in options.only or [*LARGE_FILES, *LOOKED_UP]:
+        rows[name] = measure_growth(name, round(options.segments * LOOKED_UP.get(name, 1)), options.limit)
         print(f"{name:10} {rows[name]}", flush=True)
-        kept[options.name] = {"machine": machine(), "formats": rows}
+        kept[options.name]["machine"] = machine()
         write_json(options.json, kept)
 
 

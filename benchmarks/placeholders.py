@@ -17,7 +17,7 @@ from glassformer import Translator
 from glassformer.documents import FileTranslator
 from glassformer.documents.checks import lost_numbers
 from glassformer.documents.placeholders import find_codes
-from glassformer.documents.report import DOUBTFUL, kind_of
+from glassformer.documents.report import DOUBTFUL
 from glassformer.text.formats.segment import Code
 
 # What stands for a thing, a person, or a count in a sentence.
@@ -76,7 +76,7 @@ def main() -> None:
             report = FileTranslator(translator).translate(source, target)
             outputs = target.read_text("utf-8").split("\n")
             # Whether a translation is good is another question than whether its placeholders are intact.
-            flagged = {one.line for one in report.flagged if kind_of(one) != DOUBTFUL}
+            flagged = {one.line for one in report.flagged if one.kind != DOUBTFUL}
             kept = [
                 placeholders_of(text) == placeholders_of(output) and not lost_numbers(text, output)
                 for text, output in zip(texts, outputs, strict=True)

@@ -2,7 +2,7 @@
 
     python docs/screenshots.py
 
-It needs Chromium at /usr/bin/chromium, Playwright's client and Pillow; all come with `pip install 'glassformer[dev]'`
+It needs Chromium at /usr/bin/chromium, Playwright's client and Pillow; all come with `pip install '.[dev]'`
 but the browser.
 """
 

@@ -39,7 +39,7 @@ explain.recording
 explain.render
 explain.compare
 explain.page
-explain.walk explain.walks explain.verify
+explain.walk explain.walks explain.gradients explain.verify
 explain documents
 serving
 cli __main__

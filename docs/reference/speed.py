@@ -65,6 +65,7 @@ def speed_page() -> str:
         *_quality(cells),
         *_profile(json.loads((RESULTS / "decoding_profile.json").read_text("utf-8"))),
         *_start_up(),
+        *_engines(),
         *_students(),
         *_growth(growth),
         *gpu_section("decoding", "sentences/s"),
@@ -72,6 +73,7 @@ def speed_page() -> str:
         "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu\n"
         f"python benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n"
         "python benchmarks/decoding_profile.py\npython benchmarks/startup.py\n"
+        "python benchmarks/engines.py --tatoeba en-de-large.tsv.gz\n"
         "python benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
         "`--sentences`, `--single-sentences` and `--tuning-sentences`.",
@@ -224,8 +226,8 @@ def _start_up() -> Iterator[str]:
     yield (
         f"`benchmarks/startup.py` on {_where(found)}, {versions}: whole processes from the shell that load the "
         f"bundled model, translate one sentence with beam {found['beam']} in one thread and end; each "
-        f"{found['rounds']} times, by turns, after what they export was made. Medians and quartiles. Other programs "
-        "were running: processor time is what to compare."
+        f"{found['rounds']} times, by turns. *First use* finds no export: it writes one and compares the outputs of "
+        "200 sentences with PyTorch's; all others find theirs. Medians and quartiles."
     )
     columns = {"processor_s": "processor, s", "clock_s": "clock, s", "memory_mb": "memory, MB"}
     rows = (
@@ -240,6 +242,26 @@ def _start_up() -> Iterator[str]:
     )
     yield table(["process", *columns.values()], rows)
     yield "; ".join(_share(*each) for each in found["ratios"].items()) + "."
+
+
+def _engines() -> Iterator[str]:
+    found = _read("engines.json")
+    if found is None:
+        return
+    yield "## From the shell, by engine"
+    yield (
+        f"`benchmarks/engines.py` on {_where(found)}: whole commands, from start to end, with the bundled model, its "
+        "beam search, and as many threads as each chooses, by turns; lines a second, medians and quartiles of "
+        f"{found['rounds']} rounds. `torch` was the default before there was `auto`. All write the same, byte for "
+        "byte, unless the table says otherwise."
+    )
+    rows = []
+    for name, row in found["inputs"].items():
+        speeds = (f"{each['median']:.2f} ({_quartiles(each, 'lines_per_s')})" for each in row["lines_per_s"].values())
+        same = "" if all(row["same_as_torch"].values()) else " (outputs differ)"
+        rows.append([name + same, *speeds, f"{row['over_torch']['auto']['median']:.2f}"])
+    engines = next(iter(found["inputs"].values()))["lines_per_s"]
+    yield table(["input", *map(code, engines), "`auto` over `torch`"], rows)
 
 
 def _share(name: str, row: dict[str, Any]) -> str:

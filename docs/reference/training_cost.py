@@ -18,7 +18,7 @@ STEP_SYSTEMS = {
 def training_cost_page() -> str:
     return page(
         "What training costs",
-        *_steps(), *_steps_in_bf16(), *_aims(), *_loop(), *_end_to_end(), *_large_corpus(),
+        *_steps(), *_steps_in_bf16(), *_aims(), *_loop(), *_end_to_end(), *_busy_cores(), *_large_corpus(),
         *gpu_section("training", "tokens/s"), *_paper(),
     )  # fmt: skip
 
@@ -195,6 +195,24 @@ def _end_to_end() -> Iterator[str]:
 def _time_to_reach(row: dict[str, Any], name: str) -> str:
     ratio = f" ({row['ratios'][name]:.2f})" if name in row["ratios"] else ""
     return f"{row[name]['seconds']:.0f} s, {row[name]['updates']:,.0f} updates{ratio}"
+
+
+def _busy_cores() -> Iterator[str]:
+    found = _read("busy_cores.json")
+    if found is None:
+        return
+    yield "## While other programs keep cores busy"
+    yield (
+        f"`benchmarks/busy_cores.py` on {_where(found)}: target tokens a second of `glassformer train` "
+        f"(`{found['size']}`, the task `phrasebook-de`) beside so many endless loops, by turns, each of "
+        f"{found['rounds']} rounds for {found['seconds']:g} seconds; medians. "
+        "[Which number of threads it is](training.md#how-many-threads)."
+    )
+    rows = (
+        [count, *(f"{each['median']:,.0f}" for each in row["tokens_per_s"].values()), f"{row['auto_of_best']:.2f}"]
+        for count, row in found["busy"].items()
+    )
+    yield table(["busy cores", "a thread for each core", "one thread", "`auto`", "`auto` over the best"], rows)
 
 
 def _large_corpus() -> Iterator[str]:

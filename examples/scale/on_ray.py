@@ -1,6 +1,6 @@
 """Translate many files with Ray: a few tasks that are given all shards, each on a node with free cores.
 
-    pip install ray 'glassformer[fast]'
+    pip install ray '.[fast]'
     python examples/scale/on_ray.py --run runs/first --input 'shards/*.txt' --out translated --tasks 8 --cores 4
 
 The shards, the run and ``--out`` lie on a file system that all nodes see. A task takes the shards that no other has,

@@ -2,7 +2,9 @@
 
 import glob
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,9 +20,11 @@ from glassformer.text.formats import FormatOptions, endings, find_format
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
     from glassformer.documents import DocumentReport
+    from glassformer.documents.report import Remark
     from glassformer.settings import DecodeConfig
 
 _PANEL = "Files in their own form"
+_MAX_SHOWN, _MAX_REMARKS = 500, 10  # characters of a text or a remark that are printed, and remarks of one text
 _OUT = (
     "Write --input here in its own form, its texts translated: "
     f"{' '.join(endings(lambda each: each.segments, first=True))}. With a pattern: the directory for the translations"
@@ -124,11 +128,19 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
 
 
 def translate_document(
-    translator: "Translator", path: Path, out: Path, options: "DecodeConfig", chosen: DocumentOptions, key: str
+    translator: "Translator",
+    path: Path,
+    out: Path,
+    options: "DecodeConfig",
+    chosen: DocumentOptions,
+    key: str,
+    *,
+    split: bool,
 ) -> None:
     """Translate the file and say on standard error what was done and what should be looked at.
 
-    With the same ``key``, which changes with the translator, it continues where it was stopped.
+    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues where
+    it was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
@@ -137,6 +149,8 @@ def translate_document(
     describe = file_format.describe_segments
     if describe is not None and (taken := describe(path, **file_format.select(columns))):
         typer.echo(taken, err=True)
+    if file_format.languages is not None and (languages := file_format.languages(path)):
+        _check_language(path, languages[0], options.src_language)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)
     if chosen.memory is not None and memory is not None:
         typer.echo(
@@ -147,10 +161,19 @@ def translate_document(
         options,
         glossary=None if chosen.glossary is None else Glossary.read(chosen.glossary),
         memory=memory,
+        split=split,
         progress=_show_progress if sys.stderr.isatty() else None,
         key=json_sha256([key, options.to_mapping()]),
     )
     _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
+
+
+def _check_language(path: Path, found: str, known: str) -> None:
+    """Warn of a file in another language than the model reads, if both are known."""
+    from glassformer.text.formats.tmx import same_language
+
+    if known and not same_language(found, known):
+        typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {known}.", err=True)
 
 
 def _show_progress(done: int, total: int) -> None:
@@ -158,14 +181,24 @@ def _show_progress(done: int, total: int) -> None:
 
 
 def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
-    from glassformer.documents.report import sort_remarks, summary
-
-    for kind, remarks in (("note", report.notes), ("check", sort_remarks(report.flagged))):
-        for one in remarks:
-            typer.echo(f"{path}:{one.line}: {kind}: {one.remark}: {one.text!r}", err=True)
+    _print_remarks(path, "note", report.notes)
+    _print_remarks(path, "check", report.checks)
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    check = summary(report.flagged, report.segments)
-    look = f"; {check}" if check else ""
+    look = f"; {check}" if (check := report.summary()) else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)
+
+
+def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
+    """A line for each; of a text that has very many, the first ones and how many more there are."""
+    for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
+        of_text = list(group)
+        for one in of_text[:_MAX_REMARKS]:
+            typer.echo(f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}", err=True)
+        if len(of_text) > _MAX_REMARKS:
+            typer.echo(f"{path}:{line}: {kind}: {len(of_text) - _MAX_REMARKS:,} more of this text", err=True)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

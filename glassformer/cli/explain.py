@@ -12,6 +12,7 @@ from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
 from glassformer.cli.streams import Console, from_shell
 from glassformer.errors import ConfigError
+from glassformer.files import check_output, storage_errors
 
 if TYPE_CHECKING:
     from glassformer.explain import Walk
@@ -35,13 +36,20 @@ class ShownOptions:
     only: Annotated[str, option(_ONLY, panel=_SHOWN, metavar="GLOB")] = "*"
     layer: Annotated[int | None, option("Only this layer, from 0", panel=_SHOWN)] = None
     head: Annotated[int | None, option("Only this head, from 0", panel=_SHOWN)] = None
+    sentence: Annotated[int, option("Whose numbers, from 0, of several TEXTs", "--sentence", panel=_SHOWN)] = 0
+    ids: Annotated[bool, option("Ids and masks of the whole batch, as tables", "--ids", panel=_SHOWN)] = False
     all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers", panel=_SHOWN)] = False
+
+    def check_numbers(self) -> None:
+        """Raise ``ConfigError`` for a sentence whose numbers are not asked for."""
+        if self.sentence and not self.values:
+            raise ConfigError("--sentence: found without --values, which prints numbers. Add it, or drop --sentence.")
 
     def check_report(self) -> None:
         """Raise ``ConfigError`` for an option that says how a walk is printed where a report takes its place."""
         shown = {
             "--values": self.values, "--all-layers": self.all_layers, "--layer": self.layer is not None,
-            "--head": self.head is not None,
+            "--head": self.head is not None, "--ids": self.ids,
         }  # fmt: skip
         if ignored := [name for name, given in shown.items() if given]:
             raise ConfigError(
@@ -57,14 +65,14 @@ class KeptOptions:
     markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None
     save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None
 
-    def write(self, whole: "Walk", shown: "Walk", *, values: bool) -> None:
+    def write(self, whole: "Walk", walk: "Walk", shown: ShownOptions) -> None:
         """Save the whole walk, and write what is shown of it."""
         if self.save is not None:
             whole.save(self.save)
         if self.as_json is not None:
-            shown.write_json(self.as_json, values=values)
+            walk.write_json(self.as_json, values=shown.values)
         if self.markdown is not None:
-            shown.write_markdown(self.markdown, values=values)
+            walk.write_markdown(self.markdown, values=shown.values, sentence=shown.sentence, ids=shown.ids)
 
 
 # Minimum Bayes risk compares texts after the search, and a walk takes all its texts as one batch.
@@ -105,11 +113,13 @@ def trace(
         only=shown.only,
         device=device,
     )
+    shown.check_numbers()
     if (verify or edit) and kept.as_json is None and kept.markdown is None:
         shown.check_report()
+    _check_outputs({"--json": kept.as_json, "--markdown": kept.markdown})
     made, console = request.make(), Console()
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
-    kept.write(made.walk, walked, values=shown.values)
+    kept.write(made.walk, walked, shown)
     if verify:
         _report(made, request)
     elif made.plain is not None:
@@ -118,7 +128,8 @@ def trace(
         print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
         parts = shown.layer is not None or shown.head is not None
-        print_walk(walked, console, values=shown.values, all_layers=shown.all_layers or parts)
+        folds = not (shown.all_layers or parts)
+        print_walk(walked, console, values=shown.values, all_layers=not folds, sentence=shown.sentence, ids=shown.ids)
 
 
 def explore(
@@ -136,6 +147,7 @@ def explore(
     """
     from glassformer.explain.walks import WalkRequest
 
+    _check_outputs({"--out": out})
     place = opt.run_or_bundled(run)
     sources = [from_shell(text) for text in texts or [EXAMPLE]]
     targets = [from_shell(text) for text in tgt] if tgt else None
@@ -149,15 +161,24 @@ def explore(
         webbrowser.open(address)
 
 
+def _check_outputs(outputs: dict[str, Path | None]) -> None:
+    """Raise ``StorageError`` for a file that cannot be written, before there is something to write."""
+    for name, path in outputs.items():
+        if path is not None:
+            with storage_errors(path, f"Name another {name}."):
+                check_output(path)
+
+
 def _report(made: "WalkResult", request: "WalkRequest") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
-    proof = prove(made.walk, made.walk.translator.model)
+    translator = made.walk.translator
+    proof = prove(made.walk, translator.model, translator.config)
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else "Not everything follows.")
+    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 
@@ -177,7 +198,7 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     return same
 
 
-_WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
+_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, int8, double"
 _A = (
     "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
     "English-German model if none is named"

@@ -178,10 +178,10 @@ def given_options(record: Any) -> list[str]:
 
 
 def _parameter(knob: Field[Any]) -> Parameter:
-    """The option of a field of ``DecodeConfig``; a switch that is off by default can only be turned on."""
+    """The option of a field of ``DecodeConfig``; a switch can be turned off, too: a run may have it on."""
     kind, stage, text = type(knob.default), knob.metadata["acts_in"], knob.metadata["doc"]
     names = [flag(knob.name)]
-    if kind is bool and knob.default:
+    if kind is bool:
         names = [f"{names[0]}/--no-{names[0][2:]}"]
     text = (
         (text[0].upper() if text[0].isascii() else text[0])  # not a symbol: α stays α

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -153,10 +153,12 @@ def translate(
             write = partial(_shard_lines, asked, constraints.request(), output, translator)
             translate_shards(input_, out, write, partial(opt.used_engines, translator))
         elif input_ is not None and out is not None:
-            translate_document(translator, input_, out, options, document, engine.key(run))
+            split = decode.get("split_sentences", True)
+            translate_document(translator, input_, out, options, document, engine.key(run), split=split)
         elif output.stream:
             for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
-                _print_pieces(translator.stream(request, options, start=number))
+                translation = _print_pieces(translator.stream(request, options, start=number))
+                _warn(f"text {number + 1}", translation, translator)
         else:
             chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
             translations = asked(read_requests(input_ or lines, constraints.request()), chunk=chunk)
@@ -195,11 +197,16 @@ def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
     return track(items, total=count_lines(path), console=Console(stderr=True), description="translating")
 
 
-def _print_pieces(pieces: Iterator[str]) -> None:
-    for piece in pieces:
+def _print_pieces(pieces: Generator[str, None, "Translation"]) -> "Translation":
+    while True:
+        try:
+            piece = next(pieces)
+        except StopIteration as end:
+            typer.echo()
+            translation: Translation = end.value
+            return translation
         sys.stdout.write(piece_in_one_line(piece))
         sys.stdout.flush()
-    typer.echo()
 
 
 def _warn(where: str, translation: "Translation", translator: "Translator") -> None:

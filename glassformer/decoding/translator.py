@@ -4,7 +4,7 @@ Texts are sorted by length and translated in batches; the results are in the ord
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -21,7 +21,7 @@ from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
 from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
-from glassformer.decoding.translation import EMPTY, Translation
+from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
@@ -228,24 +228,31 @@ class Translator:
             yield from self._translate(requests, start, self._options(options), attention, None)
             start += len(texts_read)
 
-    def stream(self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0) -> Iterator[str]:
+    def stream(
+        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0
+    ) -> Generator[str, None, Translation]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
         Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
-        text's number in the whole input, which seeds sampling. Raises ``InputError`` as ``translate`` does.
+        text's number in the whole input, which seeds sampling. The generator's value is the translation, which says,
+        for instance, whether the length limit cut it. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
         _check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
-        for segment in self._segments([request], start, options):
+        segments, results = self._segments([request], start, options), list[Translation]()
+        for segment in segments:
             if segment.before:
                 yield segment.before
-            text = ""
-            for piece in self._batches.stream(segment, options) if segment.needs_model else [segment.copied_text]:
-                text += piece
-                yield piece
-            yield segment.gap_after(text)
+            best = replace(EMPTY, text=segment.copied_text)
+            if segment.needs_model:
+                best = yield from self._batches.stream(segment, options)
+            else:
+                yield segment.copied_text
+            yield segment.gap_after(best.text)
+            results.append(self._result(segment, [best]))
+        return self._with_confidence(next(join_segments([request], segments, results)))
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
@@ -284,6 +291,11 @@ class Translator:
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
+    def _result(self, segment: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
+        source = segment.source
+        tokens = self.src_tokenizer.to_tokens(source.ids) if segment.needs_model else []
+        return Translation(source.text, tokens, source.truncated, hypotheses, engine)
+
     def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
         return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
 
@@ -297,10 +309,7 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
-        results = [
-            Translation(one.source.text, [], one.source.truncated, [replace(EMPTY, text=one.copied_text)])
-            for one in segments
-        ]
+        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
@@ -312,9 +321,7 @@ class Translator:
         batches = [[segments[number] for number in batch] for batch in plan]
         for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                source = segments[number].source
-                tokens = self.src_tokenizer.to_tokens(source.ids)
-                results[number] = Translation(source.text, tokens, source.truncated, hypotheses, name)
+                results[number] = self._result(segments[number], hypotheses, name)
             self.used_engines.add(name)
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:

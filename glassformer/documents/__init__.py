@@ -2,7 +2,8 @@
 
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
-from glassformer.documents.translate_file import DocumentReport, FileTranslator
+from glassformer.documents.report import DocumentReport
+from glassformer.documents.translate_file import FileTranslator
 from glassformer.text.formats import FormatOptions
 
 __all__ = ["DocumentReport", "FileTranslator", "FormatOptions", "Glossary", "Memory"]

@@ -28,7 +28,7 @@ def lost_numbers(source: str, output: str) -> list[str]:
 
 
 def _numbers(text: str) -> Counter[str]:
-    return Counter(_plain_number(found) for found in _NUMBER.findall(text))
+    return Counter(number if number.isdecimal() else _plain_number(number) for number in _NUMBER.findall(text))
 
 
 def _plain_number(number: str) -> str:
@@ -66,19 +66,19 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
 def _text(parts: Sequence[Part]) -> str:
     """The text, with marks round its codes, which end a run of signs and belong to no number."""
-    return "".join(f"\0{part.raw}\0" if _is_code(part) else join_parts([part]) for part in parts)
+    return "".join(f"\0{part.raw}\0" if is_code(part) else join_parts([part]) for part in parts)
 
 
 def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
     """Two numbers of a source that change places, such as those of a range; placeholders such as %1 may."""
-    texts = (" ".join("" if _is_code(part) else join_parts([part]) for part in parts) for parts in (source, output))
+    texts = (" ".join("" if is_code(part) else join_parts([part]) for part in parts) for parts in (source, output))
     before, after = ([_plain_number(found) for found in _NUMBER.findall(text)] for text in texts)
     return f"{before[0]} and {before[1]}" if len(before) == 2 and before != after else ""
 
 
 def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
-    counts = [Counter(part.raw for part in parts if _is_code(part)) for parts in (source, output)]
+    counts = [Counter(part.raw for part in parts if is_code(part)) for parts in (source, output)]
     found = [f"{code} is missing" for code in (counts[0] - counts[1]).elements()]
     found += [f"{code} was added" for code in (counts[1] - counts[0]).elements()]
     if not found and (crossed := _find_crossed(output)) and not _find_crossed(source):
@@ -86,7 +86,7 @@ def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     return found
 
 
-def _is_code(part: Part) -> TypeGuard[Code]:
+def is_code(part: Part) -> TypeGuard[Code]:
     """Whether a part is a code of the file or of a program: a number and a sign may be a code in one text only."""
     if isinstance(part, str) or DROPPED.fullmatch(part.raw):
         return False

@@ -7,9 +7,9 @@ model that does not know a term may write nonsense round it.
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Self
 
@@ -27,6 +27,7 @@ from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 # A required form whose output loses more log-probability than this, for each token of the form, is doubtful: nats.
 DOUBTFUL_COST = 3.0
 MIN_BEAM = 4  # of a search for terms
+MAX_WORDS, MAX_FORMS = 100, 100  # of a term, signs counted
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,6 @@ class Term:
     forms: tuple[str, ...]
     place: str = ""
     """Where it is written, as file:line."""
-
-    def spans_in(self, text: str) -> list[tuple[int, int]]:
-        """Where the source has the term as words; its case counts only where the term itself has capitals."""
-        flags = re.IGNORECASE if self.src == self.src.lower() else re.NOFLAG
-        return [found.span() for found in re.finditer(_as_words(self.src), text, flags)]
 
     def is_met_by(self, text: str) -> bool:
         """Whether one of the forms occurs."""
@@ -59,13 +55,21 @@ def _compose(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """The words of a text, those alike that differ only in case; in scripts without spaces the characters."""
-    words = (word for run in re.findall(r"\w+", text) for word in split_words(run))
-    return tuple(word.translate(_DOTTED).casefold() for word in words)
+def _fold(text: str) -> str:
+    """A text without its case, as long as it was."""
+    return text.translate(_ALIKE).lower()
 
 
-_DOTTED = {ord(sign): "i" for sign in "\u0130\u0131"}  # alike where case does not count
+_ALIKE = {0x130: "i", 0x131: "i", 0x17F: "s", 0x3C2: "\u03c3"}  # where case does not count: two i, an s, a sigma
+
+
+def _word_spans(text: str) -> list[tuple[int, int]]:
+    """Where the words and the signs of a text are; in scripts without spaces each character is one."""
+    spans = list[tuple[int, int]]()
+    for run in re.finditer(r"\w+|[^\w\s]", text):
+        ends = [*accumulate(map(len, split_words(run[0])), initial=run.start())]
+        spans += pairwise(ends)
+    return spans
 
 
 class Glossary:
@@ -74,35 +78,50 @@ class Glossary:
     def __init__(self, terms: Sequence[Term]) -> None:
         if not isinstance(terms, Sequence) or not all(isinstance(term, Term) for term in terms):
             raise InputError("terms: found another thing than a list of Terms; Glossary.read takes a file.")
-        merged: dict[str, Term] = {}
+        merged: dict[str, tuple[str, dict[str, None]]] = {}  # the place and the forms of each
         for term in terms:
-            src = _compose(term.src)
-            first = merged.setdefault(src, Term(src, (), term.place))
-            forms = dict.fromkeys((*first.forms, *map(_compose, term.forms)))
-            merged[src] = replace(first, forms=tuple(forms))
-        self.terms = tuple(merged.values())
-        self._by_words: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+            _, forms = merged.setdefault(" ".join(_compose(term.src).split()), (term.place, {}))
+            forms.update(dict.fromkeys(map(_compose, term.forms)))
+        self.terms = tuple(Term(src, tuple(forms), place) for src, (place, forms) in merged.items())
+        self._numbers: defaultdict[tuple[bool, str], list[int]] = defaultdict(list)
+        self._lengths: defaultdict[str, set[int]] = defaultdict(set)  # in words, by the first word
         for number, term in enumerate(self.terms):
-            self._by_words[_words(term.src)].append(number)
-        self._lengths = sorted(set(map(len, self._by_words)))  # in words
+            self._numbers[_key(term.src)].append(number)
+            spans = _word_spans(term.src)
+            if not 0 < len(spans) <= MAX_WORDS or len(term.forms) > MAX_FORMS:
+                raise InputError(
+                    f"{term.place or 'terms'}: found a term of {len(spans):,} words and signs with "
+                    f"{len(term.forms):,} forms, expected 1 to {MAX_WORDS} and at most {MAX_FORMS}. Put whole "
+                    "sentences into a memory."
+                )
+            self._lengths[_fold(term.src[slice(*spans[0])])].add(len(spans))
 
     def terms_in(self, text: str) -> list[Term]:
         """The terms that occur in a text, in the order of the glossary; not one that occurs only in a longer one.
 
-        How many terms the glossary has hardly costs time.
+        A term has its words and signs side by side; its case counts only where it has capitals itself. How many terms
+        the glossary has hardly costs time.
         """
-        text = _compose(text)
-        words, numbers = _words(text), set[int]()
-        for length in takewhile(len(words).__ge__, self._lengths):
-            for start in range(len(words) - length + 1):
-                numbers.update(self._by_words.get(words[start : start + length], ()))
-        found = {number: self.terms[number].spans_in(text) for number in sorted(numbers)}
-        taken = [span for spans in found.values() for span in spans]
-        return [
-            self.terms[number]
-            for number, spans in found.items()
-            if any(not any(_is_longer(other, span) for other in taken) for span in spans)
-        ]
+        text = " ".join(_compose(text).split())
+        found, reached = set[int](), 0
+        for end, numbers in self._longest(text):
+            if end > reached:  # not inside a longer one that begins before
+                found.update(numbers)
+                reached = end
+        return [self.terms[number] for number in sorted(found)]
+
+    def _longest(self, text: str) -> Iterator[tuple[int, list[int]]]:
+        """Where the longest terms that begin at a word end, and their numbers, word by word."""
+        folded, spans = _fold(text), _word_spans(text)
+        for first, (start, end) in enumerate(spans):
+            for length in sorted(self._lengths.get(folded[start:end], ()), reverse=True):
+                stop = spans[first + length - 1][1] if first + length <= len(spans) else start
+                if stop == start or _touches(text, start, start - 1) or _touches(text, stop - 1, stop):
+                    continue
+                keys = (True, text[start:stop]), (False, folded[start:stop])
+                if numbers := [number for key in keys for number in self._numbers.get(key, ())]:
+                    yield stop, numbers
+                    break
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -117,7 +136,7 @@ class Glossary:
             src, *forms = (cell.strip() for cell in line.split("\t"))
             forms = [form for form in forms if form]
             if not src or not forms:
-                raise TextError(f"{path}:{number}: found {line!r}, expected a term, a tab and its translation.")
+                raise TextError(f"{path}:{number}: found {line[:100]!r}, expected a term, a tab and its translation.")
             terms.append(Term(src, tuple(forms), f"{path}:{number}"))
         return cls(terms)
 
@@ -182,9 +201,15 @@ class Glossary:
         return _Required(chosen, said, cost > DOUBTFUL_COST * tokens, free.text)
 
 
-def _is_longer(span: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether a span holds another and more."""
-    return span != other and span[0] <= other[0] and other[1] <= span[1]
+def _touches(text: str, edge: int, beside: int) -> bool:
+    """Whether the character beside the edge of a term belongs to a word with it."""
+    neighbour = text[max(0, beside) : beside + 1]
+    return (neighbour.isalnum() or neighbour == "_") and not is_unspaced(text[edge])
+
+
+def _key(src: str) -> tuple[bool, str]:
+    """Whether the case of a term counts, and the term as it is looked up."""
+    return (False, _fold(src)) if src == src.lower() else (True, src)
 
 
 def writable_terms(terms: Sequence[Term], tokenizer: Tokenizer) -> tuple[list[Term], list[str]]:

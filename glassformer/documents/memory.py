@@ -2,10 +2,11 @@
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from heapq import nlargest
 from pathlib import Path
 from typing import Self
@@ -17,6 +18,7 @@ NEAR = 0.75  # how alike a source must be to be shown
 _COMPARED = 20  # the sources with the most words in common that are compared
 _COMMON = 5000  # sources; a word that more of them have says nothing
 _LONG, _LONGEST = 400, 10_000  # characters: longer texts are compared by words, or not at all
+_MOST_WORK = 100_000  # pairs of equal pieces that are looked at for one text; only nonsense such as aaaa has more
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,16 @@ class Memory:
         if len(wanted) > _LONGEST:
             return None
         closest: NearMatch | None = None
+        work = 0
         for candidate in nlargest(_COMPARED, shared := self._shared_words(wanted), key=shared.__getitem__):
             least = max(NEAR, closest.similarity if closest else 0.0)
-            similarity = _similarity(wanted, candidate, least)
-            if similarity >= least:
+            comparison = _Comparison(wanted, candidate)
+            if comparison.most < least:
+                continue
+            work += comparison.work
+            if work > _MOST_WORK:
+                break
+            if (similarity := comparison.ratio()) >= least:
                 closest = NearMatch(candidate, self._exact[candidate], similarity)
         return closest
 
@@ -93,13 +101,31 @@ class Memory:
         return shared
 
 
-def _similarity(wanted: str, candidate: str, least: float) -> float:
-    """How alike two texts are, in characters or, of long ones, in words; 0 if that is less than ``least``."""
-    in_words = max(len(wanted), len(candidate)) > _LONG
-    cut = re.compile(r"\w+|[^\w\s]" if in_words else r"(?s).").findall
-    matcher = SequenceMatcher(None, cut(wanted), cut(candidate), autojunk=in_words)
-    possible = matcher.real_quick_ratio() >= least and matcher.quick_ratio() >= least
-    return matcher.ratio() if possible else 0.0
+class _Comparison:
+    """How alike two texts are at ``most``, in characters or, of long ones, in words, and the ``work`` to know it."""
+
+    def __init__(self, wanted: str, candidate: str) -> None:
+        self.most, self.work = 2 * min(len(wanted), len(candidate)) / max(1, len(wanted) + len(candidate)), 0
+        if self.most < NEAR:
+            return
+        self._in_words = max(len(wanted), len(candidate)) > _LONG
+        self._texts = [_cut(text, self._in_words) for text in (wanted, candidate)]
+        (_, some), (_, others) = self._texts
+        self.most = 2 * (some & others).total() / max(1, some.total() + others.total())
+        popular = others.total() // 100 + 1 if self._in_words else _LONG  # words that SequenceMatcher leaves out
+        self.work = sum(count * others[piece] for piece, count in some.items() if others[piece] <= popular)
+
+    def ratio(self) -> float:
+        """How alike they are, from 0 to 1."""
+        (wanted, _), (candidate, _) = self._texts
+        return SequenceMatcher(None, wanted, candidate, autojunk=self._in_words).ratio()
+
+
+@lru_cache(maxsize=_COMPARED + 1)
+def _cut(text: str, in_words: bool) -> tuple[list[str], Counter[str]]:
+    """The words, or the characters, of a text, and how often it has each."""
+    pieces = re.findall(r"\w+|[^\w\s]", text) if in_words else list(text)
+    return pieces, Counter(pieces)
 
 
 def _simplify(text: str) -> str:

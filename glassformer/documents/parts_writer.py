@@ -1,14 +1,22 @@
-"""Writes a translation with codes whose places are known, so that none touches a word that it should not touch."""
+"""Writes a translation with codes whose places are known, and the white space that the source has round them.
 
+None touches a word that it should not touch.
+"""
+
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glassformer.documents.alignment import Span
+from glassformer.documents.checks import is_code
 from glassformer.documents.draft import Mark
-from glassformer.text.formats.segment import Part, join_parts
+from glassformer.documents.placeholders import unused_signs
+from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
+_NO_BREAK = re.compile(r"(\d+(?:[.,]\d+)*)?([\u00a0\u202f])(?=(\d+(?:[.,]\d+)*)?)")
 
 
 @dataclass(frozen=True)
@@ -18,6 +26,8 @@ class PlacedMark:
     span: Span
     mark: Mark
     inner: list["PlacedMark"]
+    text: str = ""
+    """What a pair encloses for which no words stand in the translation: its own text, translated alone."""
 
 
 class PartsWriter:
@@ -31,18 +41,23 @@ class PartsWriter:
         self._run: Mark | None = None  # the run that was written last, if no text is behind it
         self._after = 0  # where that run ends in the parts
 
-    def write(self, span: Span, placed: Sequence[PlacedMark]) -> None:
-        """The characters of ``span`` with what was placed in them."""
+    def write(self, span: Span, placed: Sequence[PlacedMark], more: str = "") -> None:
+        """The characters of ``span`` with what was placed in them; ``more`` goes into the first pair in them."""
         position = span[0]
+        if more and all(each.mark.closing is None for each in placed):
+            self.parts.append(more)
+            self._last, self._has_tag, self._run = more[-1], False, None
         for each in placed:
             first, last = each.span
             self._add_text(position, first)
             if each.mark.closing is None:
                 self._add_run(each.mark)
             else:
+                self.parts += [" "] if each.text and self._last and not self._last.isspace() else []
                 self._add_tag(each.mark.parts)
-                self.write(each.span, each.inner)
+                self.write(each.span, each.inner, each.text or more)
                 self._add_tag(each.mark.closing)
+                more = ""
             position = last
         self._add_text(position, span[1])
 
@@ -87,3 +102,75 @@ def _is_apart(character: str, beside: str, edge: str) -> bool:
     if is_unspaced(character):
         return edge.isalnum() and not is_unspaced(edge)
     return beside.isspace() or ((character.isalnum() or character == "_") and not beside.isalnum())
+
+
+def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+    """The output with the white space that the source has at its ends, by its codes, and, without breaks, by numbers.
+
+    Where words or a script need a space, or none, the output has it as it was.
+    """
+    before, _, after = trim(source)
+    free, numbers = unused_signs(join_parts((*source, *output))), {part for part in output if _is_number(part)}
+    codes = [part for part in (*source, *output) if isinstance(part, Code) and part not in numbers]
+    signs: dict[Part, str] = {code: next(free) for code in dict.fromkeys(codes)}
+    coded = ["".join(signs.get(part) or join_parts([part]) for part in trim(parts)[1]) for parts in (source, output)]
+    text = _keep_spaces_by_numbers(coded[0], _keep_spaces_by_codes(coded[0], coded[1], "".join(signs.values())))
+    named = {sign: code for code, sign in signs.items()}
+    pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
+    return tuple(part for part in (before, *(named.get(piece, piece) for piece in pieces), after) if part != "")
+
+
+def _is_number(part: Part) -> bool:
+    """Whether a code is a number or a sign of the text."""
+    return isinstance(part, Code) and part.is_text and not is_code(part)
+
+
+def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    for left, space, right in _NO_BREAK.findall(source):
+        if left or right:
+            beside = r"(?<![\d.,])" if left else ""
+            place = re.search(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))", output)
+            output = f"{output[: place.start(1)]}{space}{output[place.end(1) :]}" if place else output
+    return output
+
+
+def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
+    """The output with the white space round and between codes that stand side by side, as the source has it."""
+    if not signs:
+        return output
+    runs, found = re.compile(rf"(\s*)([{signs}](?:\s*[{signs}])*)(\s*)"), defaultdict[str, list[re.Match[str]]](list)
+    for run in runs.finditer(source):
+        found["".join(run[2].split())].append(run)
+
+    def write(run: re.Match[str]) -> str:
+        known = found["".join(run[2].split())]
+        wanted = known.pop(0) if known else run
+        own, other = _neighbours(run), _neighbours(wanted)
+        is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
+        if all(own) and (not _has_space(wanted[0]) or (is_unlike and not _has_space(run[0]))):
+            return run[0]
+        edges = [_edge(own[side], other[side], run[1 + 2 * side], wanted[1 + 2 * side]) for side in (0, 1)]
+        for side in (0, 1):
+            touches = own[side].isalnum() and not other[side].isalnum()
+            if touches and not _has_space(edges[side] + wanted[2]) and _has_space(run[1 + 2 * side] + run[2]):
+                return run[0]
+        return f"{edges[0]}{wanted[2]}{edges[1]}"
+
+    return runs.sub(write, output)
+
+
+def _has_space(text: str) -> bool:
+    return re.search(r"\s", text) is not None
+
+
+def _neighbours(run: re.Match[str]) -> tuple[str, str]:
+    """The characters before and after a run and its white space, empty at an end."""
+    start, end = run.span()
+    return run.string[max(0, start - 1) : start], run.string[end : end + 1]
+
+
+def _edge(own: str, other: str, space: str, wanted: str) -> str:
+    """The white space between a run and its neighbour; ``other`` is that of the source, with the space ``wanted``."""
+    if not own:
+        return "" if other else wanted
+    return wanted if other and (wanted or not own.isalnum() or other.isalnum()) else space

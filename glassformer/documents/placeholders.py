@@ -5,10 +5,11 @@ message into branches, begins a new text.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
-from glassformer.text.sentence_splitter import split_sentences
+from glassformer.text.scripts import CLOSING
+from glassformer.text.sentence_splitter import Sentence, split_sentences
 
 # Each alternative reads on only over signs that its own start does not have, so that time is linear.
 _PLACEHOLDERS = re.compile(
@@ -27,6 +28,7 @@ _PLACEHOLDERS = re.compile(
     | (?P<path>(?<![\w/.~<])(?:~|\.{1,2})?(?:/\.?(?!\d)[\w-]++(?:\.[\w-]++)*+)(?:/[\w-]*+(?:\.[\w-]++)*+)*
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
     | (?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s<>"']*[\w/])?|-[A-Za-z](?![\w-])))
+    | (?P<identifier>(?<!\w)[A-Za-z][A-Za-z\d]*+(?:_[A-Za-z\d]++)+(?!\w))
     | (?P<call>(?<![\w.])[A-Za-z_][\w.]*+\(\))
     | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+)
     | (?P<escape>\\[nrtN])
@@ -115,14 +117,14 @@ def _read_message(text: str, start: re.Match[str], depth: int) -> tuple[list[Par
         end = _closing_brace(text, branch.end())
         if end is None:
             return None
-        inner, position = text[branch.end() : end], branch.end()
+        position = branch.end()
         while nested := _MESSAGE.search(text, position, end):
             message = _read_message(text, nested, depth + 1) if depth < _MAX_NESTING else None
             if message is None:
                 return None
             parts += [*_counts(text[position : nested.start()]), *message[0]]
-            position, inner = message[1], text[message[1] : end]
-        parts += _counts(inner)
+            position = message[1]
+        parts += _counts(text[position:end])
         syntax, position = "}", end + 1
     closing = _MESSAGE_END.match(text, position)
     if closing is None or not parts:
@@ -169,22 +171,36 @@ def pair_name(code: Code) -> str:
     return next((opening for opening, closing in _PARTNERS.items() if found[1] == closing), found[1])
 
 
-def split_parts(parts: Sequence[Part], language: str = "") -> list[tuple[tuple[Part, ...], str]]:
-    """The sentences of a text with codes, and the white space after each; a line break ends a sentence too.
+def is_link(parts: Sequence[Part]) -> bool:
+    """Whether a pair that ``parts`` open is a link or code, of which none may be in another."""
+    opening = next((part for part in parts if isinstance(part, Code) and part.kind == "opens"), None)
+    if opening is None:
+        return False
+    return pair_name(opening).lower() in ("a", "code", "url") or (opening.raw[:1] == "[" and not opening.is_text)
+
+
+def split_parts(
+    parts: Sequence[Part], split: Callable[[str], list[Sentence]] = split_sentences
+) -> list[tuple[tuple[Part, ...], str]]:
+    """The sentences of a text with codes, as ``split`` cuts a text, and the white space after each.
 
     A code that begins a new text is a part of its own. Tags that enclose several sentences keep them together.
     """
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
     sign = next(iter(unused_signs(text)))
-    sentences = split_sentences("".join(sign if isinstance(part, Code) else part for part in parts), language)
+    closing = next(
+        (each for each in CLOSING if each not in text), sign
+    )  # as a quotation mark, it belongs to a sentence
+    coded = (part if isinstance(part, str) else closing if part.kind == "closes" else sign for part in parts)
+    sentences = split("".join(coded))
     waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
     together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:
         if gap and together:
             together.append(gap)
-        for piece in re.split(f"({sign})", sentence.text):
-            if piece != sign:
+        for piece in re.split(f"([{sign}{re.escape(closing)}])", sentence.text):
+            if piece not in (sign, closing):
                 together += [piece] if piece else []
                 continue
             code = next(waiting)

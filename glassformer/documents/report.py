@@ -1,10 +1,8 @@
-"""The list of what to check in a translated file: what lost something first, what is only doubtful last; counted."""
+"""What was done with a file, and the list of what to check in it: lost things first, doubts last; counted."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-
-from glassformer.documents.translate_file import Remark
+from dataclasses import dataclass, field
 
 # Kinds of remarks in the order of the list: how many of them one reads, and what they say. All others are doubts.
 KINDS = {
@@ -20,28 +18,55 @@ KINDS = {
 DOUBTFUL = "doubtful"
 
 
-def kind_of(remark: Remark) -> str:
-    """Which of the kinds a remark is of."""
-    return next((kind for kind, pattern in KINDS.items() if pattern.match(remark.remark)), DOUBTFUL)
+@dataclass(frozen=True)
+class Remark:
+    """What should be looked at in a segment of the file, which begins at ``line``."""
+
+    line: int
+    source: str
+    text: str
+    remark: str
+
+    @property
+    def kind(self) -> str:
+        """Which of the kinds it is of."""
+        return next((kind for kind, pattern in KINDS.items() if pattern.match(self.remark)), DOUBTFUL)
 
 
-def sort_remarks(remarks: Sequence[Remark]) -> list[Remark]:
-    """The remarks by kind, those of one kind as they were."""
-    order = [*KINDS, DOUBTFUL]
-    return sorted(remarks, key=lambda one: order.index(kind_of(one)))
+@dataclass
+class DocumentReport:
+    """What was done: the segments that were translated, those taken from a memory, and what should be looked at.
 
+    A segment without a flag kept all its placeholders and numbers.
+    """
 
-def summary(remarks: Sequence[Remark], segments: int) -> str:
-    """How many texts there are to check, each counted once, by its gravest kind; empty if there are none."""
-    gravest: dict[tuple[int, str], str] = {}
-    for remark in sort_remarks(remarks):
-        gravest.setdefault((remark.line, remark.source), kind_of(remark))
-    counts = Counter(gravest.values())
-    if not counts:
-        return ""
-    listed = ", ".join(f"{counts[kind]:,} {kind}" for kind in [*KINDS, DOUBTFUL] if counts[kind])
-    these = "one that is" if len(gravest) == 1 else f"{len(gravest):,} that are"
-    found = f"check the {these} named above: {listed}"
-    if 2 * counts[DOUBTFUL] > segments:
-        found += ". More than half are doubtful: this model is not made for such texts; train one on texts like these"
-    return found
+    segments: int = 0
+    from_memory: int = 0
+    resumed: int = 0
+    """The texts that a stopped call had translated before."""
+    flagged: list[Remark] = field(default_factory=list)
+    notes: list[Remark] = field(default_factory=list)
+    """Near matches of a memory, and what required terms cost."""
+
+    @property
+    def checks(self) -> list[Remark]:
+        """What is flagged, the gravest kind first; remarks of one kind stay in their order."""
+        order = [*KINDS, DOUBTFUL]
+        return sorted(self.flagged, key=lambda one: order.index(one.kind))
+
+    def summary(self) -> str:
+        """How many texts there are to check, each counted once, by its gravest kind; empty if there are none."""
+        gravest: dict[tuple[int, str], str] = {}
+        for remark in self.checks:
+            gravest.setdefault((remark.line, remark.source), remark.kind)
+        counts = Counter(gravest.values())
+        if not counts:
+            return ""
+        listed = ", ".join(f"{counts[kind]:,} {kind}" for kind in [*KINDS, DOUBTFUL] if counts[kind])
+        these = "one that is" if len(gravest) == 1 else f"{len(gravest):,} that are"
+        found = f"check the {these} named above: {listed}"
+        if 2 * counts[DOUBTFUL] > self.segments:
+            found += (
+                ". More than half are doubtful: this model is not made for such texts; train one on texts like these"
+            )
+        return found

@@ -5,14 +5,16 @@ in proportion is taken, between words, and the text is flagged.
 """
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from glassformer.decoding.translation import Translation
-from glassformer.documents.alignment import Alignment, Span, TokenEnds
+from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
 from glassformer.documents.draft import Draft, Mark, find_word
 from glassformer.documents.parts_writer import PartsWriter, PlacedMark
+from glassformer.documents.placeholders import is_link
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.scripts import is_unspaced, split_words
 
@@ -29,6 +31,8 @@ class Result:
     parts: tuple[Part, ...]
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
+    """What pairs enclose for which no words of the translation seem to stand."""
 
     @property
     def text(self) -> str:
@@ -36,8 +40,13 @@ class Result:
         return join_parts(self.parts)
 
 
-def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result | None:
-    """The translation with its codes; None unless it has each stand-in once, and those of one kind in order."""
+def restore(
+    draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str] = MappingProxyType({})
+) -> Result | None:
+    """The translation with its codes; None unless it has each stand-in once, and those of one kind in order.
+
+    ``own`` has the translations of what is ``unplaced`` without them.
+    """
     text = translation.text
     if text == draft.text:
         return Result(draft.source)  # with its own white space
@@ -50,13 +59,13 @@ def restore(draft: Draft, translation: Translation, ends: TokenEnds) -> Result |
     order = [span for span, mark in words.items() if _POSITIONAL.fullmatch(join_parts(mark.parts))]
     if order != sorted(order):
         return None
-    layout = _Layout(draft, Alignment(draft.text, translation, ends))
+    layout = _Layout(draft, Alignment(draft.text, translation, ends), own)
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
     flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
-    return Result(parts, (*flags, *moved))
+    return Result(parts, (*flags, *moved), unplaced=tuple(layout.unplaced))
 
 
 def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
@@ -117,11 +126,11 @@ def _signs_beside(text: str, start: int, end: int, target: Span) -> tuple[str, s
 
 def _shared_signs(found: str, wanted: str) -> int:
     """How many characters at the start of ``found`` have the signs of ``wanted``, one for one, spaces apart."""
-    place, signs = 0, [sign for sign in wanted if not sign.isspace()]
+    place, signs = 0, iter([sign for sign in wanted if not sign.isspace()])
     for number, sign in enumerate(found):
         if sign.isspace():
             continue
-        if not signs or not _are_alike(sign, signs.pop(0)):
+        if not _are_alike(sign, next(signs, " ")):
             break
         place = number + 1
     return place
@@ -134,9 +143,11 @@ def _are_alike(sign: str, other: str) -> bool:
 class _Layout:
     """Finds places. What a pair encloses in the source it encloses in the translation; no two pairs cross."""
 
-    def __init__(self, draft: Draft, alignment: Alignment) -> None:
-        self._draft, self._alignment, self._text = draft, alignment, alignment.text
+    def __init__(self, draft: Draft, alignment: Alignment, own: Mapping[str, str]) -> None:
+        self._draft, self._alignment, self._text, self._own = draft, alignment, alignment.text, own
         self.unsure: list[str] = []
+        self.unplaced: list[str] = []
+        self._behind = dict[Mark, str]()  # what stands in pairs that go behind the text
 
     def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[PlacedMark]:
         """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
@@ -154,7 +165,7 @@ class _Layout:
                 self.unsure.append(mark.shown)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
-            placed.append(PlacedMark((first, last), mark, inner))
+            placed.append(PlacedMark((first, last), mark, inner, self._behind.get(mark, "")))
             end = last
         return placed
 
@@ -175,20 +186,26 @@ class _Layout:
         if (exact := self._inside_word(mark, target)) is not None:
             return exact
         free = [word for word in alignment.tgt_in(target) if word not in taken]
-        if not free:
-            self.unsure.append(mark.shown)
-            return target[1], target[1]
         words, sure = self._linked_words(mark, source, free)
         if not sure:
             self.unsure.append(mark.shown)
+        if not words:
+            self._behind[mark] = self._own_text(mark)
+            return target[1], target[1]
         span = alignment.tgt_words[words[0]][0], alignment.tgt_words[words[-1]][1]
         wider = self._with_signs(mark, span, source, target)
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
     def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
-        """The words side by side, of those that are free, that were written from what a pair encloses."""
+        """The words side by side, of those that are free, that were written from what a pair encloses.
+
+        None for a link of which nothing seems to be there: it goes behind the text.
+        """
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
+        same = self._same_words(mark, free)
+        if same is not None and len(same) > 1:
+            return same, True
         groups, reached = list[list[int]](), -2  # reached: the end of the last group, with unlinked words behind it
         for word in free:
             owner = alignment.owners[word]
@@ -200,16 +217,21 @@ class _Layout:
         chosen = max(groups, key=len, default=[])
         if chosen and (len(chosen) < len(alignment.tgt_words) or len(free) == 1):
             return list(range(chosen[0], chosen[-1] + 1)), 2 * len(chosen) >= sum(map(len, groups))
-        if (same := self._same_words(mark, free)) is not None:
-            return same, True
+        if found := same or self._own_words(mark, free):
+            return found, True
+        self.unplaced.append(self._draft.text[mark.start : mark.end].strip())
+        if not free or (self._own_text(mark) and is_link(mark.parts)):
+            return [], False
         # In proportion, and never round the whole text.
         before = sum(alignment.src_words[word][1] <= mark.start for word in region)
         share = len(free) / max(1, len(region))
         first = min(len(free) - 1, round(before * share))
         words = [free[first]]
         count = min(len(free) - 1, round(len(inside) * share))
-        while len(words) < count and words[-1] + 1 in free:
-            words.append(words[-1] + 1)
+        for word in free[first + 1 : first + count]:
+            if word != words[-1] + 1:
+                break
+            words.append(word)
         return words, False
 
     def _same_words(self, mark: Mark, free: list[int]) -> list[int] | None:
@@ -218,6 +240,26 @@ class _Layout:
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
+
+    def _own_text(self, mark: Mark) -> str:
+        """The translation of what a pair encloses alone, if there is one."""
+        own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
+        return own.strip(_SIGNS_AT_ENDS + " ")
+
+    def _own_words(self, mark: Mark, free: list[int]) -> list[int] | None:
+        """The words side by side that its own text has, too: half as many as that at least, and one of content."""
+        own = self._own_text(mark)
+        wanted = {_stem(own[start:end].lower()) for start, end in find_words(own)}
+        groups = [list[int]()]
+        for word in free:
+            start, end = self._alignment.tgt_words[word]
+            if _stem(self._text[start:end].lower()) not in wanted:
+                continue
+            groups += [] if groups[-1][-1:] == [word - 1] else [[]]
+            groups[-1].append(word)
+        best = max(groups, key=len)
+        texts = [self._text[slice(*self._alignment.tgt_words[word])] for word in best]
+        return best if 2 * len(best) >= len(wanted) and any(map(_has_content, texts)) else None
 
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
@@ -280,8 +322,11 @@ class _Layout:
         if not free:
             self.unsure.append(mark.shown)
             return target[1], target[1]
-        behind = next(((word, n) for n, word in enumerate(reversed(before)) if self._words_from(word, free)), None)
-        ahead = next(((word, n) for n, word in enumerate(after) if self._words_from(word, free)), None)
+        written = defaultdict[int | None, list[int]](list)  # by the word of the source that each was written from
+        for word in free:
+            written[alignment.owners[word]].append(word)
+        behind = next(((word, n) for n, word in enumerate(reversed(before)) if word in written), None)
+        ahead = next(((word, n) for n, word in enumerate(after) if word in written), None)
         if behind is None and ahead is None:
             self.unsure.append(mark.shown)
             number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
@@ -289,8 +334,8 @@ class _Layout:
             return place, place
         if min(n for _, n in filter(None, (behind, ahead))) > 0:
             self.unsure.append(mark.shown)
-        end = alignment.tgt_words[self._words_from(behind[0], free)[-1]][1] if behind else -1
-        start = alignment.tgt_words[self._words_from(ahead[0], free)[0]][0] if ahead else -1
+        end = alignment.tgt_words[written[behind[0]][-1]][1] if behind else -1
+        start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
         touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
@@ -299,20 +344,15 @@ class _Layout:
             return end, end
         return start, start
 
-    def _words_from(self, word: int, free: Sequence[int]) -> list[int]:
-        """The words that were written from a word of the source."""
-        return [each for each in free if self._alignment.owners[each] == word]
-
     def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""
-        gap = self._text[end:start]
+        gap, source = self._text[end:start], self._draft.text[: mark.start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
             return end, start  # the source has no space there
-        signs = mark.left and not mark.left.isalnum() and (mark.right.isalnum() or not mark.left.isspace())
-        source = self._draft.text[: mark.start].rstrip()
-        if signs or (source and not source[-1].isalnum()):  # behind a comma
+        if mark.right.isalnum() and not mark.left.isalnum():
             return start, start
-        return end, end
+        place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
+        return place, place
 
     def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
         """A run's place, but not in a pair that does not enclose it."""
@@ -330,9 +370,13 @@ def is_better(reference: Translation, translation: Translation) -> bool:
     model is surer.
     """
     text, words = translation.text.lower(), split_words(reference.text.lower())
-    if all(_stem(word) in text for word in words if len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])):
+    if all(_stem(word) in text for word in words if _has_content(word)):
         return True
     return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
+
+
+def _has_content(word: str) -> bool:
+    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
 
 
 def _stem(word: str) -> str:

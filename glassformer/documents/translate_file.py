@@ -6,10 +6,9 @@ something is filled in and reported.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -20,20 +19,24 @@ from glassformer.decoding.translator import Translator
 from glassformer.documents.alignment import content_doubts, is_short
 from glassformer.documents.checks import changes
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
+from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
+from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
+from glassformer.documents.report import DocumentReport, Remark
 from glassformer.documents.restore import Result, is_better, needs_attention, restore
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import Code, Edit, FileSegment, Part, apply_edits, join_parts, trim
+from glassformer.text.formats.segment import Code, FileSegment, Part, join_parts
 from glassformer.text.lines import is_blank
 from glassformer.text.scripts import gap_between
+from glassformer.text.sentence_splitter import split_lines, split_sentences
 
 Parts = tuple[Part, ...]
 ATTEMPTS = 2  # with stand-ins for codes
@@ -41,32 +44,6 @@ _MOST_CODES, _LONGEST_WITH_CODES = 300, 30_000  # of one text, in characters; fa
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class Remark:
-    """What should be looked at in a segment of the file, which begins at ``line``."""
-
-    line: int
-    source: str
-    text: str
-    remark: str
-
-
-@dataclass
-class DocumentReport:
-    """What was done: the segments that were translated, those taken from a memory, and what should be looked at.
-
-    A segment without a flag kept all its placeholders and numbers.
-    """
-
-    segments: int = 0
-    from_memory: int = 0
-    resumed: int = 0
-    """The texts that a stopped call had translated before."""
-    flagged: list[Remark] = field(default_factory=list)
-    notes: list[Remark] = field(default_factory=list)
-    """Near matches of a memory, and what required terms cost."""
 
 
 @runtime_checkable
@@ -84,19 +61,25 @@ class FileTranslator:
         *,
         glossary: Glossary | None = None,
         memory: Memory | None = None,
+        split: bool = True,
         progress: Progress | None = None,
         key: str | None = None,
     ) -> None:
-        """``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
+        """``split``: each sentence of a text is translated separately, else each of its lines.
+
+        ``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
         continued by the next one to the same output: what it had done is kept in a hidden file beside that.
         """
         check_type("glossary", glossary, Glossary | None, "a Glossary; Glossary.read gives one")
         check_type("memory", memory, Memory | None, "a Memory; Memory.read gives one")
         check_type("progress", progress, Callable | None, "a function of how many texts are done, and of how many")
+        check_type("split", split, bool, "True or False")
         check_type("key", key, str | None, "a str")
         self.translator, self.options = translator, options
         self.glossary, self.memory, self.progress = glossary, memory, progress
         self.key = key
+        language = options.src_language if isinstance(options, DecodeConfig) else ""
+        self._split = partial(split_sentences, language=language) if split else split_lines
 
     def translate(self, path: Path, out: Path, columns: FormatOptions | None = None) -> DocumentReport:
         """Translate the segments of ``path`` and write the file with them to ``out``, whole or not at all.
@@ -117,18 +100,11 @@ class FileTranslator:
         segments = [segment for segment in find(body) if not is_blank(segment.text)]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report, journal)
-        newline = "\r\n" if "\r\n" in body else "\n"
-        is_bilingual = file_format.is_bilingual
-        edits = [
-            _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
-            for segment, result in zip(segments, results, strict=True)
-        ]
-        filling = _Filling(body, find, segments, results, edits, is_bilingual)
-        unfit = filling.find_unfit(range(len(segments)))
+        filling = Filling(body, find, segments, results, is_bilingual=file_format.is_bilingual)
+        filled, unfit = filling.fill()
         for number in unfit:
             remark = "left as it was: with its translation the file would have another form"
             report.flagged.append(Remark(segments[number].line, segments[number].text, results[number].text, remark))
-        filled = filling.fill([number for number in range(len(segments)) if number not in unfit])
         try:
             with write_output(out) as stream:
                 stream.buffer.write(file_format.encode(text[: len(text) - len(body)] + filled, encoding))
@@ -142,15 +118,18 @@ class FileTranslator:
         """The translation of each segment. The memory comes first; the same text is translated once."""
         exact, sentences = dict[Parts, Result](), dict[Parts, list[tuple[Parts, str]]]()
         marks = dict[Parts, MenuMark | None]()
-        language = self.options.src_language if isinstance(self.options, DecodeConfig) else ""
         for segment in segments:
-            known = self.memory.exact(segment.text) if self.memory is not None else None
+            is_looked_up = self.memory is not None and not _is_crowded(segment.parts)
+            known = self.memory.exact(segment.text) if self.memory is not None and is_looked_up else None
             if self.memory is None or known is None:
                 parts, marks[segment.parts] = take_mark(segment.parts)
                 whole = mark_messages(parts)
-                sentences[segment.parts] = split_parts(find_codes(whole), language)
-                messages = [part for part in whole if isinstance(part, Code) and part not in parts]
-                sentences |= {(message,): split_parts(find_codes((message.raw,)), language) for message in messages}
+                sentences[segment.parts] = split_parts(find_codes(whole), self._split)
+                known_parts = set(parts)
+                messages = [part for part in whole if isinstance(part, Code) and part not in known_parts]
+                sentences |= {
+                    (message,): split_parts(find_codes((message.raw,)), self._split) for message in messages
+                }
             else:
                 exact[segment.parts] = _from_memory(segment, known, self.memory.others(segment.text))
         texts = list(dict.fromkeys(parts for each in sentences.values() for parts, _ in each))
@@ -166,7 +145,7 @@ class FileTranslator:
             report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
             near = self.memory.near(source) if self.memory is not None and segment.parts not in exact else None
             if near is not None:
-                note = f"the memory has, {near.similarity:.0%} alike: {near.src!r} -> {near.tgt!r}"
+                note = f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
                 report.notes.append(Remark(segment.line, source, text, note))
         return [results[segment.parts] for segment in segments]
 
@@ -198,7 +177,7 @@ class FileTranslator:
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and _is_crowded(parts)
         }
         marked = {source: source for source in waiting if source not in results}  # which may get better
-        references, chosen, again = dict[Parts, Translation](), dict[Parts, Translation](), marked
+        references, chosen, again = dict[Parts, Translation](), dict[Parts, tuple[Draft, Translation]](), marked
         for attempt in range(ATTEMPTS):
             drafts = [(source, make_draft(parts)) for source, parts in again.items()]
             drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
@@ -213,17 +192,32 @@ class FileTranslator:
                 else:
                     del marked[source]
                 assert result is not None, "a text without stand-ins is always restored"
-                results[source], chosen[source] = self._finish(source, result, translation), translation
+                results[source], chosen[source] = self._finish(source, result, translation), (draft, translation)
             again = {
                 source: numbered
                 for source in marked
-                if changes(source, results[source].parts) and (numbered := mark_numbers(source)) != source
+                if changes(source, results[source].parts)
+                and (numbered := mark_numbers(source)) != source
+                and not _is_crowded(numbered)
             }
             marked |= again
-        self._check_content(results, chosen)
+        self._place_pairs(results, chosen)
+        self._check_content(results, {source: translation for source, (_, translation) in chosen.items()})
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
+
+    def _place_pairs(self, results: dict[Parts, Result], chosen: Mapping[Parts, tuple[Draft, Translation]]) -> None:
+        """Look again for the places of pairs without words in the translation: their own text is translated alone."""
+        waiting = [source for source in chosen if results[source].unplaced]
+        texts = list(dict.fromkeys(text for source in waiting for text in results[source].unplaced))
+        alone = self.translator.translate_stream(list(map(Request, texts)), self.options) if texts else ()
+        own = dict(zip(texts, (one.text for one in alone), strict=True))
+        for source in waiting:
+            draft, translation = chosen[source]
+            result = restore(draft, translation, self._token_ends, own)
+            assert result is not None, "it was restored before"
+            results[source] = self._finish(source, result, translation)
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; short translations are made again, to see their attention."""
@@ -243,13 +237,14 @@ class FileTranslator:
         """The result with the white space of its source, and with flags."""
         confidence = self.translator.confidence
         doubts = _flags(translation, confidence) or content_doubts(translation, confidence, self._token_ends)
-        return Result(_keep_ends(source, result.parts), (*result.flags, *changes(source, result.parts), *doubts))
+        flags = (*result.flags, *changes(source, result.parts), *doubts)
+        return replace(result, parts=keep_spaces(source, result.parts), flags=flags)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
         """A translation with required terms; what these cost says more than the confidence."""
         lost = changes(source, (translation.text,))
-        return Result(_keep_ends(source, (translation.text,)), (*lost, *_flags(translation, None)))
+        return Result(keep_spaces(source, (translation.text,)), (*lost, *_flags(translation, None)))
 
     def _translate_drafts(
         self, drafts: Sequence[tuple[Parts, Draft | None]]
@@ -286,60 +281,6 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 
-def _is_changed(segment: FileSegment, result: Result) -> bool:
-    """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
-    texts = []
-    for parts in (segment.parts, result.parts):
-        groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)
-        texts.append([(is_code, join_parts(group)) for is_code, group in groups])
-    return texts[0] != texts[1]
-
-
-def _edits(segment: FileSegment, result: Result, newline: str) -> list[Edit]:
-    """The edits that put a translation in, with the line ends of the file."""
-    edits = segment.edits(result.parts)
-    return [edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline)) for edit in edits]
-
-
-@dataclass(frozen=True)
-class _Filling:
-    """A file that is being filled: its segments, their translations, and how these are put in."""
-
-    body: str
-    find: Callable[[str], list[FileSegment]]
-    segments: Sequence[FileSegment]
-    results: Sequence[Result]
-    edits: Sequence[list[Edit]]
-    is_bilingual: bool
-
-    def fill(self, numbers: Collection[int]) -> str:
-        """The file with the translations of these segments."""
-        return apply_edits(self.body, [edit for number in numbers for edit in self.edits[number]])
-
-    def find_unfit(self, numbers: Sequence[int]) -> set[int]:
-        """Those whose translations change the form of the file; each half is tried until they are found."""
-        if self._has_same_form(numbers):
-            return set()
-        if len(numbers) == 1:
-            return {numbers[0]}
-        half = len(numbers) // 2
-        unfit = self.find_unfit(numbers[:half]) | self.find_unfit(numbers[half:])
-        return unfit or set(numbers)  # these fit one by one, but not together
-
-    def _has_same_form(self, numbers: Sequence[int]) -> bool:
-        """Whether as many texts are found in the filled file as expected.
-
-        In files that keep the source, what was filled is no longer found; in others as many texts are found again.
-        """
-        try:
-            after = self.find(self.fill(numbers))
-        except TextError:
-            return False
-        filled = sum(not is_blank(self.results[number].text) for number in numbers)
-        others = len(self.segments) - (filled if self.is_bilingual else len(numbers) - filled)
-        return sum(not is_blank(segment.text) for segment in after) == others
-
-
 def _is_crowded(parts: Sequence[Part]) -> bool:
     """Whether the places of the codes would take time without end: each is looked for among all words."""
     codes = sum(isinstance(part, Code) for part in parts)
@@ -349,12 +290,6 @@ def _is_crowded(parts: Sequence[Part]) -> bool:
 def _has_words(parts: Sequence[Part]) -> bool:
     """Whether there is a letter outside the codes, and so something to translate."""
     return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
-
-
-def _keep_ends(source: Parts, output: Sequence[Part]) -> Parts:
-    """The output with the white space that the source has at its ends."""
-    before, _, after = trim(source)
-    return tuple(part for part in (before, *trim(output)[1], after) if part != "")
 
 
 def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Result:
@@ -367,7 +302,7 @@ def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Res
     flags = [f"the memory: {flag}" for flag in changes(find_codes(segment.parts), find_codes(parts))]
     flags = flags or [f"the memory: {part} was added" for part in parts if isinstance(part, str) and part in codes]
     flags += [f"the memory has another translation, too: {other!r}" for other in others]
-    return Result(_keep_ends(segment.parts, parts), tuple(flags))
+    return Result(keep_spaces(segment.parts, parts), tuple(flags))
 
 
 def _join(sentences: Sequence[tuple[Parts, str]], translated: dict[Parts, Result], mark: MenuMark | None) -> Result:

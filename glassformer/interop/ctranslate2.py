@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 QUANTIZATIONS = ("int8", "int8_float32", "int8_bfloat16", "int8_float16", "int16", "float16", "bfloat16", "float32")
 TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
 MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
-NEEDED = "CTranslate2 is not installed. Install it: pip install 'glassformer[fast]'"
+NEEDED = "CTranslate2 is not installed. Install it in the clone: pip install '.[fast]'"
 Vocabularies = tuple[Sequence[str], Sequence[str]]
 _BANNED = -1e4  # as a logit; float16 has it too
 _EOS = CONTROL_TOKENS[EOS_ID]

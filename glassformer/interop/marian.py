@@ -169,7 +169,7 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         raise RunError(
-            f"{where}: is YAML, and pyyaml is not installed. Install it: pip install 'glassformer[import]'"
+            f"{where}: is YAML, and pyyaml is not installed. Install it in the clone: pip install '.[import]'"
         ) from error
     try:
         values = _load_yaml(text, yaml)

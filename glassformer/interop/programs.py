@@ -131,8 +131,8 @@ def download(name: str, report: Callable[[str], None]) -> Path:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise RunError(
-            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it: "
-            "pip install 'glassformer[import]'"
+            f"{name}: is no directory, and huggingface_hub, which would fetch it, is not installed. Install it in "
+            "the clone: pip install '.[import]'"
         ) from error
     fetched = [each.hub_files for each in PROGRAMS if each.hub_files]
     try:

@@ -103,7 +103,7 @@ class TrainConfig(Section):
     save_minutes: float = knob(
         10.0, "at most this many minutes between two saves of the state for resuming", low=0.01, high=1e7
     )
-    tensorboard: bool = knob(False, "also write TensorBoard events (pip install 'glassformer[tensorboard]')")
+    tensorboard: bool = knob(False, "also write TensorBoard events (pip install '.[tensorboard]')")
 
     def __post_init__(self) -> None:
         super().__post_init__()

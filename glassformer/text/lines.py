@@ -7,13 +7,16 @@ which shifts all later lines of a parallel text. Whatever a file holds, also a s
 of it than a line is held in memory, and a line has a limit.
 """
 
+import codecs
 import gzip
 import re
+import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -56,15 +59,42 @@ def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
 
 
 def limited_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
-    r"""Each line with its ``\n``; ``TextError`` for one longer than ``LONGEST_LINE``, before the rest is read."""
+    r"""Each line with its ``\n``, of UTF-16 in UTF-8; ``TextError`` for one longer than ``LONGEST_LINE`` at once."""
     lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
-    for number, line in enumerate(lines, 1):
+    first = next(lines, b"")
+    encoding, lines = find_utf16(first), chain([first] if first else [], lines)
+    for number, line in enumerate(lines if encoding is None else _lines_in_utf8(lines, encoding, name), 1):
         if len(line) > LONGEST_LINE:
             raise TextError(
                 f"{name}:{number}: the line is longer than {LONGEST_LINE:,} bytes, expected a sentence or a "
                 "paragraph on each line. Break it up."
             )
         yield line
+
+
+def find_utf16(start: bytes) -> str | None:
+    """UTF-16, little or big endian, if a file starts with its mark; that of UTF-32 begins in the same way."""
+    marks = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+    return None if start[2:4] == b"\0\0" else marks.get(start[:2])
+
+
+def _lines_in_utf8(pieces: Iterator[bytes], encoding: str, name: str) -> Iterator[bytes]:
+    """The lines of pieces that end with the byte of a line feed, which other characters have, too."""
+    decoder, line, size, number = codecs.getincrementaldecoder(encoding)(), list[str](), 0, 1
+    try:
+        for piece in chain(pieces, [b""]):
+            *ends, rest = decoder.decode(piece, final=not piece).split("\n")
+            for end in ends:
+                yield "".join([*line, end, "\n"]).encode()
+                line, size, number = [], 0, number + 1
+            line.append(rest)
+            size += len(rest)
+            if size > LONGEST_LINE:  # the caller refuses it
+                break
+    except UnicodeDecodeError as error:
+        raise TextError(f"{name}:{number}: is not {encoding}, as its mark says: {error.reason}.") from error
+    if any(line):
+        yield "".join(line).encode()
 
 
 def read_bytes(path: Path) -> bytes:
@@ -82,8 +112,8 @@ def read_bytes(path: Path) -> bytes:
 def read_lines(path: Path) -> Iterator[str]:
     r"""Each line of a UTF-8 file, with or without a byte order mark, without its ``\n`` or ``\r\n``.
 
-    Raises ``TextError`` naming ``path:line:byte``, both from 1, for UTF-16, any other encoding, binary data, and
-    lines that end in only ``\r``.
+    UTF-16 with its mark is read, too. Raises ``TextError`` naming ``path:line:byte``, both from 1, for any other
+    encoding, binary data, and lines that end in only ``\r``.
     """
     with open_text(path) as stream:
         for number, raw in enumerate(limited_lines(stream, str(path)), 1):
@@ -102,13 +132,11 @@ def decode_utf8(raw: bytes, path: Path) -> str:
 
 
 def _check_start(path: Path, first: bytes) -> None:
-    wide = first.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff"))  # the one begins as UTF-16 does
-    if wide or first.startswith((b"\xff\xfe", b"\xfe\xff")):
-        name = "UTF-32" if wide else "UTF-16"
-        command = _command(path, f"iconv -f {name} -t UTF-8")
-        raise TextError(f"{path}:1:1: the file is {name}, expected UTF-8. Convert it: {command}")
+    if first.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        command = _command(path, "iconv -f UTF-32 -t UTF-8")
+        raise TextError(f"{path}:1:1: the file is UTF-32, expected UTF-8. Convert it: {command}")
     if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
-        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n' <")
+        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n'")
         raise TextError(
             f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. Convert it: {command}"
         )
@@ -138,10 +166,11 @@ def _encoding_hint(path: Path, raw: bytes, place: int) -> str:
 
 
 def _command(path: Path, program: str) -> str:
-    """A command line in which a program reads the file, which is unpacked before if it is gzip."""
+    """A command line that writes the file anew beside it, its bytes passed through a program; gzip stays gzip."""
     with path.open("rb") as stream:
         is_packed = stream.read(2) == _GZIP_MAGIC
-    return f"gzip -dc < {path.name} | {program.removesuffix(' <')}" if is_packed else f"{program} {path.name}"
+    old, new = (shlex.quote(str(place)) for place in (path, path.with_name(f"utf8-{path.name}")))
+    return f"gzip -dc < {old} | {program} | gzip > {new}" if is_packed else f"{program} < {old} > {new}"
 
 
 def is_blank(text: str) -> bool:

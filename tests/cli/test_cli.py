@@ -406,6 +406,19 @@ def test_trace_shows_one_layer_or_head(call: Run, trained: Path) -> None:
     assert "memory" not in result.out
 
 
+def test_trace_shows_the_numbers_of_any_sentence_and_the_ids_of_all(call: Run, trained: Path, tmp_path: Path) -> None:
+    page = tmp_path / "walk.md"
+    asked = ("trace", "ab", "ba", "--run", trained, "--only", "*cross_attention.weights", "--values", "--sentence", 1)
+    result = call(*asked, "--ids", "--markdown", page)
+    assert result.code == 0, result.err
+    assert "values: those of sentence 1" in result.out
+    for text in (result.out, page.read_text().replace("\\", "")):
+        assert "src_ids (nbatches, n_seq_src) = (2, " in text
+    assert "Values are those of sentence 1, counted from 0." in page.read_text()
+    assert "sentence: found 2, expected 0 to 1." in call(*asked[:-1], 2).err
+    assert "--sentence: found without --values" in call("trace", "a", "b", "--run", trained, "--sentence", 1).err
+
+
 @pytest.mark.parametrize(("arguments", "message", "code"), MISTAKES, ids=lambda value: str(value)[:60])
 def test_a_mistake_gets_one_clear_line_and_no_traceback(
     arguments: list[str], message: str, code: int, call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path
@@ -707,12 +720,24 @@ def test_an_output_that_cannot_be_written_is_said_before_a_model_is_loaded(
     assert re.search("cannot be written: .*Name another --out|which is --input", result.err)
 
 
+@pytest.mark.parametrize("words", [("explore", "--out"), ("trace", "A", "--json"), ("trace", "A", "--markdown")])
+@pytest.mark.parametrize("out", ["none/b", "pipe", "."])
+def test_a_walk_that_cannot_be_written_is_said_before_a_model_is_loaded(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], out: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(RunDirectory, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    result = call(*words, tmp_path / out)
+    assert result.code == 5
+    assert re.search(rf"cannot be written: .*Name another {words[-1]}\.", result.err)
+
+
 def test_an_output_of_shards_that_cannot_be_written_is_said_before_a_model_is_loaded(
     call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.txt").write_text("A man sleeps.\n")
     (tmp_path / "out" / "a.txt").mkdir(parents=True)
-    monkeypatch.setattr(Translator, "load", lambda *_, **__: pytest.fail("the model was loaded"))
+    monkeypatch.setattr(RunDirectory, "load", lambda *_, **__: pytest.fail("the model was loaded"))
     for pattern, out, message in (
         ("*.txt", "out", "holds a.txt, which is no file"),
         ("*.txt", "a.txt/out", "cannot be written: Not a directory"),
@@ -792,3 +817,22 @@ def test_a_message_about_half_a_character_is_one_line_even_on_a_strict_stream(
         result = call("evaluate", "\udcff")
     said = (tmp_path / "errors").read_text()
     assert (result.code not in {0, 70}, said.count("\n")) == (True, 1), said
+
+
+def test_what_was_lost_of_a_stream_is_told_as_of_a_line(call: Run, trained: Path) -> None:
+    arguments = ("translate", "ab " * 2000, "", "ab", "--run", trained, "--max-length-a", "0", "--max-length-b", "5")
+    found = call(*arguments, "--stream", "--must", "ha gb ed")
+    assert "text 3: the length limit cut" in found.err
+    assert found == call(*arguments, "--must", "ha gb ed")
+
+
+def test_a_document_says_its_languages(call: Run, trained: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "a.xlf", tmp_path / "b.xlf"
+    unit = '<trans-unit id="1"><source>ab</source></trans-unit>'
+    source.write_text(f'<xliff version="1.2"><file source-language="fr-FR"><body>{unit}</body></file></xliff>')
+    options = ("translate", "--input", source, "--out", out, "--run", trained, "--language", "de")
+    found = call(*options, "--no-split-sentences")
+    assert f"{source}: translations from fr-FR to de.\n" in found.err
+    assert "the model translates from" not in found.err  # it is not known
+    found = call(*options, "--src-language", "en")
+    assert f"warning: {source}: its texts are in fr-FR, and the model translates from en.\n" in found.err

@@ -164,6 +164,29 @@ def test_what_a_translation_leaves_as_it_is_stays_to_the_byte(tmp_path: Path) ->
         assert translate(Permuting(None), text, tmp_path, ending) == (text, []), ending
 
 
+class Listening(Permuting):
+    """Keeps the texts that it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.texts: list[str] = []
+
+    def _translate(self, text: str) -> Translation:
+        self.texts.append(text)
+        return super()._translate(text)
+
+
+def test_a_text_is_cut_into_sentences_or_only_into_lines(tmp_path: Path) -> None:
+    (tmp_path / "in.html").write_text("<p>One dog. <b>Two dogs.</b> A cat and a {n, plural, other {mouse}}.</p>")
+    for split, expected in (
+        (True, {"One dog.", "Two dogs.", "A cat and a."}),
+        (False, {"One dog. Two dogs. A cat and a."}),
+    ):
+        translator = Listening()
+        FileTranslator(translator, split=split).translate(tmp_path / "in.html", tmp_path / "out.html")
+        assert expected <= set(translator.texts)
+
+
 class Damaging(Permuting):
     """Writes for a text that begins with Two what XML cannot hold."""
 

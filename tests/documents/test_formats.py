@@ -494,3 +494,28 @@ def test_a_cell_that_a_spreadsheet_would_compute_is_doubtful() -> None:
             assert plain.doubts([f" {begin}HYPERLINK(1)"]) == [
                 f"begins with {begin}, so that a spreadsheet may compute it"
             ]
+
+
+HEADERS = [
+    ("a.po", 'msgid ""\nmsgstr "Language: \\n"\n\nmsgid "One"\nmsgstr ""\n\nmsgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n', "Language: de"),
+    ("a.xlf", XLIFF.format('<trans-unit id="1"><source>One</source></trans-unit><trans-unit id="2"><source>a</source></trans-unit>'),
+     'target-language="de"'),
+    ("a.xlf", '<xliff version="2.0"><file id="f"><unit id="1"><segment><source>One</source></segment></unit><unit id="2"><segment>'
+     "<source>a</source></segment></unit></file></xliff>", 'trgLang="de"'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "expected"), HEADERS)
+def test_the_header_is_written_whichever_texts_are(name: str, text: str, expected: str) -> None:
+    segments = find_segments(Path(name), FormatOptions(language="de"))(text)
+    for some in (segments, *([one] for one in segments)):
+        filled = apply_edits(text, [edit for one in some for edit in one.edits(["X"])])
+        assert filled.count(expected) == 1
+    assert len(segments) > 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_message_of_which_one_form_is_written_is_fuzzy(number: int) -> None:
+    text = 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    one = find_segments(Path("a.po"), FormatOptions())(text)[number]
+    assert apply_edits(text, one.edits(["X"])).startswith("#, fuzzy\n")

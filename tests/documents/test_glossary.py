@@ -8,6 +8,7 @@ import pytest
 from glassformer import Translator
 from glassformer.documents import FileTranslator, Glossary
 from glassformer.documents.glossary import Term, writable_terms
+from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import UNK_ID
 
@@ -43,6 +44,16 @@ def test_the_longest_term_wins_where_it_stands(tmp_path: Path) -> None:
     glossary = read(tmp_path, "hard disk\tFestplatte\ndisk\tScheibe\n")
     assert [term.src for term in glossary.terms_in("The hard disk is full.")] == ["hard disk"]
     assert [term.src for term in glossary.terms_in("A disk in a hard disk.")] == ["hard disk", "disk"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a " * 101 + "\tb\n", r"terms\.tsv:1: found a term of 101 words and signs with 1 forms, expected 1 to 100"),
+     ("a\tb\n" + "".join(f"a\t{n}\n" for n in range(20_000)), r"terms\.tsv:1: found a term of 1 words .* 20,001 forms")],
+)  # fmt: skip
+def test_what_no_term_is_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, text)
 
 
 def test_accents_and_scripts_without_spaces_do_not_hide_a_term() -> None:

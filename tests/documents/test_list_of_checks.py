@@ -1,7 +1,6 @@
 """The list of what to check begins with what lost something, and says when a model is not made for the texts."""
 
-from glassformer.documents.report import sort_remarks, summary
-from glassformer.documents.translate_file import Remark
+from glassformer.documents.report import DocumentReport, Remark
 
 DOUBT = "the translation is probably wrong (confidence 0.02): the model was unsure which words to write"
 
@@ -15,17 +14,17 @@ def test_what_lost_something_comes_first_and_doubts_last() -> None:
         DOUBT, "nothing seems to stand for 'house'", "the term 'house' is not 'Haus'", "%s may stand in a wrong place",
         "the memory: %s is missing", "the number 5 is missing", "left as it was: with its translation the file ...",
     ]  # fmt: skip
-    assert [one.line for one in sort_remarks(remarks(*kinds))] == [7, 5, 6, 4, 3, 1, 2]
+    assert [one.line for one in DocumentReport(7, flagged=remarks(*kinds)).checks] == [7, 5, 6, 4, 3, 1, 2]
 
 
 def test_texts_are_counted_once_by_their_gravest_kind() -> None:
     found = [*remarks(DOUBT, "the sign % is missing"), Remark(2, "s2", "t", DOUBT)]
-    assert summary(found, 10) == (
+    assert DocumentReport(10, flagged=found).summary() == (
         "check the 2 that are named above: 1 with something missing, added or in another order, 1 doubtful"
     )
-    assert summary([], 10) == ""
+    assert DocumentReport(10).summary() == ""
 
 
 def test_more_than_half_doubtful_is_said_in_one_sentence() -> None:
-    assert "this model is not made for such texts" in summary(remarks(DOUBT, DOUBT), 3)
-    assert "not made" not in summary(remarks(DOUBT, DOUBT), 4)
+    assert "this model is not made for such texts" in DocumentReport(3, flagged=remarks(DOUBT, DOUBT)).summary()
+    assert "not made" not in DocumentReport(4, flagged=remarks(DOUBT, DOUBT)).summary()

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents.checks import changes, lost_numbers
 from glassformer.documents.draft import Draft, make_draft, mark_numbers
+from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import is_better, restore
 from glassformer.documents.translate_file import ATTEMPTS
@@ -189,3 +190,57 @@ def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
 def test_numbers_that_are_codes_in_one_of_two_texts_are_the_same_numbers() -> None:
     assert changes(("It is $5 or 50% off",), (Code("$5", is_text=True), " oder ", Code("50%", is_text=True))) == []
     assert changes((Code("%1"), " of ", Code("%2")), (Code("%2"), " von ", Code("%1"))) == []
+
+
+ROAD = (
+    "Take the road to ", Code("[", "opens"), "the old castle", Code("](a)", "closes"), " now.",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("alone", "expected"),
+    [
+        ("Die alte Burg.", "Nimm jetzt den Weg zur [alten Burg](a)."),
+        ("Das Schloss", "Nimm jetzt den Weg zur alten Burg. [Das Schloss](a)"),
+        ("Die Straße", "Nimm jetzt den Weg zur alten Burg. [Die Straße](a)"),
+    ],
+)
+def test_a_link_without_a_word_goes_where_its_own_translation_is_or_behind_the_text(
+    alone: str, expected: str
+) -> None:
+    draft = make_draft(ROAD)
+    assert draft is not None
+    said = output(draft.text, "Nimm jetzt den Weg zur alten Burg.")
+    first = restore(draft, said, no_ends)
+    assert first is not None
+    assert first.unplaced == ("the old castle",)
+    second = restore(draft, said, no_ends, {"the old castle": alone})
+    assert second is not None
+    assert second.text == expected
+    assert bool(second.flags) == expected.endswith("](a)")
+
+
+def test_marks_in_a_link_behind_the_text_enclose_its_translation() -> None:
+    parts = (*ROAD[:2], Code("**", "opens"), "the old castle", Code("**", "closes"), *ROAD[3:])
+    draft = make_draft(parts)
+    assert draft is not None
+    result = restore(draft, output(draft.text, "Nimm den Weg."), no_ends, {"the old castle": "Das Schloss"})
+    assert result is not None
+    assert result.text == "Nimm den Weg. [**Das Schloss**](a)"
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "expected"),
+    [
+        ("I have 5\u00a0cats.", "Ich habe 5 Katzen.", "Ich habe 5\u00a0Katzen."),
+        ("It costs 10\u202f000\u00a0€ now", "Das kostet 10 000 € jetzt", "Das kostet 10\u202f000\u00a0€ jetzt"),
+        ("See No.\u00a05 of 55", "Siehe Nr. 5 von 55", "Siehe Nr.\u00a05 von 55"),
+        ("Take %d\u00a0apples", "Nimm %d Äpfel", "Nimm %d\u00a0Äpfel"),
+        ("Take {a\u00a0b} apples", "Nimm {a\u00a0b} Äpfel", "Nimm {a\u00a0b} Äpfel"),
+        ("I\u00a0am 5", "Ich bin 5", "Ich bin 5"),
+        ("5\u00a0cats", "Fünf Katzen, 15 Hunde", "Fünf Katzen, 15 Hunde"),
+        (" 5\u00a0&shy;a ", "5 b", " 5\u00a0b "),
+    ],
+)
+def test_a_no_break_space_stays_beside_a_number_and_in_a_code(source: str, text: str, expected: str) -> None:
+    assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == expected

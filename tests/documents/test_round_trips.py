@@ -3,6 +3,7 @@
 The files are not part of the project (``../shared``): where they are absent these tests are skipped.
 """
 
+import re
 import warnings
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from glassformer.errors import TextError
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats import FormatOptions, find_format
 from glassformer.text.formats.encodings import read_text
+from glassformer.text.lines import normalize_source
 
 SHARED = Path(__file__).parents[3] / "shared"
 CASES, FILES = SHARED / "cases", SHARED / "data" / "files"
@@ -70,6 +72,32 @@ def check_round_trip(path: Path, folder: Path) -> None:
     assert (filled == body) == (report.segments == 0)
 
 
+MARK = "\u2c76"  # a letter that no file has
+
+
+def simplify(text: str) -> str:
+    """A text without what may change: the mark of translated words, where lines break, and signs that escape others."""
+    return re.sub(r"\\(?=[!-/:-@\[-`{-~])", "", normalize_source(text.replace(MARK, "")))
+
+
+def check_marked_words(path: Path, folder: Path) -> None:
+    """With a mark at each word all else is what it was, in its order, or the text is flagged."""
+    out, options = folder / f"marked{path.suffix}", FormatOptions(language="de")
+    report = FileTranslator(Permuting(None, MARK)).translate(path, out, options)
+    flagged = {one.line for one in report.flagged}
+    before, after = (
+        [
+            one
+            for one in find_segments(path, options)(read_text(each, find_format(path).charset)[0])
+            if one.text.strip()
+        ]
+        for each in (path, out)
+    )
+    for source, output in zip(before, after, strict=True):
+        if source.line not in flagged:
+            assert simplify(output.text) == simplify(source.text), f"{path.name}:{source.line}"
+
+
 def check_pairs(path: Path) -> None:
     """Pairs are read and it is said from where, or the file is refused with its place."""
     try:
@@ -96,6 +124,16 @@ def check(path: Path, folder: Path) -> None:
 @pytest.mark.parametrize("path", files_of(CASES), ids=lambda path: path.name)
 def test_small_files_that_people_reported_are_read_and_stay_what_they_are(path: Path, tmp_path: Path) -> None:
     check(path, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", files_of(FILES), ids=lambda path: path.name)
+def test_files_of_other_programs_keep_all_but_the_words(path: Path, tmp_path: Path) -> None:
+    if not path.is_file():
+        pytest.skip(f"no {path.parent} here")
+    file_format = find_format(path)
+    if file_format.segments is not None and not file_format.is_bilingual and path.name not in DAMAGED:
+        check_marked_words(path, tmp_path)
 
 
 @pytest.mark.slow

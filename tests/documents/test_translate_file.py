@@ -1,6 +1,7 @@
 """Files translated by the bundled model: from the file to the file, with memory and glossary."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from glassformer import Translator
+from glassformer.cli.documents import _print_report
 from glassformer.cli.main import app
 from glassformer.decoding import Hypothesis, Request, Translation
-from glassformer.documents import FileTranslator, Glossary, Memory
+from glassformer.documents import DocumentReport, FileTranslator, Glossary, Memory
+from glassformer.documents.translate_file import Remark
 from glassformer.errors import StorageError, TextError
 from glassformer.text.corpus.corpus import Pair
 
@@ -210,6 +213,32 @@ def test_a_text_of_more_codes_than_any_sentence_has_is_left_as_it_was_and_said(
     assert before == source.read_text().splitlines()[:2]
     assert after == "Ich liebe dich."
     assert [(one.line, "too many placeholders" in one.remark) for one in report.flagged] == [(1, True), (2, True)]
+
+
+@pytest.mark.slow
+def test_a_text_of_numbers_without_end_takes_proportional_time(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("The man " + "".join(f"{number} " for number in range(30_000)) + "\n")
+    start = time.process_time()
+    report = FileTranslator(translator).translate(tmp_path / "in.txt", tmp_path / "out.txt")
+    assert time.process_time() - start < 20
+    assert any(one.remark.endswith("is missing") for one in report.flagged)
+
+
+def test_a_crowded_text_is_not_looked_up_in_a_memory(translator: Translator, tmp_path: Path) -> None:
+    crowded = "".join(f'<b id="{number}">man</b> ' for number in range(200)).strip()
+    (tmp_path / "in.html").write_text(crowded)
+    memory = Memory([Pair(crowded, "x")])
+    FileTranslator(translator, memory=memory).translate(tmp_path / "in.html", tmp_path / "out.html")
+    assert (tmp_path / "out.html").read_text() == crowded
+
+
+def test_of_a_text_with_very_many_remarks_the_first_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    remarks = [Remark(1, "a", "b" * 10**6, f"the number {number} is missing" * 10**4) for number in range(100)]
+    _print_report(DocumentReport(segments=1, flagged=remarks), Path("in"), Path("out"), "")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 12
+    assert all(len(line) < 1100 for line in lines)
+    assert lines[10] == "in:1: check: 90 more of this text"
 
 
 def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator: Translator, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_the_outputs_are_seen_to_grow(searched):
 
 def test_a_table_says_what_the_search_did(searched):
     (table,) = tokens_of(searched)["Token 4"]
-    assert table.title == "2  I am in love with you  (read: ], liebe)"
+    assert table.title == "1  I am in love with you  (read: ], liebe)"
     assert table.headers == ("Σ log P", "P(next)", "outcome", "hypothesis")
     assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives as 1", "lives as 2", "dropped"]
     assert table.rows[0][-1] == "] ] ] </s>"
@@ -144,11 +144,11 @@ def test_a_draw_is_where_the_random_number_falls(sampled):
 
 def test_a_sentence_that_is_finished_is_told_of_with_a_word(searched, printed):
     steps = tuple(step for step in searched.steps if step.stage in ("Token 2: Output", "Token 4: Search"))
-    first, second = (printed(replace(searched, steps=steps), values=True, row=row) for row in (0, 1))
+    first, second = (printed(replace(searched, steps=steps), values=True, sentence=row) for row in (0, 1))
     before, after = first.split("Token 4: Search")
-    assert "sentence 1 is finished: it has no row here" in after
+    assert "sentence 0 is finished: it has no row here" in after
     assert "is finished" not in before
-    assert second.count("sentence 2 is finished") == 1, "of the rows that are kept there is none left"
+    assert second.count("sentence 1 is finished") == 1, "of the rows that are kept there is none left"
     assert "the first of the 2 rows of this sentence" in second
 
 

@@ -49,7 +49,7 @@ def test_the_gradient_norms_stand_in_one_column(trained, printed):
 def test_the_loss_of_each_token_stands_beside_it(trained):
     *sentences, mean = section_of(trained, "Loss").tables
     assert [table.title for table in sentences] == [
-        f"{number}  {source} → {target}" for number, source, target in zip((1, 2, 3), SOURCES, TARGETS, strict=True)
+        f"{number}  {source} → {target}" for number, source, target in zip((0, 1, 2), SOURCES, TARGETS, strict=True)
     ]
     loss, nll = trained["loss.per_token"].value, trained["loss.nll_per_token"].value
     for row, table in enumerate(sentences):

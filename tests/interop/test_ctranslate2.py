@@ -19,7 +19,7 @@ from glassformer.run_directory import LoadedRun, RunConfig
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 
-ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install 'glassformer[fast]'")
+ctranslate2 = pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
 EOS, LIMIT = 2, 14
 TEXTS = ["the old house stands by a river", "under tall trees", "a river by the house", "</s> old", "Zürich, 3 €"]
@@ -169,5 +169,5 @@ def test_a_directory_that_holds_something_stays_as_it_is(run, tmp_path):
 
 def test_without_the_extra_it_says_what_to_install(run, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ctranslate2.converters", None)
-    with pytest.raises(ConfigError, match=r"pip install 'glassformer\[fast\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[fast\]'"):
         export_ctranslate2(run(), tmp_path / "out")

@@ -142,7 +142,7 @@ def test_text_that_is_missing_and_tokens_with_spaces_are_refused(tmp_path) -> No
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The bundled model with a shortlist, and a user's cache of one's own."""
-    pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install 'glassformer[fast]'")
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
     path = tmp_path_factory.mktemp("runs") / "run"
     shutil.copytree(BUNDLED, path)
     make_shortlist(RunDirectory(path), PAIRS, lambda _: None)

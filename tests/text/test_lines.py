@@ -3,7 +3,7 @@ import gzip
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.text import open_text, read_lines
+from glassformer.text import lines, open_text, read_lines
 from glassformer.text.lines import normalize_source, normalize_spaces
 
 
@@ -45,8 +45,20 @@ def test_gzip_is_recognized_by_its_bytes(tmp_path, name):
     assert lines_of(tmp_path, b"plain\n", name) == ["plain"]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-def test_utf_16_is_named(tmp_path, encoding):
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_read_by_its_mark(tmp_path, monkeypatch, encoding):
+    text = "\ufeffhöre\r\n\n\u0a0a\u2028a\n😀\u0a05"  # letters with the byte of a line feed
+    assert lines_of(tmp_path, text.encode(encoding)) == ["höre", "", "\u0a0a\u2028a", "😀\u0a05"]
+    assert lines_of(tmp_path, gzip.compress(text.encode(encoding))) == lines_of(tmp_path, text.encode())
+    with pytest.raises(TextError, match=rf"a\.txt:4: is not {encoding}, as its mark says: "):
+        lines_of(tmp_path, text.encode(encoding) + b"x")
+    monkeypatch.setattr(lines, "LONGEST_LINE", 9)
+    with pytest.raises(TextError, match=r"a\.txt:1: the line is longer"):
+        lines_of(tmp_path, ("\ufeff" + 5 * "\u0a0a").encode(encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_named(tmp_path, encoding):
     with pytest.raises(TextError, match=r"a\.txt:1:\d+: .*UTF-16"):
         lines_of(tmp_path, "höre\n".encode(encoding))
 

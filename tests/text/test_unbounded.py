@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -13,13 +14,15 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.streams import read_stdin
+from glassformer.documents.translate_file import find_segments
 from glassformer.errors import ConfigError, TextError
 from glassformer.settings import RunConfig
 from glassformer.settings.section import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
 from glassformer.text.corpus.corpus import fingerprint, read_pairs
-from glassformer.text.formats import endings
+from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
+from glassformer.text.formats.tables import find_columns
 from glassformer.text.lines import LONGEST_LINE
 
 MAX_MEMORY_MB = 200
@@ -111,6 +114,45 @@ def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) ->
         link.symlink_to(endless)
         with pytest.raises(TextError, match="is a pipe or a device, not a regular file"):
             list(read_pairs(link))
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("a.csv", "a,"), ("b.csv", "a|"), ("c.csv", '"a";'), ("d.tsv", "a\t"), ("e.tsv", '"a""b"\t'), ("f.tsv", "\t")],
+)
+def test_a_row_of_more_columns_than_spreadsheets_have_is_refused(name: str, row: str, tmp_path: Path) -> None:
+    path, before = tmp_path / name, memory_mb()
+    path.write_text("source\ttarget\n" * name.endswith(".tsv") + row * 10**6 + "b\n")
+    find, describe = find_segments(path, FormatOptions()), find_format(path).describe_segments
+    assert describe is not None
+    for read in (lambda: list(read_pairs(path)), lambda: find(path.read_text()), lambda: describe(path)):
+        with pytest.raises(TextError, match=r":[12]: found more than 16,384 columns, expected .*Break the row up"):
+            read()
+    assert memory_mb() - before < MAX_MEMORY_MB
+
+
+@pytest.mark.parametrize("number", ["0", "16385", "9" * 5000, "²"])
+def test_a_number_of_a_column_has_a_highest_value(number: str) -> None:
+    with pytest.raises(TextError, match=r"column '.*expected it in the first row.* from 1 to 16,384\.$"):
+        find_columns(["a", "b"], "1", number)
+    assert find_columns(["a", "b"], "1", "16384") == (0, 16_383, False)
+
+
+@pytest.mark.parametrize("rows", ['<row r="999999999"><c r="A999999999"/></row>', '<row><c r="XFD1"/></row>' * 99])
+def test_a_workbook_whose_few_cells_make_many_is_refused(
+    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    openpyxl.Workbook().save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as old, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as new:
+        for part in old.namelist():
+            raw = re.sub(
+                rb"(<sheetData)(?: ?/>|></sheetData>)", rb"\1>%s</sheetData>" % rows.encode(), old.read(part)
+            )
+            new.writestr(part, raw)
+    monkeypatch.setattr("glassformer.text.formats.tables._MAX_CELLS", 10**6)
+    with pytest.raises(TextError, match=r"more than 1,000,000 cells, empty ones counted\. Save it as CSV"):
+        list(read_pairs(tmp_path / "b.xlsx"))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Documents, pairs and foreign models that somebody crafted: each is translated or refused in words, soon, in little memory.
+"""Documents, pairs, models and runs that somebody crafted: each is used or refused in words, soon, in little memory.
 
 The model is replaced by one that always says ``MARKUP``, so that all that stands beside it is tried: what a file makes
 of a translation, too. Each attack is a command in a process of its own; its row says what that took and what it said.
@@ -18,6 +18,7 @@ from random import Random
 from typing import Any
 
 from any_text import DOCUMENTS, PAIRS, SAMPLES
+from hostile_runs import mutated_run
 from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
 from benchmarks.large_files import LARGE_FILES
@@ -34,6 +35,7 @@ HAS_MARKUP = {".html", ".md", ".tmx", ".xliff"}  # players of subtitles know onl
 MAX_CPU_S, MAX_MB = 20, 1500
 LARGE, SMALL = 1_000_000, 50_000  # bytes of a pattern: in twenty minutes, and in fewer
 SEGMENTS = 20_000
+KEPT = 20  # rows of generated attacks: those that took the most time, and the most memory
 PATTERNS = {
     "declarations": "<!", "end tags": "</", "open tags": "<a ", "comments": "<!--", "pictures": "<svg>", "bold": "<b>",
     "one word": "a", "percents": "%-", "fields": "%s ", "full stops": ".", "sentences": "a. ", "cells": "|",
@@ -45,18 +47,22 @@ PATTERNS = {
 }  # fmt: skip
 
 
-def wrap(ending: str, text: str) -> str:
-    """A file of the format with this text in it."""
+def wrap(ending: str, text: str, target: str = "") -> str:
+    """A file of the format with this text in it, and its translation if it has one."""
     lines = text.replace("\n", " ").replace("\t", " ")
     quoted = json.dumps(text, ensure_ascii=False)
     doubled = text.replace('"', '""')
     xml = '<?xml version="1.0" encoding="UTF-8"?>\n'
+    tuv = f'<tuv xml:lang="de"><seg>{target}</seg></tuv>' if target else ""
+    filled = f"<target>{target}</target>" if target else ""
     return {
-        ".tsv": f"source\ttarget\n{lines}\t\n", ".csv": f'source,target\n"{doubled}",\n', ".jsonl": f'{{"text": {quoted}}}\n',
-        ".po": f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid {quoted}\nmsgstr ""\n',
-        ".tmx": f'{xml}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{text}</seg></tuv></tu></body></tmx>',
+        ".tsv": f"source\ttarget\n{lines}\t{target}\n", ".csv": f'source,target\n"{doubled}",{target}\n',
+        ".jsonl": f'{{"src": {quoted}, "tgt": "{target}"}}\n',
+        ".po": f'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid {quoted}\nmsgstr "{target}"\n',
+        ".tmx": f'{xml}<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{text}</seg></tuv>'
+                f"{tuv}</tu></body></tmx>",
         ".xliff": f'{xml}<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1"><source>{text}'
-                  "</source></trans-unit></body></file></xliff>",
+                  f"</source>{filled}</trans-unit></body></file></xliff>",
         ".srt": f"1\n00:00:01,000 --> 00:00:02,000\n{text}\n\n", ".vtt": f"WEBVTT\n\n00:01.000 --> 00:02.000\n{text}\n\n",
         ".html": f"<p>a {text}</p>",
     }.get(ending, text)  # fmt: skip
@@ -113,12 +119,29 @@ class Attacks:
         silent = "live markup" if live else "no output" if ended.status == 0 and not out.exists() else None
         return self._count(tally, attack, ending, len(content), ended, silent)
 
-    def pairs(self, tally: Tally, attack: str, ending: str, content: bytes) -> Ended:
-        """Read it as a memory."""
+    def pairs(self, tally: Tally, attack: str, ending: str, content: bytes, option: str = "--memory") -> Ended:
+        """Read it as a memory, or as what another option takes."""
         path = self.home / f"memory{ending}"
         path.write_bytes(content)
-        ended = self.command("translate", "--input", "some.txt", "--out", "some.out.txt", "--memory", path)
-        return self._count(tally, attack, f"{ending} (pairs)", len(content), ended, None)
+        ended = self.command("translate", "--input", "some.txt", "--out", "some.out.txt", option, path)
+        return self._count(tally, attack, f"{ending} ({option[2:]})", len(content), ended, None)
+
+    def page(self, tally: Tally, attack: str, content: bytes) -> Ended:
+        """Look into a text: its markup must be text on the page."""
+        out = self.home / "page.html"
+        out.unlink(missing_ok=True)
+        ended = self.command("explore", content.decode("utf-8", "surrogateescape"), "--out", out)
+        page = out.read_text("utf-8") if out.exists() else ""
+        silent = "live markup" if MARKUP in page else "no output" if ended.status == 0 and not page else None
+        return self._count(tally, attack, "explore", len(content), ended, silent)
+
+    def run(self, tally: Tally, attack: str, make: Callable[[Path], object]) -> Ended:
+        """Use a run that is spoiled."""
+        run = self.laboratory.copy()
+        make(run)
+        size = sum(path.stat().st_size for path in run.rglob("*") if path.is_file())
+        ended = self.laboratory.command("translate", "abc", "--run", str(run))
+        return self._count(tally, attack, "run", size, ended, None)
 
     def model(self, tally: Tally, attack: str, files: dict[str, bytes]) -> Ended:
         """Import a directory with these files."""
@@ -167,7 +190,14 @@ def mutate(random: Random, sample: bytes, size: int) -> bytes:
 def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
     """The attack of this number; with the same seed it is the same."""
     random = Random(f"{attacks.laboratory.seed}-{number}")
-    kind = random.choice([*DOCUMENTS * 2, *PAIRS, "import"])
+    kind = random.choice([*DOCUMENTS * 2, *PAIRS, "glossary", "import", "import", "run", "explore"])
+    if kind == "run":
+        return attacks.run(tally, "generated", mutated_run(attacks.laboratory, random)[1])
+    if kind == "explore":
+        text = b"a <b>c</b> </script>" + MARKUP.encode()
+        return attacks.page(tally, "generated", mutate(random, text, size // 10).replace(b"\0", b""))
+    if kind == "glossary":
+        return attacks.pairs(tally, "generated", ".tsv", mutate(random, SAMPLES[".tsv"], size), "--glossary")
     if kind == "import":
         config = {
             "model_type": "marian",
@@ -189,40 +219,66 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
 def attack_documents(
     laboratory: Laboratory, clock: Clock, *, before: Sequence[dict[str, Any]] = (), whole: bool = True
 ) -> list[Tally]:
-    """Growth, bombs, patterns, stops and full disks; then generated files, after those of the run ``before``."""
+    """Stops, full disks and wrong types; then bombs, patterns, growth and generated files, each after those of the
+    run ``before`` with the same seed.
+    """
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
-    growth, patterns, stops = (
-        Tally("documents that grow"),
-        Tally("documents of one pattern, and bombs"),
-        Tally("documents whose translation is stopped"),
+    tallies = growth, patterns, stops, doors, random = (
+        resume("documents that grow", before, laboratory.seed),
+        resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),
+        resume("documents whose translation is stopped", before, laboratory.seed),
+        resume("wrong types at the doors of the API", before, laboratory.seed),
+        resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
     )
-    doors, random = (
-        Tally("wrong types at the doors of the API"),
-        Tally("generated documents, pairs and foreign models"),
-    )
-    earlier = next(
-        (each for each in before if each["fault"] == random.fault and each.get("seed") == laboratory.seed), None
-    )
-    if earlier is not None:
-        random = Tally(**{key: value for key, value in earlier.items() if key != "survived"})
-    random.seed = laboratory.seed
-    share = Clock(clock.left() * 0.6)
-    stop_and_fill(attacks, stops, 6 if whole else 2)
-    knock(laboratory, doors)
-    for attack, ending, content in share.while_time(bombs()):
-        attacks.document(patterns, attack, ending, content.encode())
-    cases = [(name, ending) for name in PATTERNS for ending in DOCUMENTS]
-    Random(laboratory.seed).shuffle(cases)
-    for name, ending in share.while_time(iter(cases)):
-        unit = PATTERNS[name]
-        attacks.document(patterns, name, ending, wrap(ending, unit * (size // len(unit.encode()))).encode())
+    share = Clock(clock.left() * (0.9 if whole else 0.6))
+    if not stops.injections:
+        stop_and_fill(attacks, stops, 6 if whole else 2)
+        knock(laboratory, doors)
+    cases = [*crafted(), *shuffled(laboratory.seed, size)]
+    done = {(row["attack"], row["format"], row["bytes"]) for row in patterns.rows}
+    for attack, ending, is_pairs, content in share.while_time(iter(cases)):
+        raw = content().encode()
+        if (attack, f"{ending} (memory)" if is_pairs else ending, len(raw)) not in done:
+            (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, raw)
     sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
+    done = {(row["attack"], row["format"]) for row in growth.rows}
     for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
-        attacks.document(growth, f"{count:,} texts", each.endings[0], LARGE_FILES[each.name](count).encode())
+        if (attack := f"{count:,} texts", each.endings[0]) not in done:
+            attacks.document(growth, attack, each.endings[0], LARGE_FILES[each.name](count).encode())
     while clock.left() > 0:
         generated(attacks, random, random.injections, size // 10)
-    random.rows = sorted(random.rows, key=lambda row: -row["seconds"])[:20]  # the slowest
-    return [growth, patterns, stops, doors, random]
+    slowest, largest = (sorted(random.rows, key=lambda row: -row[key])[:KEPT] for key in ("seconds", "mb"))
+    random.rows = slowest + [row for row in largest if row not in slowest]
+    return list(tallies)
+
+
+def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:
+    """What an earlier run with the same seed has counted, or nothing."""
+    for each in before:
+        if each["fault"] == fault and each.get("seed") == seed:
+            return Tally(**{key: value for key, value in each.items() if key != "survived"})
+    return Tally(fault, seed=seed)
+
+
+def crafted() -> Iterator[tuple[str, str, bool, Callable[[], str]]]:
+    """Each bomb: what it is, its ending, whether it is of pairs, and its content."""
+    for attack, ending, content in bombs():
+        yield attack, ending, False, lambda content=content: content  # type: ignore[misc]
+        if ending in PAIRS:
+            yield attack, ending, True, lambda content=content: content  # type: ignore[misc]
+
+
+def shuffled(seed: int, size: int) -> list[tuple[str, str, bool, Callable[[], str]]]:
+    """The same of each pattern, repeated to so many bytes, in each format and reader."""
+    cases = []
+    for name, unit in PATTERNS.items():
+        for ending in DOCUMENTS:
+            for is_pairs in (False, True) if ending in PAIRS else (False,):
+                text, target = (unit, size // len(unit.encode())), "b" if is_pairs else ""
+                content = lambda ending=ending, text=text, target=target: wrap(ending, text[0] * text[1], target)  # noqa: E731
+                cases.append((name, ending, is_pairs, content))
+    Random(seed).shuffle(cases)
+    return cases
 
 
 def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from laboratory import Clock, Laboratory, Tally
@@ -135,32 +136,24 @@ def outside(path: Path) -> Path:
     return next(parent for parent in path.parents if parent.name == "spoiled").with_name("stranger")
 
 
-def generated(laboratory: Laboratory) -> Iterator[tuple[str, Callable[[Path], object]]]:
-    """One to three values of a JSON file become others, and checkpoints are sealed again."""
-    random = laboratory.random
-    names = [
-        "config.json",
-        "state.json",
-        MANIFEST,
-        "tokenizer.src.json",
-        "text/prepared.json",
-        "text/train/encoded.json",
-    ]
-    for _ in range(GENERATED):
-        name = random.choice(names)
-        source = sealed(laboratory.run)[-1] / name if name in {"state.json", MANIFEST} else laboratory.run / name
-        document, changed = json.loads(source.read_text()), []
-        for _ in range(random.randint(1, 3)):
-            *parents, last = random.choice(list(_places(document)))
-            at = document
-            for key in parents:
-                at = at[key]
-            at[last] = value = random.choice(VALUES)
-            changed.append(f"{'.'.join(map(str, (*parents, last)))} = {str(value)[:20]!r}")
-            if not isinstance(document, dict) or not list(_places(document)):
-                break
-        text = json.dumps(document)
-        yield f"{name}: {', '.join(changed)}", lambda run, name=name, text=text: write_everywhere(run, name, text)
+def mutated_run(laboratory: Laboratory, random: Random) -> tuple[str, Callable[[Path], object]]:
+    """One to three values of a JSON file become others, and checkpoints are sealed again: what it is, what makes it."""
+    name = random.choice(
+        ["config.json", "state.json", MANIFEST, "tokenizer.src.json", "text/prepared.json", "text/train/encoded.json"]
+    )
+    source = sealed(laboratory.run)[-1] / name if name in {"state.json", MANIFEST} else laboratory.run / name
+    document, changed = json.loads(source.read_text()), []
+    for _ in range(random.randint(1, 3)):
+        *parents, last = random.choice(list(_places(document)))
+        at = document
+        for key in parents:
+            at = at[key]
+        at[last] = value = random.choice(VALUES)
+        changed.append(f"{'.'.join(map(str, (*parents, last)))} = {str(value)[:20]!r}")
+        if not isinstance(document, dict) or not list(_places(document)):
+            break
+    text = json.dumps(document)
+    return f"{name}: {', '.join(changed)}", lambda run: write_everywhere(run, name, text)
 
 
 def _places(value: Any, *path: Any) -> Iterator[tuple[Any, ...]]:
@@ -177,7 +170,8 @@ def use_hostile_runs(laboratory: Laboratory, clock: Clock) -> list[Tally]:
     stranger.mkdir()
     (stranger / "mine").write_text("dear to me")
     tallies = []
-    for title, cases in (("crafted", list(crafted(laboratory))), ("generated", list(generated(laboratory)))):
+    generated = [mutated_run(laboratory, laboratory.random) for _ in range(GENERATED)]
+    for title, cases in (("crafted", list(crafted(laboratory))), ("generated", generated)):
         tally = Tally(f"hostile directories: {len(cases)} {title}")
         share = Clock(clock.left() * (0.7 if title == "crafted" else 1))
         laboratory.random.shuffle(cases)

@@ -1,6 +1,6 @@
 """From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 
 from glassformer.decoding.batching import output_limit
@@ -43,9 +43,9 @@ class BatchTranslator:
                 ]
             yield number, hypotheses, result.engine
 
-    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Iterator[str]:
-        """The best hypothesis's text in pieces, each as soon as it is certain."""
-        detokenizer = StreamingDetokenizer(self._tokenizer)
+    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+        """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
+        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
             try:
@@ -53,8 +53,11 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            yield detokenizer.put(certain)
-        yield detokenizer.end(best.ids)
+            piece = detokenizer.put(certain)
+            yield style.restore(piece, is_start=is_start)
+            is_start = is_start and not piece
+        yield style.restore(detokenizer.end(best.ids), is_start=is_start)
+        return best
 
     def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config

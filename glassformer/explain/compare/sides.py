@@ -183,8 +183,8 @@ def _open_ctranslate2(place: Path, longest: int) -> Side:
         import ctranslate2  # noqa: F401  # whether it is there
     except ImportError as error:
         raise ConfigError(
-            f"{place}: is a CTranslate2 directory, and ctranslate2 is not installed. Install it: pip install "
-            "'glassformer[fast]'"
+            f"{place}: is a CTranslate2 directory, and ctranslate2 is not installed. Install it in the "
+            "clone: pip install '.[fast]'"
         ) from error
     from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine
 

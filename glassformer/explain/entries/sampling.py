@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,7 +67,20 @@ _FILTERED = f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are se
 _TITLE, _SOURCE = "The distribution drawn from", "Holtzman et al. 2020"
 add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs)
 _UNIFORM = "It depends on the seed, the sentence and the number of the sample alone."
-add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER)
+
+
+def _uniforms(scope: Scope) -> Tensor:
+    """The number of this step of each stream: PCG64, seeded by the seed, the source and the number of the sample."""
+    step, options = scope.step.call, scope.context.decode
+    rows = torch.arange(len(scope.at_call("search.limits", 0)))
+    for call in range(step):
+        rows = rows[~scope.at_call("search.done", call).cpu()]
+    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows.tolist())
+    streams = (np.random.Generator(np.random.PCG64(seed)).random(step + 1) for seed in seeds)
+    return scope.step.value.new_tensor([float(stream[step]) for stream in streams])
+
+
+add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER, compute=_uniforms)
 
 
 @entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)

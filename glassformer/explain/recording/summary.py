@@ -1,7 +1,7 @@
-"""The model module by module: the output of each, and how many parameters it has.
+"""The model module by module: the output of each, how many parameters it has, and what a pass costs.
 
-Output shapes come from a recorded pass of the same configuration on torch's meta device, which holds no numbers. A
-matrix that several modules share is counted once.
+Output shapes and costs come from a recorded pass of the same configuration on torch's meta device, which holds no
+numbers. A matrix that several modules share is counted once.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.explain.addresses import layer_of, symbols
 from glassformer.explain.plain import symbols_text
@@ -32,6 +33,9 @@ _UNTAPPED = {
 }
 
 
+_HEADINGS = ("module", "kind", "output", "shape", "parameters")
+
+
 @dataclass(frozen=True)
 class SummaryRow:
     """One module. ``parameters`` are counted in no other row; ``shared``: it also uses a matrix counted above."""
@@ -42,6 +46,53 @@ class SummaryRow:
     shape: tuple[int, ...]
     parameters: int
     shared: bool
+
+
+@dataclass(frozen=True)
+class SummaryTotals:
+    """What torchinfo sums up: parameters, the mult-adds of one forward pass, and sizes in MB (millions of bytes).
+
+    A mult-add is one multiplication with its addition in a matrix product. The input is the ids of one source and one
+    target; the pass is what comes out of each layer with parameters, twice: the number and its gradient.
+    """
+
+    parameters: int
+    trainable: int
+    mult_adds: int
+    input_mb: float
+    pass_mb: float
+    parameters_mb: float
+
+    @property
+    def total_mb(self) -> float:
+        """Input, pass and parameters."""
+        return self.input_mb + self.pass_mb + self.parameters_mb
+
+
+def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> SummaryTotals:
+    """The totals for one source of ``n_src`` tokens and one target of ``n_tgt``, as ``summary_rows`` takes them."""
+    parameters = list(model.parameters())
+    twin, (src_ids, tgt_in_ids) = _twin(model.config), _pair_of_ids(model.config, n_src, n_tgt)
+    made: list[int] = []
+    for module in twin.modules():
+        if next(module.parameters(recurse=False), None) is not None:
+            module.register_forward_hook(lambda _module, _inputs, output: made.append(output.nbytes))
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        twin(src_ids.to("meta"), tgt_in_ids.to("meta"))
+    return SummaryTotals(
+        parameters=sum(parameter.numel() for parameter in parameters),
+        trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        mult_adds=counter.get_total_flops() // 2,  # it counts multiplication and addition apart
+        input_mb=(src_ids.nbytes + tgt_in_ids.nbytes) / 1e6,
+        pass_mb=2 * sum(made) / 1e6,
+        parameters_mb=sum(parameter.nbytes for parameter in parameters) / 1e6,
+    )
+
+
+def _twin(config: ModelConfig) -> Transformer:
+    """A model of the same configuration that holds no numbers."""
+    with torch.device("meta"):
+        return Transformer(config).eval()
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
@@ -66,12 +117,8 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
     """The last step of each module, in the order of these steps; the model's own is that of its last module."""
-    with torch.device("meta"):
-        twin = Transformer(config)
-    src_ids = _some_ids(min(n_src or config.max_length, config.max_length), config.src_vocab)
-    tgt_in_ids = _some_ids(min(n_tgt or config.max_length, config.max_length), config.tgt_vocab)
     outputs: dict[str, Step] = {}
-    for step in record_pass(twin, src_ids, tgt_in_ids):
+    for step in record_pass(_twin(config), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
         ended = [f"{path}.{_UNTAPPED[name]}", path] if name in _UNTAPPED else [path]
         for module in ended:
@@ -93,9 +140,10 @@ def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, n
     return sorted(named, key=lambda entry: place(entry[0]))
 
 
-def _some_ids(length: int, vocab: int) -> Tensor:
+def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> tuple[Tensor, Tensor]:
     """Some ids, without the random generator; the shapes do not depend on them."""
-    return (torch.arange(length) % vocab)[None]
+    src, tgt = (min(length or config.max_length, config.max_length) for length in (n_src, n_tgt))
+    return (torch.arange(src) % config.src_vocab)[None], (torch.arange(tgt) % config.tgt_vocab)[None]
 
 
 def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> list[nn.Parameter]:
@@ -116,26 +164,45 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
+    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``.
+
+    Where there is no room for the symbols of each output, they stand below the table.
+    """
     rows = summary_rows(model, n_src, n_tgt)
+    lines = list(_lines(rows, all_layers=all_layers))
+    wide = sum(max(map(len, column)) for column in zip(_HEADINGS, *lines, strict=True)) + len(_HEADINGS) - 1
+    shown = [place for place, name in enumerate(_HEADINGS) if wide <= console.width or name != "output"]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
-    for heading in ("module", "kind", "output", "shape"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("parameters", justify="right", no_wrap=True)
-    for cells in _lines(rows, all_layers=all_layers):
-        table.add_row(*map(Text, cells))
+    for place in shown:
+        last = place == len(_HEADINGS) - 1
+        table.add_column(_HEADINGS[place], overflow="fold", no_wrap=last, justify="right" if last else "left")
+    for cells in lines:
+        table.add_row(*(Text(cells[place]) for place in shown))
     console.print(table)
-    _print_totals(model, console)
+    if len(shown) < len(_HEADINGS):
+        console.print(Text(_symbols_below(rows), style="dim"))
+    _print_totals(summary_totals(model, n_src, n_tgt), console)
 
 
-def _print_totals(model: Transformer, console: Console) -> None:
-    parameters = list(model.parameters())
-    total = sum(parameter.numel() for parameter in parameters)
-    trainable = sum(parameter.numel() for parameter in parameters if parameter.requires_grad)
-    size_mb = sum(parameter.nbytes for parameter in parameters) / 1e6
-    split = f"trainable: {trainable:,}, not trainable: {total - trainable:,}, in memory: {size_mb:,.2f} MB"
-    console.print(Text(split))
-    console.print(Text(f"total parameters: {total:,}", style="bold"))
+def _symbols_below(rows: list[SummaryRow]) -> str:
+    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...`` for the model and its parts."""
+    owners: dict[str, list[str]] = {}
+    for row in rows:
+        if "." not in row.path:
+            owners.setdefault(symbols_text(row.symbols), []).append(row.path or "model")
+    return "shapes: " + "; ".join(f"{', '.join(names)} {symbols}" for symbols, names in owners.items())
+
+
+def _print_totals(totals: SummaryTotals, console: Console) -> None:
+    fixed = totals.parameters - totals.trainable
+    for line in (
+        f"mult-adds of one pass: {totals.mult_adds / 1e6:,.2f} million",
+        f"input: {totals.input_mb:,.2f} MB, forward and backward pass: {totals.pass_mb:,.2f} MB",
+        f"parameters: {totals.parameters_mb:,.2f} MB, all together: {totals.total_mb:,.2f} MB",
+        f"trainable: {totals.trainable:,}, not trainable: {fixed:,}",
+    ):
+        console.print(Text(line))
+    console.print(Text(f"total parameters: {totals.parameters:,}", style="bold"))
 
 
 def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:

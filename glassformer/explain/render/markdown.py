@@ -9,29 +9,42 @@ from collections.abc import Iterable, Iterator, Sequence
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
-from glassformer.explain.render.tables import Table, TableLimits, cell_text, step_lines, value_tables
+from glassformer.explain.render.tables import (
+    Table,
+    TableLimits,
+    batch_tables,
+    cell_text,
+    check_sentence,
+    step_lines,
+    value_tables,
+)
 
-_SENTENCE = 0
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#&$!])")
 _LIST_MARK = re.compile(r"^(\d*)([-+=.)])(?![\d.])")
 _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training step"}
 
 
-def walk_markdown(walk: WalkData, *, values: bool) -> str:
-    """The whole walk; ``values`` adds what each step means and its values for the first sentence.
+def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool = False) -> str:
+    """The whole walk; ``values`` adds what each step means and its values for one sentence, from 0.
 
-    Without values, the decoder's steps at tokens after the first and the steps of each weight are folded.
+    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Without
+    values, the decoder's steps at tokens after the first and the steps of each weight are folded.
     """
+    check_sentence(walk, sentence)
     blocks = [
         f"# {_KINDS[walk.kind]} of {_count(len(walk.sentences.sources), 'sentence')}",
         _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True))),
+        f"Values are those of sentence {sentence}, counted from 0." if values else "",
     ]  # fmt: skip
+    for table in batch_tables(walk) if ids else ():
+        blocks += _draw_table(table)
     for section in outline(walk, folds_layers=False, folds_repeats=not values):
-        blocks += _section(walk, section, values=values)
+        blocks += _section(walk, section, sentence if values else None)
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _section(walk: WalkData, section: Section, *, values: bool) -> Iterator[str]:
+def _section(walk: WalkData, section: Section, sentence: int | None) -> Iterator[str]:
+    """With ``sentence``, each step with its meaning and its values for that sentence."""
     yield f"## {section.title}"
     if section.steps:
         gradients = any(step.gradient is not None for step in section.steps)
@@ -41,8 +54,9 @@ def _section(walk: WalkData, section: Section, *, values: bool) -> Iterator[str]
         yield f"*{escape_markdown(section.folded)}*"
     for table in section.tables:
         yield from _draw_table(table)
-    for step in section.steps if values else ():
-        yield from _details(walk, step)
+    if sentence is not None:
+        for step in section.steps:
+            yield from _details(walk, step, sentence)
 
 
 def _row(step: WalkStep, *, gradients: bool) -> list[str]:
@@ -53,11 +67,11 @@ def _row(step: WalkStep, *, gradients: bool) -> list[str]:
     ]  # fmt: skip
 
 
-def _details(walk: WalkData, step: WalkStep) -> Iterator[str]:
+def _details(walk: WalkData, step: WalkStep, sentence: int) -> Iterator[str]:
     yield f"### {step.number} {_code(step.address)}"
     yield f"**{step.story.title}.** {escape_markdown(step.story.sentence)}"
-    yield _list(step_lines(step, _SENTENCE), nests=step.address.startswith("text."))
-    for table in value_tables(walk, step, _SENTENCE, TableLimits()):
+    yield _list(step_lines(step, sentence), nests=step.address.startswith("text."))
+    for table in value_tables(walk, step, sentence, TableLimits()):
         yield from _draw_table(table)
 
 

@@ -158,7 +158,7 @@ def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table
 
 def _title(walk: WalkData, sentence: int, read: Sequence[int]) -> str:
     tokens = ", ".join(walk.sentences.vocab[number] for number in read)
-    return f"{sentence + 1}  {walk.sentences.sources[sentence]}  (read: {tokens})"
+    return f"{sentence}  {walk.sentences.sources[sentence]}  (read: {tokens})"
 
 
 def _tokens_text(walk: WalkData, ids: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from glassformer.errors import TraceError
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.plain import clip_text, number_text, printable, shape_text
 from glassformer.explain.recording.sentences import Rows
@@ -26,7 +27,8 @@ Cell = str | bool | int | float
 class Table:
     """Headers and rows of words and numbers; without rows only the caption. ``shaded`` tables compare numbers.
 
-    Words may come from a user: a renderer escapes them.
+    A ``whole`` table is shown with every column, in blocks where there is no room for all. Words may come from a
+    user: a renderer escapes them.
     """
 
     headers: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ class Table:
     title: str = ""
     caption: str = ""
     shaded: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,12 @@ def cell_text(cell: Cell) -> str:
     return printable(cell) if isinstance(cell, str) else number_text(cell)
 
 
+def check_sentence(walk: WalkData, sentence: int) -> None:
+    """Raise ``TraceError`` for a sentence, counted from 0, that the walk does not have."""
+    if not 0 <= sentence < len(walk.sentences.sources):
+        raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
+
+
 def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
     """The step in words, for one sentence; where it has several rows, each under its number."""
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
@@ -80,7 +89,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
     """Tables of the step's value for one sentence, then of its gradient, if it has one."""
     if "batch" in step.axes and sentence not in step.sentences:
-        yield Table(caption=f"sentence {sentence + 1} is finished: it has no row here")
+        yield Table(caption=f"sentence {sentence} is finished: it has no row here")
         return
     yield from _tables(walk, step, sentence, most)
     if step.gradient is not None:
@@ -174,6 +183,39 @@ def _caption(left_out: list[str], note: str) -> str:
     return "; ".join(filter(None, [f"showing {', '.join(left_out)}" if left_out else "", note]))
 
 
+def batch_tables(walk: WalkData) -> Iterator[Table]:
+    """The ids of the batch with their tokens, and the masks (1 = may attend), whole: a line for each sentence.
+
+    Of a generation only the source is a batch. A mask that was not recorded is left out.
+    """
+    sentences, batch = walk.sentences, walk.sentences.batch
+    masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
+    yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
+    if "src_mask" in masks:
+        yield _mask_table("src_mask", ("sentence", "n_seq_src"), masks["src_mask"].value[:, 0, 0])
+    if walk.kind == "generation":
+        return
+    yield _id_table("tgt_in_ids", "n_seq_tgt", batch.tgt_in_ids, sentences.tgt_in_tokens)
+    yield _id_table("tgt_out_ids", "n_seq_tgt", batch.tgt_out_ids, sentences.tgt_out_tokens)
+    if "causal_mask" in masks:
+        yield _mask_table("causal_mask", ("query", "key"), masks["causal_mask"].value[0, 0])
+
+
+def _id_table(name: str, axis: str, ids: Tensor, tokens: Rows) -> Table:
+    rows = tuple(
+        (str(number), *(f"{one} {token}" for one, token in zip(row, labels, strict=True)))
+        for number, (row, labels) in enumerate(zip(ids.tolist(), tokens, strict=True))
+    )
+    title = f"{name} (nbatches, {axis}) = {shape_text(tuple(ids.shape))}"
+    return Table(("sentence", *map(str, range(ids.shape[1]))), rows, title, whole=True)
+
+
+def _mask_table(name: str, axes: tuple[str, str], mask: Tensor) -> Table:
+    rows = tuple((str(number), *map(str, row)) for number, row in enumerate(mask.int().tolist()))
+    title = f"{name} ({', '.join(axes)}) = {shape_text(tuple(mask.shape))}: 1 = may attend"
+    return Table((axes[0], *map(str, range(mask.shape[1]))), rows, title, whole=True)
+
+
 MAX_SENTENCES = 8
 _TEXT_WIDTH = 240
 _BETWEEN = " │ "
@@ -198,7 +240,7 @@ def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
 def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
     """The normal form has a column only where it differs from the text."""
     columns = {
-        name: [str(number) for number in range(1, len(texts) + 1)],
+        name: [str(number) for number in range(len(texts))],
         "normal form": [lines[0] for lines in normal],
         "pre-tokens": [_BETWEEN.join(lines) for lines in pre_tokens],
         "tokens": [" ".join(labels) for labels in tokens],
@@ -243,7 +285,7 @@ def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
         (token, math.exp(-one), one, smoothed)
         for token, one, smoothed in zip(sentences.tgt_out_tokens[row][:shown], nll, loss, strict=True)
     )
-    title = f"{row + 1}  {sentences.sources[row]} → {sentences.targets[row]}"
+    title = f"{row}  {sentences.sources[row]} → {sentences.targets[row]}"
     return Table(("token", "P", "−log P", "loss"), rows, title, left_out(shown, count, "tokens"))
 
 

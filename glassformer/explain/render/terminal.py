@@ -4,7 +4,7 @@ A user's text is never read as markup or as terminal control codes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from rich import box
@@ -18,9 +18,12 @@ from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
 from glassformer.explain.render.tables import (
+    Cell,
     Table,
     TableLimits,
+    batch_tables,
     cell_text,
+    check_sentence,
     is_cross_attention_map,
     step_lines,
     value_tables,
@@ -32,21 +35,28 @@ _LABEL_WIDTH, _CELL_WIDTH, _NUMBERS = 13, 9, 8
 
 
 def print_walk(
-    walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, row: int = 0
-) -> None:
-    """Print the walk; ``values`` adds what each step holds for sentence ``row``, and what each step means.
+    walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, sentence: int = 0,
+    ids: bool = False,
+) -> None:  # fmt: skip
+    """Print the walk; ``values`` adds what each step holds for one ``sentence``, from 0, and what each step means.
 
-    Layers after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight
-    are folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
+    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Layers
+    after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight are
+    folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
     """
+    check_sentence(walk, sentence)
     pairs = zip(walk.sentences.sources, walk.sentences.targets, strict=True)
-    for number, (source, target) in enumerate(pairs, start=1):
+    for number, (source, target) in enumerate(pairs):
         console.print(Text(f"{number}  {printable(source)} → {printable(target)}"))
     if values:
-        console.print(Text(f"values: those of sentence {row + 1}", style="dim"))
+        console.print(Text(f"values: those of sentence {sentence}", style="dim"))
+    for table in batch_tables(walk) if ids else ():
+        console.print()
+        for renderable in _draw_table(table, console.width):
+            console.print(renderable)
     folds, columns = not (values or all_layers), _columns(walk, console.width)
     for section in outline(walk, folds_layers=folds, folds_repeats=folds):
-        _print_section(section, walk, columns, console, row if values else None)
+        _print_section(section, walk, columns, console, sentence if values else None)
 
 
 def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:
@@ -100,10 +110,30 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
     """Title, grid and caption."""
     if table.title:
         yield Text(printable(table.title), style="bold")
-    if table.rows:
-        yield from _rows(table, width)
+    for block in _column_blocks(table, width) if table.whole else [table]:
+        if block.rows:
+            yield from _rows(block, width)
     if table.caption:
         yield Text(printable(table.caption), style="dim")
+
+
+def _column_blocks(table: Table, width: int) -> Iterator[Table]:
+    """The table in blocks of columns that fit the width, each with the first column and at least one more."""
+    first, *columns = zip(table.headers, *table.rows, strict=True)
+    sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
+    block, used = [first], sizes[0]
+    for column, size in zip(columns, sizes[1:], strict=True):
+        if len(block) > 1 and used + size > width:
+            yield _of_columns(table, block)
+            block, used = [first], sizes[0]
+        block.append(column)
+        used += size
+    yield _of_columns(table, block)
+
+
+def _of_columns(table: Table, columns: list[tuple[Cell, ...]]) -> Table:
+    headers, *rows = zip(*columns, strict=True)
+    return replace(table, headers=tuple(map(str, headers)), rows=tuple(rows))
 
 
 def _rows(table: Table, width: int) -> Iterator[RenderableType]:

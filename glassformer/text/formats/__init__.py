@@ -39,7 +39,7 @@ class Format:
     pairs: Callable[[Path], Iterator[tuple[str, str]]] | None = None
     """Reads pairs of a source and its target."""
     languages: Callable[[Path], list[str]] | None = None
-    """Source and target language of the pairs; empty if the file names none."""
+    """Source and target language of the pairs, or only the former; empty if the file names none."""
     describe_pairs: Callable[[Path], str | None] | None = None
     """Says in a line what ``pairs`` takes for source and target, if the file leaves a choice."""
     segments: Callable[..., list[FileSegment]] | None = None
@@ -95,8 +95,8 @@ FORMATS = (
            pairs=_lazy("tables:read_csv"), describe_pairs=_lazy("tables:describe_csv"),
            segments=_lazy("tables:csv_segments"), describe_segments=_lazy("tables:describe_csv")),
     Format("JSONL", (".jsonl",), lines="requests",
-           pairs=_lazy("tables:read_jsonl"), languages=_lazy("tables:first_languages"),
-           segments=_lazy("tables:jsonl_segments")),
+           pairs=_lazy("jsonl:read_jsonl"), languages=_lazy("jsonl:first_languages"),
+           segments=_lazy("jsonl:jsonl_segments")),
     Format("gettext", (".po", ".pot"), options=_LANGUAGE, charset=GETTEXT_CHARSET,
            pairs=_lazy("gettext:read_po"), segments=_lazy("gettext:po_segments")),
     Format("compiled gettext", (".mo",), pairs=_lazy("gettext:read_mo")),
@@ -105,7 +105,8 @@ FORMATS = (
            describe_pairs=_lazy("tmx:describe_tmx"),
            segments=_lazy("tmx:tmx_segments"), describe_segments=_lazy("tmx:describe_tmx")),
     Format("XLIFF", (".xliff", ".xlf", ".sdlxliff"), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
-           pairs=_lazy("xliff:read_xliff"), segments=_lazy("xliff:xliff_segments")),
+           pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
+           segments=_lazy("xliff:xliff_segments"), describe_segments=_lazy("xliff:describe_xliff")),
     Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx"), describe_pairs=_lazy("tables:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),

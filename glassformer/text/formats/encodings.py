@@ -2,15 +2,13 @@
 
 import codecs
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.lines import decode_utf8, open_text, read_bytes, read_lines
+from glassformer.text.lines import decode_utf8, find_utf16, read_bytes
 
 START = 4096  # bytes in which a declaration is looked for
-_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 # Where a format declares its encoding.
 XML_CHARSET = r"""\A(?:\ufeff)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)"""
 HTML_CHARSET = rf"""{XML_CHARSET}|(?i:<meta\s[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+))"""
@@ -24,7 +22,7 @@ def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
     else UTF-8. Raises what ``read_lines`` raises for any other, and ``TextError`` for what could not be written back.
     """
     raw = read_bytes(path)
-    encoding = _MARKS.get(raw[:2] if raw[2:4] != b"\0\0" else b"") or _find_declaration(raw, charset)
+    encoding = find_utf16(raw) or _find_declaration(raw, charset)
     if encoding is None:
         return decode_utf8(raw, path), "utf-8"
     try:
@@ -34,15 +32,6 @@ def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
     except ValueError as error:
         raise TextError(f"{path}: is not text in {encoding}, as it says: {error}. Save it as UTF-8.") from error
     return text, encoding
-
-
-def marked_lines(path: Path) -> Iterator[str]:
-    """``read_lines``, but of a file in UTF-16 too, which is then held in memory."""
-    with open_text(path) as stream:
-        is_wide = stream.read(2) in _MARKS
-    if not is_wide:
-        return read_lines(path)
-    return (line.removesuffix("\r") for line in read_text(path)[0].removeprefix("\ufeff").split("\n"))
 
 
 def _find_declaration(raw: bytes, charset: str | None) -> str | None:

@@ -4,6 +4,7 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from glassformer.errors import TextError
@@ -115,21 +116,18 @@ def po_segments(text: str, path: Path, language: str | None = None) -> list[File
     and two plural forms.
     """
     segments: list[FileSegment] = []
-    header: list[Edit] = []
+    header: list[Edit] = []  # comes with each message
     line_of = line_finder(text)
     for entry in _entries(text, path):
         names = [name for name in entry.strings if name.startswith("msgstr")]
         if entry.is_header:
-            header = _header_edits(text, *entry.span("msgstr"), language)
+            header += _header_edits(text, *entry.span("msgstr"), language)
             continue
-        empty = [name for name in names if not entry.text(name)]
-        for name in empty:
+        for name in (name for name in names if not entry.text(name)):
             is_singular = name == names[0] and (len(names) > 1 or "msgid_plural" not in entry.strings)
-            mark = _mark_fuzzy(entry) if name == empty[0] else []
-            if not segments:
-                mark += header
             source = entry.text("msgid" if is_singular else "msgid_plural")
-            segments.append(_segment(source, entry.span(name), mark, line_of(entry.span("msgid")[0])))
+            others = header, _mark_fuzzy(entry)
+            segments.append(_segment(source, entry.span(name), line_of(entry.span("msgid")[0]), others))
     return segments
 
 
@@ -145,13 +143,14 @@ def _header_edits(text: str, start: int, end: int, language: str | None) -> list
     return edits
 
 
-def _segment(source: str, place: tuple[int, int], mark: list[Edit], line: int) -> FileSegment:
+def _segment(source: str, place: tuple[int, int], line: int, others: tuple[list[Edit], list[Edit]]) -> FileSegment:
+    """A message or one form of it, whose string is at ``place``; with its translation come ``others``."""
     # msgfmt wants a translation to begin and end with a line break where its source does.
     before = "\n" * (len(source) - len(source.lstrip("\n")))
     after = "\n" * (len(source) - len(source.rstrip("\n"))) if source.strip("\n") else ""
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
-        return [*mark, Edit(*place, _quote(f"{before}{join_parts(parts)}{after}"))]
+        return [*chain(*others), Edit(*place, _quote(f"{before}{join_parts(parts)}{after}"))]
 
     return FileSegment((source.strip("\n"),), line, edits)
 

@@ -64,6 +64,8 @@ def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tu
     """
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
+    if not _UNDERLINE.search(text):
+        parser.disable("lheading")  # it would read each line of a paragraph once more
     for before, token in pairwise([None, *parser.parse(text, env)]):
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
@@ -101,12 +103,14 @@ _MODULE = re.compile(
     |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
     re.MULTILINE | re.VERBOSE,
 )
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, templates.
+# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
+# templates.
 _FORM_LINES = re.compile(
     r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
-    | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
+    | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
+_UNDERLINE = re.compile(r"^[^\w\n]*[=-][ \t]*\r?$", re.MULTILINE)  # of a heading
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 
 

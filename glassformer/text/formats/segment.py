@@ -38,7 +38,10 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSegment:
-    """What is to be translated at ``line`` (from 1) of a file; ``edits`` says how the file takes a translation."""
+    """What is to be translated at ``line`` (from 1) of a file; ``edits`` says how the file takes a translation.
+
+    What else has to change with it, such as a header, is among the edits of each segment that may be the only one.
+    """
 
     parts: tuple[Part, ...]
     line: int
@@ -115,9 +118,9 @@ def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` with all edits made; two of them may not overlap."""
+    """``text`` with all edits made; two of them may not overlap. What several segments ask for is done once."""
     pieces, end = [], 0
-    for edit in sorted(edits, key=lambda edit: edit[:2]):
+    for edit in sorted(dict.fromkeys(edits), key=lambda edit: edit[:2]):
         if edit.start < end:
             raise TextError(
                 f"character {edit.start}: two translations would replace the same text. Report this file."

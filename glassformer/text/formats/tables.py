@@ -1,7 +1,6 @@
-"""Tables (tab-separated values, CSV, Excel, JSON lines): their pairs, and their rows without a translation."""
+"""Tables (tab-separated values, CSV, Excel): their pairs, and their rows without a translation."""
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,17 +8,18 @@ from contextlib import closing
 from functools import partial
 from itertools import chain, dropwhile, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
-from glassformer.text.formats.encodings import marked_lines, read_text
+from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
-from glassformer.text.lines import LARGEST_WHOLE, read_lines, without_surrogates
+from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
 _DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
 _SAMPLE = 50  # rows by which delimiters and columns are judged
+_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file, empty ones too
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns, by which a first row is known to be a header.
 _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
@@ -36,9 +36,9 @@ _FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they
 # What follows the name of a column: (en-US), of a language: -US, -Hans-CN.
 _ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
 # Numbers, and names of messages: menu.file, btn_ok.
-_ID = re.compile(r"\S*(?:\d|\w[_.:/#]\w)\S*")
-
-_JSONL_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
+_ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
+# A cell of tab-separated values in quotation marks.
+_QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
@@ -65,14 +65,28 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The rows, from the first one with text, with their line numbers; blank lines are left out."""
-    lines = marked_lines(path)
-    if _has_quoted_cells(marked_lines(path)):
+    lines = read_lines(path)
+    if _has_quoted_cells(read_lines(path)):
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
         rows = ((reader.line_num, row) for row in reader)
     else:
-        rows = ((number, line.split("\t")) for number, line in enumerate(lines, 1))
-    table = dropwhile(lambda each: not any(map(str.strip, each[1])), rows)
-    return ((number, row) for number, row in table if len(row) > 1 or any(map(str.strip, row)))
+        rows = ((number, line.split("\t", _MAX_COLUMNS)) for number, line in enumerate(lines, 1))
+    for number, row in dropwhile(lambda each: not any(map(str.strip, each[1])), rows):
+        _check_columns(len(row), path, number)
+        if len(row) > 1 or any(map(str.strip, row)):
+            yield number, row
+
+
+class _ColumnsError(TextError):
+    """A row of more columns than spreadsheets have."""
+
+
+def _check_columns(count: int, path: Path, line: int) -> None:
+    if count > _MAX_COLUMNS:
+        raise _ColumnsError(
+            f"{path}:{line}: found more than {_MAX_COLUMNS:,} columns, expected source and target, and at most as "
+            "many as spreadsheets have. Break the row up, or remove columns."
+        )
 
 
 def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
@@ -98,61 +112,6 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
     return said
 
 
-def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second.
-
-    All translations of a file go the way of the first one. Raises ``TextError`` for any other line.
-    """
-    languages: list[str] = []
-    for where, record in _read_objects(path):
-        if "translation" in record:
-            languages = languages or _languages(record, where)
-            yield _translation(record, languages, where)
-        elif "src" in record and "tgt" in record:
-            yield _clean(record["src"], where), _clean(record["tgt"], where)
-        else:
-            found = ", ".join(map(repr, list(record)[:5])) or "nothing"
-            raise TextError(f"{where}: found the keys {found}. {_JSONL_SHAPE}")
-
-
-def first_languages(path: Path) -> list[str]:
-    """Source and target language of the first line of a JSONL file; none if it names no languages."""
-    where, record = next(_read_objects(path), ("", {}))
-    return _languages(record, where) if "translation" in record else []
-
-
-def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object with the place to name in an error."""
-    for number, line in enumerate(read_lines(path), 1):
-        if line.strip():
-            where = f"{path}:{number}"
-            yield where, _object(line, where)
-
-
-def _languages(record: dict[str, Any], where: str) -> list[str]:
-    texts = record["translation"]
-    if not isinstance(texts, dict) or len(texts) != 2:
-        raise TextError(f"{where}: 'translation' is not an object with exactly two languages. {_JSONL_SHAPE}")
-    return list(texts)
-
-
-def _translation(record: dict[str, Any], languages: list[str], where: str) -> tuple[str, str]:
-    found = _languages(record, where)
-    if set(found) != set(languages):
-        raise TextError(
-            f"{where}: found a translation of {' and '.join(found)}, expected {' and '.join(languages)}, as in "
-            "the first one. Put each pair of languages in a file of its own."
-        )
-    src, tgt = (_clean(record["translation"][language], where) for language in languages)
-    return src, tgt
-
-
-def _clean(text: object, where: str) -> str:
-    if not isinstance(text, str):
-        raise TextError(f"{where}: found {type(text).__name__} for a text, expected a string. {_JSONL_SHAPE}")
-    return without_surrogates(text)
-
-
 def csv_delimiter(text: str) -> str:
     """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
     if named := _SEPARATOR_LINE.match(text):
@@ -166,24 +125,27 @@ def _evenness(text: str, delimiter: str) -> float:
     counts, wrong = Counter[int](), 0
     try:
         counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
+    except _ColumnsError:
+        counts[_MAX_COLUMNS] += 1
     except TextError:
         wrong = 1
     return max((rows for columns, rows in counts.items() if columns > 1), default=0) / (counts.total() or 1) - wrong
 
 
-class Cell:
+class Cell(NamedTuple):
     """A cell of a table: what it says, and where the file has it, quotes included."""
 
-    def __init__(self, text: str, start: int, end: int) -> None:
-        self.text, self.start, self.end = text, start, end
+    text: str
+    start: int
+    end: int
 
 
-def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> list[list[Cell]]:
+def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
     """The cells of each row that is not blank. With ``quotes``, a cell in quotation marks may hold delimiters and
-    line breaks; ``TextError`` if one is not closed.
+    line breaks; ``TextError`` if one is not closed, or if a row has too many columns.
     """
     rows = _read_rows(text, path, delimiter, quotes=quotes)
-    return [row for row in rows if any(cell.text.strip() for cell in row)]
+    return (row for row in rows if any(cell.text.strip() for cell in row))
 
 
 def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
@@ -202,6 +164,8 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
         raw = found[1]
         value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
         row.append(Cell(value, *found.span(1)))
+        if len(row) > _MAX_COLUMNS:
+            _check_columns(len(row), path, line_number(text, row[0].start))
         position = found.end()
         if found[2] == delimiter and position == len(text):
             row.append(Cell("", position, position))
@@ -243,12 +207,12 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 
     def place(name: str) -> int:
         nonlocal header
-        if name.isdecimal() and int(name) > 0:
+        if name.isdecimal() and len(name) < 10 and 0 < int(name) <= _MAX_COLUMNS:
             return int(name) - 1
         if name.strip().lower() not in lower:
             raise TextError(
-                f"column {name!r}: found {', '.join(first[:10])}, expected it in the first row. Name one of "
-                "these, or give its number, from 1."
+                f"column {name!r:.50}: found {', '.join(first[:10])}, expected it in the first row. Name one of "
+                f"these, or give its number, from 1 to {_MAX_COLUMNS:,}."
             )
         header = True
         return lower.index(name.strip().lower())
@@ -271,14 +235,14 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
     text = read_text(path)[0].removeprefix("\ufeff")
-    rows = table_rows(text, path, csv_delimiter(text))
-    if not rows:
+    rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
+    if (first := next(rows, None)) is None:
         return
-    source, target, header = find_columns([cell.text for cell in rows[0]])
-    for row in rows[1:] if header else rows:
+    source, target, header = find_columns([cell.text for cell in first])
+    for row in rows if header else chain([first], rows):
         if max(source, target) >= len(row):
             raise TextError(
-                f"{path}:{line_number(text, row[0].start)}: found {len(row)} columns, expected at least "
+                f"{path}:{line_of(row[0].start)}: found {len(row)} columns, expected at least "
                 f"{max(source, target) + 1}. Correct the row, or save the file as .tsv."
             )
         yield row[source].text, row[target].text
@@ -288,7 +252,7 @@ def describe_csv(path: Path, column: str | None = None, into: str | None = None)
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     text = read_text(path)[0].removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
-    rows = [[cell.text for cell in row] for row in table_rows(text, path, delimiter)[:_SAMPLE]]
+    rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
     return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(rows, column, into)}."
 
 
@@ -298,13 +262,12 @@ def csv_segments(
     """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text.split("\n"))
-    rows = table_rows(text, path, delimiter, quotes=quotes)
-    if not rows:
+    rows, line_of = table_rows(text, path, delimiter, quotes=quotes), line_finder(text)
+    if (first := next(rows, None)) is None:
         return []
-    source, target, header = find_columns([cell.text for cell in rows[0]], column, into)
-    line_of = line_finder(text)
+    source, target, header = find_columns([cell.text for cell in first], column, into)
     found = []
-    for row in rows[1:] if header else rows:
+    for row in rows if header else chain([first], rows):
         if source >= len(row) or not row[source].text.strip():
             continue
         if target < len(row) and row[target].text.strip():
@@ -329,11 +292,11 @@ def _has_quoted_cells(lines: Iterable[str]) -> bool:
         for row in csv.reader(record(), delimiter="\t", strict=True):
             raw = "".join(read)
             read.clear()
-            for cell in row if '"' in raw else ():
-                if "\t" in cell:
-                    return False
-                doubled = cell.replace('"', '""')
-                is_quoted = is_quoted or (("\n" in cell or doubled != cell) and f'"{doubled}"' in raw)
+            if '"' not in raw:
+                continue
+            if any("\t" in cell for cell in row):
+                return False
+            is_quoted = is_quoted or any("\n" in cell or '""' in cell for cell in _QUOTED_CELL.findall(raw))
     except csv.Error:
         return False
     return is_quoted
@@ -342,7 +305,7 @@ def _has_quoted_cells(lines: Iterable[str]) -> bool:
 def _row_segment(
     line: int, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
 ) -> FileSegment:
-    missing = target - len(row) + 1
+    text, missing = row[source].text, target - len(row) + 1
     place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -353,7 +316,7 @@ def _row_segment(
             cell = '"' + cell.replace('"', '""') + '"'
         return [Edit(*place, delimiter * max(0, missing) + cell)]
 
-    return FileSegment((row[source].text,), line, edits, partial(_formula_doubts, row[source].text))
+    return FileSegment((text,), line, edits, partial(_formula_doubts, text))
 
 
 def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
@@ -364,77 +327,13 @@ def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
     return [f"begins with {begin}, so that a spreadsheet may compute it"]
 
 
-def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
-    """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
-    found, position = [], 0
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            where = f"{path}:{number}"
-            record = _object(line, where)
-            key, added = ("src", "tgt") if "src" in record else ("text", "translation")
-            if key not in record:
-                raise TextError(
-                    f"{where}: found no text to translate, "
-                    'expected {"src": "..."} or {"text": "..."} on each line.'
-                )
-            if ignored := {"must", "ban", "prefix"} & set(record):
-                raise TextError(
-                    f"{where}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
-                    "translates in parts. Without --out each line is translated with what it requires."
-                )
-            source, target = _clean(record[key], where), record.get(added)
-            if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):
-                found.append(_object_segment(line, position, number, source, added))
-        position += len(line) + 1
-    return found
-
-
-def _object_segment(line: str, position: int, number: int, source: str, added: str) -> FileSegment:
-    place = _value_places(line).get(added)
-
-    def edits(parts: Sequence[Part]) -> list[Edit]:
-        value = json.dumps(join_parts(parts), ensure_ascii=False)
-        if place is not None:
-            return [Edit(position + place[0], position + place[1], value)]
-        end = position + line.rindex("}")
-        return [Edit(end, end, f', "{added}": {value}')]
-
-    return FileSegment((source,), number, edits)
-
-
-def _value_places(line: str) -> dict[str, tuple[int, int]]:
-    """Where the value of each key of an object begins and ends; of a key that occurs twice, the last."""
-    decoder, places = json.JSONDecoder(), dict[str, tuple[int, int]]()
-    position = line.index("{") + 1
-    while key := _KEY.match(line, position):
-        start = key.end()
-        _, position = decoder.raw_decode(line, start)
-        places[json.loads(key[1])] = start, position
-    return places
-
-
-_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise TextError(f"{where}:{error.colno}: is not JSON: {error.msg}. {_JSONL_SHAPE}") from error
-    except (ValueError, RecursionError) as error:
-        raise TextError(f"{where}: is not usable JSON: {error}. {_JSONL_SHAPE}") from error
-    if not isinstance(value, dict):
-        raise TextError(f"{where}: found {type(value).__name__}, not an object. {_JSONL_SHAPE}")
-    return value
-
-
 def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
     _, rows = _xlsx_sheet(path)
     source, target, header = find_columns(rows[0] if rows else [])
     for row in rows[header:]:
-        if max(source, target) < len(row):
-            yield row[source], row[target]
+        if source < len(row):
+            yield row[source], "".join(row[target : target + 1])
 
 
 def describe_xlsx(path: Path) -> str:
@@ -446,13 +345,13 @@ def describe_xlsx(path: Path) -> str:
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
     """The first sheet with a header, else the first one with two columns: its name, and its rows that are not blank.
 
-    Needs openpyxl: ``pip install 'glassformer[xlsx]'``.
+    Needs openpyxl: ``pip install '.[xlsx]'``.
     """
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
         raise TextError(
-            f"{path}: is an Excel file, for which openpyxl is needed: pip install 'glassformer[xlsx]'. Or "
+            f"{path}: is an Excel file, for which openpyxl is needed: pip install '.[xlsx]' in the clone. Or "
             "save it as CSV."
         ) from error
     try:
@@ -461,16 +360,28 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
             if size > LARGEST_WHOLE:
                 raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
             with closing(load_workbook(file, read_only=True, data_only=True)) as book:
-                tables = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+                sheets = _rows_of_sheets(book.worksheets)
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
-    texts = {
-        name: [["" if cell is None else str(cell) for cell in row] for row in rows] for name, rows in tables.items()
-    }
-    sheets = {name: [row for row in rows if any(map(str.strip, row))] for name, rows in texts.items()}
     with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
     name = next(iter([*with_header, *with_columns, *sheets]), "")
     return name, sheets.get(name, [])
+
+
+def _rows_of_sheets(worksheets: Iterable[Any]) -> dict[str, list[list[str]]]:
+    """By the name of each sheet its rows that are not blank; ``ValueError`` for cells without end."""
+    sheets, cells = dict[str, list[list[str]]](), 0
+    for sheet in worksheets:
+        sheet.reset_dimensions()  # what a file says of its size may be another
+        rows = sheets.setdefault(sheet.title, [])
+        for values in sheet.iter_rows(values_only=True):
+            cells += max(1, len(values))
+            if cells > _MAX_CELLS:
+                raise ValueError(f"it has more than {_MAX_CELLS:,} cells, empty ones counted")
+            row = ["" if value is None else str(value) for value in values]
+            if any(map(str.strip, row)):
+                rows.append(row)
+    return sheets

@@ -1,13 +1,16 @@
 """XLIFF 1.2 and 2: their pairs, and the units that lack a translation."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from xml.etree.ElementTree import ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
 from glassformer.text.formats.encodings import XML_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
+from glassformer.text.formats.tmx import same_language
 from glassformer.text.formats.xml import (
     Node,
     fill_element,
@@ -17,6 +20,7 @@ from glassformer.text.formats.xml import (
     set_attributes,
     xml_parts,
 )
+from glassformer.text.lines import open_text
 
 # What is filled is to be reviewed: the state of a target of 1.2, and of a segment of 2.
 _REVIEW, _REVIEW_2 = "needs-review-translation", {"state": "translated", "subState": "glassformer:needs-review"}
@@ -43,6 +47,27 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
                 yield plain_text(text, src), plain_text(text, tgt)
 
 
+def xliff_languages(path: Path) -> list[str]:
+    """Source and target language that the file names, or only the former; 1.2 names them in each ``file``."""
+    named: dict[str, str] = {}
+    with open_text(path) as stream, suppress(ParseError, ValueError, LookupError):  # what is damaged, its reader says
+        for _, element in iterparse(stream, events=("start",)):
+            named |= element.attrib
+            if element.tag.endswith("file"):
+                break
+    found = named.get("srcLang") or named.get("source-language"), named.get("trgLang") or named.get("target-language")
+    return [name for name in found if name] if found[0] else []
+
+
+def describe_xliff(path: Path, language: str | None = None) -> str | None:
+    """From which language to which the file is translated, in a line: to ``language`` only if it names no target."""
+    src, tgt = [*xliff_languages(path), "", ""][:2]
+    if not src or not (tgt or language):
+        return None
+    other = f", not {language}: the file says so" if tgt and language and not same_language(tgt, language) else ""
+    return f"{path}: translations from {src} to {tgt or language}{other}."
+
+
 def xliff_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
     """The units of XLIFF 1.2 or 2 without a translation, except those that are not to be translated.
 
@@ -51,18 +76,19 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     names none: XLIFF 2 wants one. Raises ``TextError`` if there is neither.
     """
     root, line_of = parse_xml(text, path), line_finder(text)
+    lacking = [(unit, sides) for unit in _translatable_units(root, translate=True) for sides in _lacking(text, unit)]
+    header = _name_target(text, path, root, language) if lacking else []
     segments: list[FileSegment] = []
-    for unit in _translatable_units(root, translate=True):
+    for unit, sides in lacking:
         marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
-        for number, sides in enumerate(_lacking(text, unit)):
-            others = [] if segments else _name_target(text, path, root, language)
-            others += set_attributes(text, marked, state) if marked is not None and number == 0 else []
-            edits = partial(_edits, text, unit, sides, others)
-            segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
+        others = [*header, *([] if marked is None else set_attributes(text, marked, state))]
+        edits = partial(_edits, text, unit, sides, others)
+        segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
     return segments
 
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
+    """Name the target language where the file does not; ``TextError`` if it must and ``language`` is not known."""
     top = root.child("xliff")
     if top is None or not top.attributes.get("version", "").startswith("2"):
         files = [] if language is None else list(root.find_all("file"))

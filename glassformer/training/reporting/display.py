@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -99,12 +100,17 @@ class LiveDisplay(Display):
     def _panel(self) -> RenderableType:
         parts: list[RenderableType] = []
         if self._progress is not None:
-            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.fraction_done)]
+            parts += [_numbers(self._progress), _bar(self._progress)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
             lines = sample_lines(self._validation, width=self._live.console.width - _FRAME)
             parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in lines]
         return Panel(Group(*parts), title="training", border_style="cyan")
+
+
+def _bar(progress: TrainProgress) -> RenderableType:
+    """On a line of its own: a bar alone ends without a line feed, and what follows it would be cut off."""
+    return Padding(ProgressBar(total=1.0, completed=progress.fraction_done), 0)
 
 
 def _numbers(progress: TrainProgress) -> Table:

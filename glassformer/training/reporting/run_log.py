@@ -219,6 +219,6 @@ def _event_writer(directory: Path) -> Any:
     except ImportError as error:
         raise ConfigError(
             "train.tensorboard: found true, but TensorBoard is not installed. "
-            "pip install 'glassformer[tensorboard]', or leave it false: metrics.jsonl has the same numbers."
+            "pip install '.[tensorboard]' in the clone, or leave it false: metrics.jsonl has the same numbers."
         ) from error
     return SummaryWriter(str(directory))

@@ -166,8 +166,8 @@ class DistilledSource:
             )
         if len(found) < len(sources):
             self.display.log(
-                f"{len(sources) - len(found):,} of {len(sources):,} translations are empty or were cut, because they "
-                "did not end (decode.max_length_a, decode.max_length_b); these are left out."
+                f"{len(sources) - len(found):,} of {len(sources):,} translations are empty or were cut, or a better "
+                "one was, by the length limit (decode.max_length_a, decode.max_length_b); these are left out."
             )
         return found
 

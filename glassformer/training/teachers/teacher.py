@@ -51,7 +51,7 @@ class Teacher:
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
-        """A translation of each text, kept in ``file``; empty where source or output were truncated.
+        """A translation of each text, kept in ``file``; empty where a limit of length cut the source or the output.
 
         What ``file`` holds already is not translated again. Raises ``RunError`` if another process writes it, and
         ``StorageError``.
@@ -124,6 +124,6 @@ def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
 
 
 def _complete_text(translation: Translation) -> str:
-    """Its text; empty if the source or the output was truncated, or if the output is not text."""
-    truncated = translation.source_truncated or translation.hypotheses[0].truncated
-    return "" if truncated or "\0" in translation.text else translation.text
+    """Its text; empty if a limit cut the source or the output, or a longer and better one, and if it is not text."""
+    is_cut = translation.source_truncated or translation.limit_warning is not None
+    return "" if is_cut or "\0" in translation.text else translation.text

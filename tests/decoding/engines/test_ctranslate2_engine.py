@@ -25,7 +25,7 @@ from glassformer.files import lock_file, open_to_append, sha256
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.corpus import read_pairs
 
-pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install 'glassformer[fast]'")
+pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT.parent / "shared" / "data" / "multi30k"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from glassformer.bundled import BUNDLED
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Tokenizer
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation
 from glassformer.text.tokenizer.kinds import KINDS
 
@@ -97,6 +98,15 @@ def compare(run_js: Any, tokenizers: list[Tokenizer], texts: list[str], *, steps
         for text, one in zip(texts, of_tokenizer, strict=True):
             wanted = json.loads(json.dumps(python_result(tokenizer, text, steps=steps)))
             assert round_numbers(one) == round_numbers(wanted), (tokenizer.kind, text)
+
+
+def test_a_source_is_read_as_translate_reads_it(run_js) -> None:
+    spaces = [chr(code) for code in range(0x3100) if chr(code).isspace()]
+    texts = [*TEXTS[:-1], *(f" I{space}{space}love you\u200b.{space}" for space in spaces), "I am he\u200cr\u200de.",
+             "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "a\U0001d7ff\u200db"]  # fmt: skip
+    body = "return data.texts.map(normalizeSource);"
+    found = run_js('import { normalizeSource } from "./worker/tokenizer.js";', body, {"texts": texts})
+    assert found == [normalize_source(text) for text in texts]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

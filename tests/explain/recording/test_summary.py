@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 
 from glassformer.explain import SummaryRow, print_summary, summary_rows
+from glassformer.explain.recording.summary import summary_totals
 from glassformer.model import Transformer
 from glassformer.settings import ModelConfig
 
@@ -74,15 +75,44 @@ def test_the_rows_that_the_walkthrough_does_not_have_hold_no_parameters(walkthro
 
 
 def test_the_walkthroughs_totals_come_out():
-    *_, sizes, total = printed(meta_model("walkthrough"))
-    assert sizes == "trainable: 44,312,696, not trainable: 0, in memory: 177.25 MB"
+    *_, products, sizes, memory, split, total = printed(meta_model("walkthrough"))
+    assert products == "mult-adds of one pass: 9,557.61 million"
+    assert sizes == "input: 0.00 MB, forward and backward pass: 134.54 MB"
+    assert memory == "parameters: 177.25 MB, all together: 311.79 MB"
+    assert split == "trainable: 44,312,696, not trainable: 0"
     assert total == "total parameters: 44,312,696"
+
+
+def test_the_mult_adds_are_those_of_the_matrix_products():
+    totals = summary_totals(meta_model("tiny", max_length=9), n_src=7, n_tgt=5)
+    d, d_ff, vocab, layers = 128, 256, 8000, 4
+    encoder = 7 * (4 * d * d + 2 * d * d_ff) + 2 * 7 * 7 * d
+    decoder = 5 * (4 * d * d + 2 * d * d_ff) + 2 * 5 * 5 * d + 5 * 2 * d * d + 7 * 2 * d * d + 2 * 5 * 7 * d
+    assert totals.mult_adds == layers * (encoder + decoder) + 5 * d * vocab
+    assert totals.input_mb == pytest.approx(8 * 12 / 1e6)
 
 
 def test_frozen_parameters_are_told_from_trainable_ones():
     model = meta_model("walkthrough")
     model.src_embedding.requires_grad_(False)
-    assert "trainable: 44,261,496, not trainable: 51,200, in memory: 177.25 MB" in printed(model)
+    assert "trainable: 44,261,496, not trainable: 51,200" in printed(model)
+
+
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
+def test_the_table_is_whole_in_80_columns(positions):
+    model = meta_model("base", positions=positions)
+    narrow, wide = (
+        out.getvalue().splitlines()
+        for width, out in ((80, StringIO()), (200, StringIO()))
+        if print_summary(model, Console(file=out, width=width)) is None
+    )
+    place = next(place for place, line in enumerate(narrow) if line.startswith("shapes: "))
+    assert max(map(len, narrow)) <= 80
+    assert [line.split()[:2] for line in narrow[2:place]] == [line.split()[:2] for line in wide[2:-5]]
+    shapes = " ".join(" ".join(narrow[place:]).split())
+    assert (
+        "shapes: model, output_projection (nbatches, n_seq_tgt, vocab); src_embedding, encoder (nbatches," in shapes
+    )
 
 
 @pytest.mark.parametrize(("norm", "order"), [("post", ["dropout", "norm"]), ("pre", ["norm", "dropout"])])
@@ -150,7 +180,7 @@ def test_the_table_is_one_line_a_module_and_folds_repeated_layers():
     assert "output_projection OutputProjection (nbatches, n_seq_tgt, vocab) 1×6×37000 shared" in lines
     assert f"layers.1 to 5 as layers.0 {5 * (1_048_576 + 2_099_712 + 2 * 1_024):,}" in lines
     assert lines[-1] == "total parameters: 63,045,632"
-    assert len(lines) == 40
+    assert len(lines) == 43
 
 
 def test_all_layers_are_listed_on_request():

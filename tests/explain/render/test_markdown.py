@@ -60,7 +60,7 @@ def test_lines_are_lists_and_what_is_below_an_entry_stays_there(translator):
 
 def test_a_table_of_text_has_a_line_for_each_sentence(walked):
     text = walked.to_markdown()
-    assert "| 2 | I │ am │ in │ love │ with │ you | I am in love with you \\</s\\> |" in text
+    assert "| 1 | I │ am │ in │ love │ with │ you | I am in love with you \\</s\\> |" in text
 
 
 @pytest.mark.parametrize("values", [False, True])
@@ -86,8 +86,23 @@ def test_a_generation_folds_tokens_after_the_first_unless_values_are_asked_for(s
     assert "| -3.528 | 0.084 | dropped | \\] \\</s\\> |" in text
     assert "## Token 2: Decoder layer 1" in whole
     assert "- -3.423  \\</s\\>  after hypothesis 1" not in whole, "values are those of the first sentence"
-    assert "sentence 1 is finished" in whole
+    assert "sentence 0 is finished" in whole
     assert read(text).count("<table>") > 20
+
+
+def test_values_of_each_sentence_and_ids_of_the_batch(walked):
+    for sentence in range(3):
+        text = walked.to_markdown(values=True, sentence=sentence)
+        assert f"Values are those of sentence {sentence}, counted from 0." in text
+        part = text.partition("`decoder.layers.0.cross_attention.weights`\n")[2]
+        first = walked["decoder.layers.0.cross_attention.weights"].value[sentence, 0, 0, 0]
+        assert f"{first:.3f}" in part.partition("###")[0]
+    assert "Values are" not in walked.to_markdown()
+    text = walked.to_markdown(ids=True)
+    ids, tokens = walked.sentences.batch.src_ids[1].tolist(), walked.sentences.src_tokens[1]
+    row = " | ".join(f"{one} {escape_markdown(token)}" for one, token in zip(ids, tokens, strict=True))
+    assert f"| 1 | {row} |" in text
+    assert "**causal\\_mask (query, key) = (8, 8): 1 = may attend**" in text
 
 
 def test_it_is_written_to_a_file(walked, tmp_path):

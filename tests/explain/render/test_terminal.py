@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.errors import InputError
+from glassformer.errors import InputError, TraceError
 from glassformer.explain import narrate_step, print_attention, print_heads, print_heatmap, print_walk, walk
 from glassformer.explain.plain import clip_text, number_text, printable
 
@@ -53,7 +53,7 @@ def test_layers_after_the_first_are_folded_unless_asked_for(walked, translator):
 
 def test_values_stand_under_their_tokens_for_the_sentence_asked_for(translator):
     some = walk(translator, SOURCES, TARGETS, only="decoder.layers.0.cross_attention.weights")
-    text = printed(print_walk, some, values=True, row=1)
+    text = printed(print_walk, some, values=True, sentence=1)
     assert "Where the target looks (section 3.2.1)." in text
     header = next(line for line in text.splitlines() if "love" in line and "→" not in line)
     assert header.split() == ["I", "am", "in", "love", "with", "you", "</s>"]
@@ -61,7 +61,39 @@ def test_values_stand_under_their_tokens_for_the_sentence_asked_for(translator):
     assert row.split()[2:5] == ["->", "writes", "</s>"]
     assert row.split()[5:] == [f"{weight:.3f}" for weight in some.steps[0].value[1, 0, 5].tolist()]
     assert "showing 4 of 11 along h" in text
-    assert "values: those of sentence 2" in text
+    assert "values: those of sentence 1" in text
+
+
+def test_ids_and_masks_of_the_batch_are_whole_tables_in_blocks_of_columns(walked):
+    batch = walked.sentences.batch
+    tables = printed(print_walk, walked, width=60, ids=True).partition("Text\n")[0]
+    assert max(map(len, tables.splitlines())) <= 60
+    for name, ids, tokens in (
+        ("src_ids", batch.src_ids, walked.sentences.src_tokens),
+        ("tgt_in_ids", batch.tgt_in_ids, walked.sentences.tgt_in_tokens),
+        ("tgt_out_ids", batch.tgt_out_ids, walked.sentences.tgt_out_tokens),
+    ):
+        part = tables.partition(f"{name} (")[2].partition("\n\n")[0]
+        for number, (row, labels) in enumerate(zip(ids.tolist(), tokens, strict=True)):
+            lines = [line.split()[1:] for line in part.splitlines() if line.split()[:1] == [str(number)]]
+            cells = [word for line in lines for word in line]
+            assert cells == [word for one, token in zip(row, labels, strict=True) for word in (str(one), token)], name
+    assert "src_mask (sentence, n_seq_src) = (3, 7): 1 = may attend" in tables
+    causal = tables.partition("causal_mask (query, key) = (8, 8): 1 = may attend")[2].splitlines()
+    assert [line.split()[1:] for line in causal if line[:1].isdigit()] == [
+        ["1"] * (row + 1) + ["0"] * (7 - row) for row in range(8)
+    ]
+
+
+def test_of_a_generation_only_the_source_is_a_batch(searched):
+    text = printed(print_walk, searched, ids=True)
+    assert "src_ids (nbatches, n_seq_src)" in text
+    assert "tgt_in_ids (nbatches, n_seq_tgt)" not in text.partition("Text\n")[0]
+
+
+def test_a_sentence_that_is_not_there_is_said(walked):
+    with pytest.raises(TraceError, match=r"sentence: found 3, expected 0 to 2\."):
+        printed(print_walk, walked, values=True, sentence=3)
 
 
 def test_rows_of_cross_attention_say_what_is_read_and_written_in_as_many_columns_as_fit(walked, searched):

@@ -4,18 +4,24 @@ import gc
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from benchmarks.large_files import LARGE_FILES
+from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.documents.draft import make_draft
 from glassformer.documents.glossary import Glossary, Term
 from glassformer.documents.memory import Memory
+from glassformer.documents.placeholders import find_codes
+from glassformer.documents.restore import restore
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
-from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.corpus import Pair, describe_pairs, read_pairs
 from glassformer.text.formats import FORMATS, FormatOptions
-from glassformer.text.formats.segment import apply_edits
+from glassformer.text.formats.segment import Code, Part, apply_edits
 
 MOST = 2.6  # times the processor time of a text half as long
 FILLED = [entry for entry in FORMATS if entry.segments is not None]
@@ -137,9 +143,59 @@ def test_hostile_markdown_takes_proportional_time(pattern: Callable[[int], str])
     check_growth(lambda size: fill(".md", pattern(size)), 30_000)
 
 
+HOSTILE_TABLES: dict[str, tuple[str, Callable[[int], str]]] = {
+    "digits and a space": (".tsv", lambda size: "1" * size + " x\tb\n"),
+    "marks inside cells": (".tsv", lambda size: ('a"b\t' * 10_000 + "\n") * (size // 40_000)),
+    "marks that open": (".tsv", lambda size: '"a\t' * (size // 3) + "\n"),
+    "marks that close and go on": (".csv", lambda size: '"a""b ' * (size // 6)),
+    "marks alone": (".csv", lambda size: '"' * size),
+    "rows of empty cells": (".csv", lambda size: (";" * 1000 + "\n") * (size // 1000)),
+    "open tags": (".tsv", lambda size: "< " * (size // 2) + "\tb\n"),
+    "names of languages": (".csv", lambda size: "en (" * (size // 4) + ",de\n"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ending", "write"), HOSTILE_TABLES.values(), ids=HOSTILE_TABLES)
+def test_hostile_tables_take_proportional_time(ending: str, write: Callable[[int], str], tmp_path: Path) -> None:
+    def read(size: int) -> None:
+        fill(ending, write(size))
+        with suppress(TextError):
+            (tmp_path / f"a{ending}").write_text(write(size))
+            describe_pairs(tmp_path / f"a{ending}")
+            list(read_pairs(tmp_path / f"a{ending}"))
+
+    check_growth(read, 200_000)
+
+
+@pytest.mark.slow
+def test_messages_in_a_message_take_proportional_time() -> None:
+    check_growth(
+        lambda size: find_codes(["{n, plural, one {" + "{a, select, b {c}} " * (size // 19) + "}}"]), 500_000
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [[Code("<x/>")], [Code("<b>", "opens"), "old", Code("</b>", "closes")]], ids=str)
+def test_a_code_among_many_words_is_placed_in_proportional_time(code: list[Part]) -> None:
+    def place(words: int) -> None:
+        draft = make_draft(["man " * words, *code, " man" * words])
+        assert draft is not None
+        output = Hypothesis("Mann " * 2 * words, [], [], -1.0, -1.0, False)
+        assert restore(draft, Translation(draft.text, [], False, [output]), lambda _: ([], []))
+
+    check_growth(place, 10_000)
+
+
+def spans_of(term: str, text: str) -> list[tuple[int, int]]:
+    """Where a text has a term as words; its case counts only where the term itself has capitals."""
+    flags = re.IGNORECASE if term == term.lower() else re.NOFLAG
+    return [found.span() for found in re.finditer(rf"(?<!\w){re.escape(term)}(?!\w)", text, flags)]
+
+
 def occurring(glossary: Glossary, text: str) -> list[Term]:
     """Each term looked for on its own, as the glossary says it, with a place of its own beside longer terms."""
-    spans = {term.src: term.spans_in(text) for term in glossary.terms}
+    spans = {term.src: spans_of(term.src, text) for term in glossary.terms}
     letters = {src: {frozenset(range(*span)) for span in each} for src, each in spans.items()}
     every = set().union(*letters.values())
     return [
@@ -152,11 +208,12 @@ def occurring(glossary: Glossary, text: str) -> list[Term]:
     "text",
     [
         "The old MAN in the ice cream shop",
-        "C++ and .NET, not NET",
+        "C++ and .NET, not NET or ASP.NET or C++11",
         "Ice-cream: İce, ICE Straße STRASSE",
         "ice",
         "",
         "%",
+        "5 % of i%, ice ice-cream\u00a0ice cream",
     ],
 )
 def test_the_glossary_finds_what_each_term_alone_finds(text: str) -> None:
@@ -185,3 +242,23 @@ def test_long_texts_are_compared_by_words_and_hopeless_ones_not_at_all() -> None
     assert Memory([Pair("The house is big. " * 160, "x")]).near(long) is None
     assert seconds(lambda: memory.near(long)) < 1
     assert seconds(lambda: Memory([Pair("a " * 40_000, "x")]).near("a " * 39_000)) < 1
+
+
+@pytest.mark.slow
+def test_nonsense_of_a_memory_is_compared_within_bounds() -> None:
+    random = Random(1)
+    nonsense = [" ".join("".join(random.choices("ab", k=19)) for _ in range(19)) for _ in range(40)]
+    same = ["a " * 190 + str(number) for number in range(40)]
+    huge = "the man is old " * 100_000
+    memory = Memory([Pair(each, "x") for each in (*nonsense, *same, huge)])
+    texts = [f"{each[:-1]}b" for each in (*nonsense, *same)]
+    assert seconds(lambda: [memory.near(each) for each in texts]) < 5
+    assert seconds(lambda: [memory.near("the man is old") for _ in range(100)]) < 1
+
+
+@pytest.mark.slow
+def test_a_large_glossary_and_one_long_text_take_proportional_time() -> None:
+    glossary = Glossary([Term("a " * length + "b", ("x",)) for length in range(99)] + [Term("a", ("x",))])
+    check_growth(lambda size: glossary.terms_in("a " * size + "b"), 10_000)
+    many = [Term(f"a{number}", ("x",)) for number in range(100_000)]
+    check_growth(lambda size: Glossary(many[:size]).terms_in(" ".join(term.src for term in many[:size])), 20_000)

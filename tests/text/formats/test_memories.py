@@ -8,7 +8,7 @@ from glassformer.errors import TextError
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats.segment import FileSegment, apply_edits
 from glassformer.text.formats.tmx import describe_tmx, find_variant, same_language, tmx_segments
-from glassformer.text.formats.xliff import xliff_segments
+from glassformer.text.formats.xliff import describe_xliff, xliff_languages, xliff_segments
 
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="{}"/><body>{}</body></tmx>'
 XLIFF = '<xliff version="1.2"><file source-language="en-US" target-language="de"><body>{}</body></file></xliff>'
@@ -147,3 +147,22 @@ def test_entities_of_a_dtd_that_is_not_read_are_characters() -> None:
     )
     (segment,) = xliff_segments(text, Path("a.xlf"))
     assert segment.text == "a\u00a0b &unknown;"
+
+
+@pytest.mark.parametrize(
+    ("head", "found", "said"),
+    [
+        ('<xliff version="1.2"><file source-language="en-US" target-language="de">', ["en-US", "de"], "from en-US to de."),
+        ('<xliff version="1.2"><file source-language="en">', ["en"], "from en to fr."),
+        ('<xliff version="2.0" srcLang="en" trgLang="de"><file id="f">', ["en", "de"], "from en to de, not fr: the file says so."),
+        ('<xliff version="1.2"><file>', [], None),
+        ("<xliff", [], None),
+    ],
+)  # fmt: skip
+def test_xliff_says_its_languages(tmp_path: Path, head: str, found: list[str], said: str | None) -> None:
+    path = tmp_path / "a.xlf"
+    path.write_text(f"{head}<body/></file></xliff>")
+    assert xliff_languages(path) == found
+    assert (describe_xliff(path, "fr") or "").endswith((said or "").replace("de.", "de, not fr: the file says so."))
+    assert (describe_xliff(path) is None) == (len(found) < 2)
+    assert describe_pairs(path) == (f"{path}: translations from {' to '.join(found)}." if found else None)

@@ -80,3 +80,10 @@ def test_references_of_webvtt_are_characters() -> None:
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Mary are&nbsp;here &lt;today&gt; at AT&T.&lrm;\n"
     assert texts_of(text, is_subrip=False) == ["Tom & Mary are\u00a0here <today> at AT&T.\u200e"]
     assert shout(text, is_subrip=False).endswith("\nTOM &amp; MARY ARE\u00a0HERE\n&lt;TODAY&gt; AT AT&amp;T.\u200e\n")
+
+
+def test_webvtt_has_its_signs_as_references() -> None:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Mary &lt;3 <b>a</b> & b&nbsp;c\n"
+    assert texts_of(text, is_subrip=False) == ["Tom & Mary <3 <b>a</b> & b\u00a0c"]
+    shown = "TOM &amp; MARY &lt;3 <b>A</b> &amp; B\u00a0C"
+    assert shout(text, is_subrip=False) == text.replace(text.splitlines()[-1], shown)

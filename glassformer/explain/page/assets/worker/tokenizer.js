@@ -546,5 +546,16 @@ export class Tokenizer {
   }
 }
 
+// As `glassformer/text/lines.py` has them: signs without width, and the scripts and pictures in which joiners stay.
+const JOINING = "\u0590-\u1cff\u2190-\u2bff\ufe0f\ua800-\uabff\u{10a00}-\u{11fff}\u{1f000}-\u{1faff}";
+const UNREAD = new RegExp(`[\u00ad\u200b\u2060\ufeff]|[\u200c\u200d](?<![${JOINING}][\u200c\u200d])`, "gu");
+
+/** A source as a model reads it: trimmed, with plain single spaces and no signs without width. @param {string} text */
+export const normalizeSource = (text) =>
+  text
+    .replace(UNREAD, "")
+    .replace(/[\s\x1c-\x1f\x85]+/gu, " ")
+    .trim();
+
 /** The tokenizer of a JSON of the `tokenizers` library, as text or read. @param {any} json @returns {Tokenizer} */
 export const createTokenizer = (json) => new Tokenizer(typeof json === "string" ? JSON.parse(json) : json);

@@ -4,7 +4,7 @@
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
-import { createTokenizer } from "./tokenizer.js";
+import { createTokenizer, normalizeSource } from "./tokenizer.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
@@ -42,9 +42,10 @@ export class PageWorker {
     return this.tokenizers[side];
   }
 
-  /** @param {"src" | "tgt"} side @param {string} text */
+  /** With the text as the model reads it. @param {"src" | "tgt"} side @param {string} text */
   encodeText(side, text) {
-    return this.tokenizer(side).encode(text);
+    const read = side === "src" ? normalizeSource(text) : text;
+    return { text: read, ...this.tokenizer(side).encode(read) };
   }
 
   /** @param {"src" | "tgt"} side @param {number[]} ids */

@@ -1,0 +1,77 @@
+"""Puts translations into a file, and leaves out those with which it would have another form."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+from glassformer.documents.restore import Result
+from glassformer.errors import TextError
+from glassformer.text.formats.segment import Code, Edit, FileSegment, apply_edits, join_parts
+from glassformer.text.lines import is_blank
+
+
+class Filling:
+    """A file, its segments and their translations; ``find`` finds the segments of a text.
+
+    A file that ``is_bilingual`` keeps the source, so that what was filled is no longer found in it.
+    """
+
+    def __init__(
+        self,
+        body: str,
+        find: Callable[[str], list[FileSegment]],
+        segments: Sequence[FileSegment],
+        results: Sequence[Result],
+        *,
+        is_bilingual: bool,
+    ) -> None:
+        self._body, self._find, self._is_bilingual = body, find, is_bilingual
+        newline = "\r\n" if "\r\n" in body else "\n"
+        self._edits = [
+            _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
+            for segment, result in zip(segments, results, strict=True)
+        ]
+        self._is_filled = [not is_blank(result.text) for result in results]
+
+    def fill(self) -> tuple[str, list[int]]:
+        """The file with the translations that fit, and the numbers of the others."""
+        numbers = range(len(self._edits))
+        unfit = self._find_unfit(numbers)
+        return self._apply([number for number in numbers if number not in unfit]), sorted(unfit)
+
+    def _apply(self, numbers: Sequence[int]) -> str:
+        return apply_edits(self._body, [edit for number in numbers for edit in self._edits[number]])
+
+    def _find_unfit(self, numbers: Sequence[int]) -> set[int]:
+        """Those whose translations change the form of the file; each half is tried until they are found."""
+        if self._has_same_form(numbers):
+            return set()
+        if len(numbers) == 1:
+            return {numbers[0]}
+        half = len(numbers) // 2
+        unfit = self._find_unfit(numbers[:half]) | self._find_unfit(numbers[half:])
+        return unfit or set(numbers)  # these fit one by one, but not together
+
+    def _has_same_form(self, numbers: Sequence[int]) -> bool:
+        """Whether as many texts are found in the filled file as expected: in one that keeps the source fewer."""
+        try:
+            after = self._find(self._apply(numbers))
+        except TextError:
+            return False
+        filled = sum(self._is_filled[number] for number in numbers)
+        others = len(self._edits) - (filled if self._is_bilingual else len(numbers) - filled)
+        return sum(not is_blank(segment.text) for segment in after) == others
+
+
+def _is_changed(segment: FileSegment, result: Result) -> bool:
+    """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
+    texts = []
+    for parts in (segment.parts, result.parts):
+        groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)
+        texts.append([(is_code, join_parts(group)) for is_code, group in groups])
+    return texts[0] != texts[1]
+
+
+def _edits(segment: FileSegment, result: Result, newline: str) -> list[Edit]:
+    """The edits that put a translation in, with the line ends of the file."""
+    edits = segment.edits(result.parts)
+    return [edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline)) for edit in edits]

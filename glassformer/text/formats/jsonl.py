@@ -1,0 +1,132 @@
+"""JSON lines: an object on each line, with a source and its target, or with a text that has no translation yet."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import TextError
+from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts
+from glassformer.text.lines import LONGEST_LINE, read_lines, without_surrogates
+
+_SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
+_KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
+    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second.
+
+    All translations of a file go the way of the first one. Raises ``TextError`` for any other line.
+    """
+    languages: list[str] = []
+    for where, record in _read_objects(path):
+        if "translation" in record:
+            languages = languages or _languages(record, where)
+            yield _translation(record, languages, where)
+        elif "src" in record and "tgt" in record:
+            yield _clean(record["src"], where), _clean(record["tgt"], where)
+        else:
+            found = ", ".join(f"{key!r:.50}" for key in list(record)[:5]) or "nothing"
+            raise TextError(f"{where}: found the keys {found}. {_SHAPE}")
+
+
+def first_languages(path: Path) -> list[str]:
+    """Source and target language of the first line of a JSONL file; none if it names no languages."""
+    where, record = next(_read_objects(path), ("", {}))
+    return _languages(record, where) if "translation" in record else []
+
+
+def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each object with the place to name in an error."""
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, _object(line, where)
+
+
+def _languages(record: dict[str, Any], where: str) -> list[str]:
+    texts = record["translation"]
+    if not isinstance(texts, dict) or len(texts) != 2:
+        raise TextError(f"{where}: 'translation' is not an object with exactly two languages. {_SHAPE}")
+    return list(texts)
+
+
+def _translation(record: dict[str, Any], languages: list[str], where: str) -> tuple[str, str]:
+    found = _languages(record, where)
+    if set(found) != set(languages):
+        raise TextError(
+            f"{where}: found a translation of {' and '.join(found)}, expected {' and '.join(languages)}, as in "
+            "the first one. Put each pair of languages in a file of its own."
+        )
+    src, tgt = (_clean(record["translation"][language], where) for language in languages)
+    return src, tgt
+
+
+def _clean(text: object, where: str) -> str:
+    if not isinstance(text, str):
+        raise TextError(f"{where}: found {type(text).__name__} for a text, expected a string. {_SHAPE}")
+    return without_surrogates(text)
+
+
+def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
+    """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
+    found, position = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            record = _object(line, where)
+            key, added = ("src", "tgt") if "src" in record else ("text", "translation")
+            if key not in record:
+                raise TextError(
+                    f"{where}: found no text to translate, "
+                    'expected {"src": "..."} or {"text": "..."} on each line.'
+                )
+            if ignored := {"must", "ban", "prefix"} & set(record):
+                raise TextError(
+                    f"{where}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
+                    "translates in parts. Without --out each line is translated with what it requires."
+                )
+            source, target = _clean(record[key], where), record.get(added)
+            if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):
+                found.append(_object_segment(line, position, number, source, added))
+        position += len(line) + 1
+    return found
+
+
+def _object_segment(line: str, position: int, number: int, source: str, added: str) -> FileSegment:
+    place = _value_places(line).get(added)
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        value = json.dumps(join_parts(parts), ensure_ascii=False)
+        if place is not None:
+            return [Edit(position + place[0], position + place[1], value)]
+        end = position + line.rindex("}")
+        return [Edit(end, end, f', "{added}": {value}')]
+
+    return FileSegment((source,), number, edits)
+
+
+def _value_places(line: str) -> dict[str, tuple[int, int]]:
+    """Where the value of each key of an object begins and ends; of a key that occurs twice, the last."""
+    decoder, places = json.JSONDecoder(), dict[str, tuple[int, int]]()
+    position = line.index("{") + 1
+    while key := _KEY.match(line, position):
+        start = key.end()
+        _, position = decoder.raw_decode(line, start)
+        places[json.loads(key[1])] = start, position
+    return places
+
+
+def _object(line: str, where: str) -> dict[str, Any]:
+    if len(line) > LONGEST_LINE:
+        raise TextError(f"{where}: is longer than {LONGEST_LINE:,} characters, expected an object. Cut it up.")
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise TextError(f"{where}:{error.colno}: is not JSON: {error.msg}. {_SHAPE}") from error
+    except (ValueError, RecursionError) as error:
+        raise TextError(f"{where}: is not usable JSON: {error}. {_SHAPE}") from error
+    if not isinstance(value, dict):
+        raise TextError(f"{where}: found {type(value).__name__}, not an object. {_SHAPE}")
+    return value
