@@ -1,5 +1,6 @@
 """The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -9,7 +10,7 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
-from glassformer.cli.streams import from_shell
+from glassformer.cli.streams import Console, from_shell
 from glassformer.errors import ConfigError
 from glassformer.files import check_output, storage_errors
 
@@ -97,7 +98,6 @@ def trace(
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
-    from glassformer.cli.streams import Console
     from glassformer.explain.render.terminal import print_walk
     from glassformer.explain.walks import WalkRequest
 
@@ -229,8 +229,6 @@ def diff(
     A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
     the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, else with 1.
     """
-    import json
-
     from glassformer.explain.compare.passes import Mode, read_mode
     from glassformer.explain.compare.runs import diff_places
 

@@ -16,6 +16,7 @@ from glassformer.decoding.batching import check_pairs, check_texts, plan_decodin
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
+from glassformer.decoding.engines.ctranslate2_engine import load_engine
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
@@ -112,8 +113,6 @@ class Translator:
             auto, tokenizers, config = load_auto(run, partial(_open_torch, run, workers), workers)
             return cls.from_engine(auto, tokenizers, config.decode, Confidence.read(confidence_file))
         if engine == "ctranslate2" or shortlist:
-            from glassformer.decoding.engines.ctranslate2_engine import load_engine
-
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
             return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
         from glassformer.threads import fit_threads
