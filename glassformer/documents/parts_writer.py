@@ -173,4 +173,6 @@ def _edge(own: str, other: str, space: str, wanted: str) -> str:
     """The white space between a run and its neighbour; ``other`` is that of the source, with the space ``wanted``."""
     if not own:
         return "" if other else wanted
+    if other.isalnum() and not own.isalnum() and not space:
+        return ""  # a comma, or a bracket, that the source does not have there
     return wanted if other and (wanted or not own.isalnum() or other.isalnum()) else space
