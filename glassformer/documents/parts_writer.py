@@ -147,6 +147,7 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
         wanted = known.pop(0) if known else run
         own, other = _neighbours(run), _neighbours(wanted)
         is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
+        is_unlike |= any(mine != theirs and not mine.isalnum() for mine, theirs in zip(own, other, strict=True))
         if all(own) and (not _has_space(wanted[0]) or (is_unlike and not _has_space(run[0]))):
             return run[0]
         edges = [_edge(own[side], other[side], run[1 + 2 * side], wanted[1 + 2 * side]) for side in (0, 1)]
@@ -173,6 +174,6 @@ def _edge(own: str, other: str, space: str, wanted: str) -> str:
     """The white space between a run and its neighbour; ``other`` is that of the source, with the space ``wanted``."""
     if not own:
         return "" if other else wanted
-    if other.isalnum() and not own.isalnum() and not space:
-        return ""  # a comma, or a bracket, that the source does not have there
+    if not space and own != other and not own.isalnum():  # but a full stop, a bracket
+        return ""
     return wanted if other and (wanted or not own.isalnum() or other.isalnum()) else space

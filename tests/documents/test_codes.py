@@ -38,6 +38,9 @@ def test_everyday_codes_stand_where_they_belong(tmp_path: Path) -> None:
         "See [[x]] and --help or /etc/hosts now": "xSee [[x]] xand --help xor /etc/hosts xnow",
         "The<wbr>house is bi\u00adg.": "xThehouse xis xbig.",
         "{n, plural, one {One dog} other {# dogs}}": "{n, plural, one {xOne xdog} other {# xdogs}}",
+        "Two {% if a %}dogs{% elif b %}cats{% else %}mice{% endif %} run.":
+            "xTwo {% if a %}xdogs{% elif b %}xcats{% else %}xmice{% endif %} xrun.",
+        "{{#if a}}Dogs{{else}}Cats{{/if}} run": "{{#if a}}xDogs{{else}}xCats{{/if}} xrun",
         "<ul><li>One dog.</li><li>A cat.</li></ul>": "<ul><li>xOne xdog.</li><li>xA xcat.</li></ul>",
         "<b>One dog.<br>A cat.</b>": "<b>xOne xdog.<br>xA xcat.</b>",
         "It took %ds again": "xIt xtook %ds xagain",
@@ -85,7 +88,7 @@ def test_what_a_program_fills_one_after_another_keeps_its_order(tmp_path: Path) 
 @pytest.mark.parametrize(
     "code",
     ["%{x}", "<%= x %>", "#{x}", "$t(x)", "__x__", "[name]", "[[x]]", "/etc/hosts", "--help", "-v", "foo()", "{{x}}",
-     "{{{x}}}", "{0!r:>{w}}", "file_name", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
+     "{{{x}}}", "{0!r:>{w}}", "file_name", "`npm run x`", "%1!s!", "${x}", "{% if a %}", "@:message.home", "1.0.x", "10²", "C:\\a\\b.txt", "%1$s", "\\t"],
 )  # fmt: skip
 def test_syntaxes_of_many_programs_are_codes(code: str) -> None:
     assert [part.raw for part in find_codes((f"Take {code} now",)) if isinstance(part, Code)] == [code]
@@ -123,6 +126,12 @@ def test_a_text_is_cut_into_sentences_or_only_into_lines(tmp_path: Path) -> None
         translator = Listening()
         FileTranslator(translator, split=split).translate(tmp_path / "in.html", tmp_path / "out.html")
         assert expected <= set(translator.texts)
+
+
+def test_each_branch_of_a_template_is_a_text(tmp_path: Path) -> None:
+    translator = Listening()
+    translate(translator, "Two {% if a %}dogs{% else %}mice{% endif %} run.", tmp_path)
+    assert set(translator.texts) == {"Two dogs", "mice run."}
 
 
 class Damaging(Permuting):
@@ -163,7 +172,7 @@ def test_a_unit_that_does_not_fit_is_named_and_the_others_are_written(tmp_path: 
 
 @pytest.mark.parametrize(
     "piece",
-    ["a", "a.", "a-", "a@", "1", "1.", "{", "{a{b}", "a_", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
+    ["a", "a.", "a-", "a@", "1", "1.", "{", "`", "`a", "{a{b}", "a_", "%", "<", "<%", "[", "/a", "_", "\\a", "http://", "--a", "{a,plural,other{",
      "%s ", "<b>", "<b>x", "x</b>", "1 ", "a<br>"],
 )  # fmt: skip
 def test_the_time_is_linear(piece: str) -> None:

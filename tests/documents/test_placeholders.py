@@ -244,6 +244,9 @@ def test_marks_in_a_link_behind_the_text_enclose_its_translation() -> None:
         ("Take {a\u00a0b} apples", "Nimm {a\u00a0b} Äpfel", "Nimm {a\u00a0b} Äpfel"),
         ("I\u00a0am 5", "Ich bin 5", "Ich bin 5"),
         ("5\u00a0cats", "Fünf Katzen, 15 Hunde", "Fünf Katzen, 15 Hunde"),
+        ("Hello<i> </i>there.", "Hallo<i></i>!", "Hallo<i></i>!"),
+        ("You have %s today.", "Du hast heute %s.", "Du hast heute %s."),
+        ("a <b>b </b>c.", "d <b>e</b>.", "d <b>e</b>."),
         (" 5\u00a0&shy;a ", "5 b", " 5\u00a0b "),
     ],
 )
