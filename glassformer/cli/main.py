@@ -93,7 +93,7 @@ def summary(
     run: opt.Run = None,
     all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers")] = False,
 ) -> None:
-    """The layers of a model, with output shapes and parameter counts.
+    """The layers of a model: output shapes, parameter counts, the mult-adds of a pass, and sizes in MB.
 
     [bold]glassformer summary[/bold]
     [bold]glassformer summary base[/bold]

@@ -12,7 +12,7 @@ Span = tuple[int, int]
 TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’.\-][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
 _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of

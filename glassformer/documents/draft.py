@@ -54,7 +54,7 @@ class Mark:
     """Whether a run has tags between it and these characters."""
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The codes as a remark names them."""
         return join_parts(self.parts) + ("…" + join_parts(self.closing) if self.closing else "")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents.checks import changes, lost_numbers
-from glassformer.documents.draft import Draft, make_draft, mark_numbers
+from glassformer.documents.draft import Draft, find_word, make_draft, mark_numbers
 from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import is_better, restore
@@ -195,6 +195,11 @@ def test_numbers_that_are_codes_in_one_of_two_texts_are_the_same_numbers() -> No
 ROAD = (
     "Take the road to ", Code("[", "opens"), "the old castle", Code("](a)", "closes"), " now.",
 )  # fmt: skip
+
+
+def test_a_word_is_found_beside_scripts_without_spaces() -> None:
+    assert [one.start() for one in find_word("fvm", "fvms またはfvmを xfvm 图fvm。")] == [8, 19]
+    assert [one.start() for one in find_word("图", "地图fvm")] == [1]
 
 
 @pytest.mark.parametrize(
