@@ -14,6 +14,7 @@ what a reader is to guess or to work out, and cells tagged ``more``.
 
 import argparse
 import hashlib
+import html
 import json
 import os
 import platform
@@ -92,6 +93,8 @@ _WORDS_A_MINUTE, _SECONDS_A_LINE, _SECONDS_A_PICTURE = 230, 1, 5
 _HELD, _END = "✓ ", "lesson.end()"
 _MAX_LINES = 14
 _FENCED = re.compile(r"^```.*?^```", re.M | re.S)
+_SLIP = re.compile(r"^    ✗ (.+)\n      (quotation|consequence): “(.+)”\n      (.+)$", re.M)
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~$])")
 _PICTURE = re.compile(r"^!\[png\]", re.M)
 _HEADING = re.compile(r"^#+ (.+)$", re.M)
 
@@ -239,11 +242,11 @@ def _found(cell: Any) -> dict[str, list[dict[str, str]]]:
 
 
 def without_folds(page: str) -> str:
-    """What is seen of a page before a fold is opened; a fold may stand in another."""
+    """What is seen of a page before a fold is opened, with the slips; a fold may stand in another."""
     kept, depth = [], 0
     for line in page.splitlines():
         depth += line == "<details>"
-        if not depth:
+        if not depth or line.startswith("<summary>✗ "):
             kept.append(line)
         depth -= line == "</details>"
     return "\n".join(kept)
@@ -267,7 +270,7 @@ def _write_page(name: str, text: str, figures: dict[str, bytes]) -> None:
         (PAGES / path).parent.mkdir(exist_ok=True)
         (PAGES / path).write_bytes(content)
     head = f"<!-- {digest(name)} -->\n<!-- Written by docs/learn/render.py from docs/learn/{name}.py. -->\n\n"
-    body = describe_pictures("\n".join(line.rstrip() for line in text.strip().splitlines()))
+    body = show_slips(describe_pictures("\n".join(line.rstrip() for line in text.strip().splitlines())))
     page = f"{head}{body}\n\n{ways(name)}\n"
     (PAGES / f"{name}.md").write_text(page, encoding="utf-8", newline="\n")
 
@@ -289,6 +292,18 @@ def describe_pictures(page: str) -> str:
         return f"![{_HEADING.findall(above)[-1]}]"
 
     return _PICTURE.sub(describe, page)
+
+
+def show_slips(page: str) -> str:
+    """The page with each slip that a lesson printed as a line that opens: the text's words, and why."""
+
+    def fold(slip: re.Match[str]) -> str:
+        what, kind, words, why = slip.groups()
+        words, why = (_SPECIAL.sub(r"\\\1", part) for part in (words, why))
+        what = html.escape(what, quote=False)
+        return f"\n<details>\n<summary>✗ {what}</summary>\n\n*{kind}*: “{words}”\\\n{why}\n\n</details>\n"
+
+    return _SLIP.sub(fold, page)
 
 
 def index_page(runs: dict[str, dict[str, Any]]) -> str:

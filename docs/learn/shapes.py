@@ -208,11 +208,13 @@ for memory, whole in zip(alone, trace["encoder.memory"], strict=True):
     print(n_seq, "tokens alone, largest difference from the batch:", f"{(memory[0] - whole[:n_seq]).abs().max():.0e}")
     assert (memory[0] - whole[:n_seq]).abs().max() < 1e-4
 
-# %% [markdown]
-# **Vocabulary and embedding.** Each token has one id, and each id one token. An id is a row number in the table
+# %% [markdown] tags=["more"]
+# ### Vocabulary and embedding
+#
+# Each token has one id, and each id one token. An id is a row number in the table
 # `W_emb`, which has a row of `d_model` numbers for each entry of the vocabulary.
 
-# %%
+# %% tags=["more"]
 own_ids = list(range(4, german.size))  # behind the control tokens
 there_and_back = [german.to_ids(token)[0] for token in german.to_tokens(own_ids)]
 lesson.states(f"{WHERE}: vocab", "tokens and ids belong one to one", own_ids, there_and_back)
@@ -391,11 +393,13 @@ lesson.states(
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
 lesson.states("0", "id of <blank>, the third of the special tokens", 2, SPECIALS.index("<blank>"))
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Which id is padding?
+#
 # The class takes 2 as padding unless told otherwise, as *The Annotated Transformer* has it; the text says so. For the
 # ids above, which are filled up with 0, it must be told: with 2 the mask would hide nothing.
 
-# %%
+# %% tags=["more"]
 hidden = {pad: int((src_ids == pad).sum()) for pad in (2, PAD_ID)}
 print("padded cells that the mask hides:", hidden)
 assert hidden == {2: 0, PAD_ID: 4}
@@ -665,12 +669,14 @@ lesson.states("2-1-7", "view without contiguous fails", True, fails(lambda: head
 viewed = heads.transpose(1, 2).contiguous().view(3, 6, 512)
 lesson.states("2-1-7", "view after contiguous is the concatenation", viewed[0, 1, 62:66], merged[0, 1, 62:66])
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### How far does one head reach?
+#
 # Before W_O the heads sit side by side and have not met. We silence the second head and count the numbers of a
 # token's vector that change: its own 64 before W_O, all 512 after it.
 
 
-# %%
+# %% tags=["more"]
 def without_second_head(value: Tensor) -> Tensor:
     """The heads with nothing in the second."""
     value[:, 1] = 0.0
@@ -799,11 +805,13 @@ cheating[:, 4:] = german.to_ids("verliebt")[0]
 unseen = (model(batch.src_ids, cheating) - logits)[:, :4].abs().max()
 lesson.states("4-1-5", "change of earlier logits when later tokens change", 0.0, float(unseen), within=1e-5)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### The target's padding
+#
 # The text's `Batch` also hides the target's padding. Ours need not: padding stands on the right, and so it is in the
 # future of every real token. The two masks agree at every query where there is something to say.
 
-# %%
+# %% tags=["more"]
 ours = trace["causal_mask"][0].expand(3, -1, -1)
 lesson.states("0", "tgt_mask at real queries is the look-ahead mask", ours[real].tolist(), tgt_mask[real].tolist())
 

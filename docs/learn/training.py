@@ -44,12 +44,11 @@ CLOSE = 1e-5  # two ways to the same number, in single precision
 # ## What goes in, and what should come out
 #
 # The notes take a source of three tokens, S = s₁ s₂ s₃, and a target of four, T = t₁ t₂ t₃ t₄. Ours are *I see you*
-# and *ich sehe dich* with `</s>` behind it, the token that ends a sentence. (In our own training a source ends with
-# it too; here we keep to the notes.)
+# and *ich sehe dich* with `</s>` behind it, the token that ends a sentence. (In our own training a source has it
+# too.)
 #
 # S goes into the encoder. The decoder gets T moved one place to the right, with `<s>` in front: at each place it
-# sees the tokens before, and is to say the token that comes there. `collate` makes such batches for all our
-# training.
+# sees the tokens before, and is to say the token that comes there. `collate` makes such batches.
 
 # %%
 vocabulary = ["<pad>", "<s>", "</s>", "<unk>", "I", "see", "you", "ich", "sehe", "dich"]
@@ -110,8 +109,8 @@ lesson.states("Training", "tokens that are predicted at once", 4, logits.shape[1
 # ## From tokens to the loss
 #
 # The notes write S and T as matrices of one-hot rows: a row for each token, with a single 1 in the column of its
-# number. Such a row times a matrix picks a row of the matrix. So embedding by multiplication, `E_S = emb(S)`, is
-# the same as looking rows up, which is what the model does.
+# number. Such a row times a matrix picks a row of the matrix. So embedding by multiplication, `E_S = emb(S)`, is the
+# same as looking rows up.
 
 # %%
 one_hot = nn.functional.one_hot(batch.src_ids[0], len(vocabulary)).float()

@@ -1089,14 +1089,16 @@ for n in (2, 4, 6, 8):
 # %%
 print_summary(model, Console(width=108, force_jupyter=False, color_system=None))
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Row by row
+#
 # Our rows are the text's, in its order, under our names: `self_attention` is a `SelfAttention`, `layers.0` of the
 # encoder an `Encoder`, the stack itself a `ModuleList`. Two kinds of row are ours alone, and hold no parameters:
 # `AddAndNorm` keeps a dropout and its norm together, and the embeddings have the dropout that the text leaves out.
 # Below is the text's table with our address next to each row, layers 2 to 6 left out, then the comparison of all
 # rows.
 
-# %%
+# %% tags=["more"]
 THEIR_NAMES = {
     "": "Transformer",
     "src_embedding": "InputEmbedding",
@@ -1127,7 +1129,7 @@ for row in ours:
         count = f"{row.parameters:,}" if row.parameters else "--"
         print(f"{to_transformers_name(row):19} {row.path:49} {row.shape!s:14} {count:>9}")
 
-# %%
+# %% tags=["more"]
 WIDE, TABLE = (1, 200, 512), (200, 512)
 embedding_rows = [("Embedding", WIDE), ("PositionalEncoding", TABLE), ("ModuleList", None)]
 self_rows = [("SelfAttention", WIDE), ("Dropout", WIDE), ("LayerNorm", WIDE)]

@@ -121,6 +121,11 @@ def _split(request: Request, options: DecodeConfig) -> list[tuple[str, str, str,
     return found
 
 
+def read_text(text: str, options: DecodeConfig) -> str:
+    """A text as a model reads it, its lines or sentences with a space between."""
+    return " ".join(read for _, read, *_ in _split(Request(text), options) if read)
+
+
 def _check_constraints(
     constraints: Constraints, number: int, options: DecodeConfig, config: ModelConfig
 ) -> Constraints:
@@ -156,6 +161,7 @@ def _join_translations(text: str, parts: Sequence[Translation], segments: Sequen
         source_truncated=any(part.source_truncated for part in parts),
         hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
         engine=" and ".join(sorted({part.engine for part in parts} - {""})),
+        read=" ".join(part.source for part in parts if part.source),
     )
 
 

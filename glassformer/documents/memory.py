@@ -15,8 +15,8 @@ from glassformer.errors import InputError
 from glassformer.text.corpus.corpus import Pair, read_pairs
 
 NEAR = 0.75  # how alike a source must be to be shown
-_COMPARED = 20  # the sources with the most words in common that are compared
-_COMMON = 5000  # sources; a word that more of them have says nothing
+_COMPARED = 10  # the sources with the most words in common that are compared
+_COMMON, _LOOKED_AT = 5000, 10_000  # sources: a word that more of them have says nothing; those of the rarest words
 _LONG, _LONGEST = 400, 10_000  # characters: longer texts are compared by words, or not at all
 _MOST_WORK = 100_000  # pairs of equal pieces that are looked at for one text; only nonsense such as aaaa has more
 
@@ -94,7 +94,7 @@ class Memory:
         known = {word: self._by_word[word] for word in _words(wanted) if word in self._by_word}
         for sources in sorted(known.values(), key=len):
             looked_at += len(sources)
-            if len(sources) > _COMMON or looked_at > 10 * _COMMON:
+            if len(sources) > _COMMON or looked_at > _LOOKED_AT:
                 break
             for candidate in sources:
                 shared[candidate] += 1 / len(sources)

@@ -142,7 +142,8 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
     """The output with the white space round and between codes that stand side by side, as the source has it."""
     if not signs:
         return output
-    runs, found = re.compile(rf"(\s*)([{signs}](?:\s*[{signs}])*)(\s*)"), defaultdict[str, list[re.Match[str]]](list)
+    runs = re.compile(rf"(?<!\s)(\s*+)([{signs}](?:\s*[{signs}])*)(\s*)")
+    found = defaultdict[str, list[re.Match[str]]](list)
     for run in runs.finditer(source):
         found["".join(run[2].split())].append(run)
 

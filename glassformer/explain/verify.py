@@ -13,7 +13,6 @@ count, nor do those that only ask: whether ids are valid, what a mask hides, whi
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -266,11 +265,6 @@ class Agreement:
         """Whether they agree, and every step of the searches follows."""
         return self.translated.agrees and self.trained.agrees and self.searches.holds
 
-    def largest(self, pattern: str) -> float:
-        """The greatest difference of the taps that match, in their units."""
-        taps = [tap for tap in (*self.translated.taps, *self.trained.taps) if fnmatchcase(tap.address, pattern)]
-        return max(tap.size / tap.unit for tap in taps)
-
     def lines(self) -> Iterator[str]:
         """What does not agree."""
         for step in self.searches.off[:_REPORTED]:
@@ -280,12 +274,14 @@ class Agreement:
         yield from self.trained.first_lines()
 
     def __str__(self) -> str:
-        log_probs, loss, gradients = map(self.largest, ("*.next_log_probs", "loss.mean", "*.gradient"))
+        log_probs = max(tap.size for tap in self.translated.taps if tap.address.endswith(".next_log_probs"))
         same = not any(tap.differs for tap in self.translated.taps if "result" in tap.address)
+        loss, *gradients = self.trained.taps
+        share = max(GRADIENT_UNITS * tap.size / tap.unit for tap in gradients)
         return (
             f"As translate computes it: {self.tokens:,} tokens, log-probabilities within {log_probs:.1e}, "
-            f"{'the same' if same else 'another'} beam; as training computes it: loss within {loss:.1e}, gradients "
-            f"within {GRADIENT_UNITS * gradients:.1e}."
+            f"{'the same' if same else 'another'} beam; as training computes it: loss within {loss.size:.1e}, "
+            f"gradients within {share:.1e}."
         )
 
 

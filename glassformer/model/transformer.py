@@ -70,7 +70,6 @@ class _NoInitialValues(TorchFunctionMode):
     """Leaves tensors as they are where ``torch.nn.init`` would fill them."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``func``, unless it is of ``torch.nn.init``."""
         keywords = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
             return keywords["tensor"] if "tensor" in keywords else args[0]

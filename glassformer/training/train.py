@@ -327,14 +327,9 @@ def _report(trainer: Trainer, final: Validation) -> None:
         "training": f"{final.update:,} updates; all settings are in config.json and train.log of the directory",
     }
     page = make_report(
-        title,
-        headline=headline,
-        facts=facts,
-        lines=lines,
-        examples=final.examples,
-        records=records,
+        title, headline=headline, facts=facts, lines=lines, examples=final.examples, records=records,
         counts=text.counts,
-    )
+    )  # fmt: skip
     write_report(run, page)
 
 

@@ -258,3 +258,17 @@ def test_a_no_break_space_stays_beside_a_number_and_in_a_code(source: str, text:
 def test_each_no_break_space_of_a_long_text_is_kept(piece: str) -> None:
     text = (piece * 2000).strip()
     assert join_parts(keep_spaces([text], [text.replace("\u00a0", " ").replace("\u202f", " ")])) == text
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("Take {a} for seeing birds", "Nimm {a}, um Vögel zu sehen"),
+        ("Read {a} the book", "Das Buch lesen {a}."),
+        ("The bird {a} sings", "Der Vogel ({a}) singt"),
+        ("Take {a} or {b} now", "Nimm jetzt {a}, {b}!"),
+        ("the {a} bird", "„{a} Vogel“"),
+    ],
+)
+def test_no_space_comes_before_a_comma_or_into_a_bracket(source: str, text: str) -> None:
+    assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == text

@@ -4,12 +4,14 @@ import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.decoding import Translator
 from glassformer.explain.entries import derivatives
 from glassformer.explain.gradients import SLOPE_TOLERANCE, TOLERANCE, check_slopes
 from glassformer.explain.verify import prove, verify_walk
 from glassformer.explain.walks import walk_training
 from glassformer.model import attention, layers, norm
-from glassformer.settings import ModelConfig, TrainConfig
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
+from glassformer.text import Tokenizer
 from glassformer.training.objective import loss
 
 
@@ -113,8 +115,11 @@ def test_each_group_of_weights_has_a_slope(trained, translator):
 @pytest.mark.slow
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 @pytest.mark.parametrize("norm_order", ModelConfig.choices("norm"))
-def test_gradients_follow_for_every_position_encoding_and_norm(positions, norm_order, build_translator):
-    translator = build_translator(positions=positions, norm=norm_order, dropout=0.2)
+def test_gradients_follow_for_every_position_encoding_and_norm(positions, norm_order, small_model):
+    tokenizer = Tokenizer.train("words", [*SOURCES, *TARGETS], 60)
+    sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_length": 200, "attention_bias": True}
+    model = small_model(positions=positions, norm=norm_order, dropout=0.2, **sizes)
+    translator = Translator(model, tokenizer, tokenizer, DecodeConfig(beam=2, max_length_a=0, max_length_b=3))
     proof = prove(walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=4)), translator.model)
     assert proof.holds, list(proof.lines())
 

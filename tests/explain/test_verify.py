@@ -516,3 +516,13 @@ def test_the_named_model_configurations_follow_too():
         options = DecodeConfig(beam=2, max_length_a=0, max_length_b=3)
         translator = Translator(Transformer(config).eval(), tokenizer, tokenizer, options)
         assert prove(walk(translator, SOURCES, TARGETS), translator.model).holds
+
+
+def test_a_target_of_one_token_and_an_unfiltered_sample_follow(build):
+    """The mask of one query is made without cutting it; a log-probability near 0 is rounded by those that it sums."""
+    translator = build()
+    assert prove(walk(translator, SOURCES[:1], [""]), translator.model).holds
+    with torch.no_grad():
+        translator.model.output_projection.linear.weight *= 5
+    options = DecodeConfig(sample=True, n_best=8, max_length_a=0, max_length_b=6)
+    assert verify_walk(walk_generation(translator, SOURCES, options), translator.model).holds

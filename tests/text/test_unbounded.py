@@ -155,6 +155,17 @@ def test_a_workbook_whose_few_cells_make_many_is_refused(
         list(read_pairs(tmp_path / "b.xlsx"))
 
 
+def test_a_workbook_that_declares_attributes_is_refused(tmp_path: Path) -> None:
+    bomb = f'<!DOCTYPE worksheet [<!ATTLIST c a CDATA "{"x" * 100_000}">]><worksheet>{"<c/>" * 20_000}</worksheet>'
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("xl/worksheets/sheet1.xml", bomb)
+    pytest.importorskip("openpyxl")
+    before = memory_mb()
+    with pytest.raises(TextError, match=r"a\.xlsx:1: declares attributes"):
+        list(read_pairs(tmp_path / "a.xlsx"))
+    assert memory_mb() - before < MAX_MEMORY_MB
+
+
 @pytest.mark.slow
 def test_text_of_a_process_substitution_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(b"one\n" * 10))

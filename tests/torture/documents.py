@@ -230,7 +230,7 @@ def attack_documents(
         resume("wrong types at the doors of the API", before, laboratory.seed),
         resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
     )
-    share = Clock(clock.left() * (0.9 if whole else 0.6))
+    share = Clock(clock.left() * 0.6)
     if not stops.injections:
         stop_and_fill(attacks, stops, 6 if whole else 2)
         knock(laboratory, doors)

@@ -43,13 +43,13 @@ def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch
     A place without an output has padding, -inf and False.
     """
     most = max(map(len, found))
-    places = [[*of_source, *[None] * (most - len(of_source))] for of_source in found]
-    flat = [one for of_source in places for one in of_source]
+    nothing = Output([], -math.inf, -math.inf, truncated=True)
+    flat = [one for of_source in found for one in (*of_source, *[nothing] * (most - len(of_source)))]
     values = {
-        "results": pad_ids([one.ids if one else [] for one in flat], pad_id, device),
-        "result_log_probs": torch.tensor([one.log_prob if one else -math.inf for one in flat], device=device),
-        "result_scores": torch.tensor([one.score if one else -math.inf for one in flat], device=device),
-        "result_ended": torch.tensor([bool(one and not one.truncated) for one in flat], device=device),
+        "results": pad_ids([one.ids for one in flat], pad_id, device),
+        "result_log_probs": torch.tensor([one.log_prob for one in flat], device=device),
+        "result_scores": torch.tensor([one.score for one in flat], device=device),
+        "result_ended": torch.tensor([not one.truncated for one in flat], device=device),
     }
     return {name: value.view(len(found), most, *value.shape[1:]) for name, value in values.items()}
 

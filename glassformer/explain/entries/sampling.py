@@ -13,6 +13,7 @@ from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
 _NOT_IN_PAPER = "not in the paper"
+_LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is rounded by
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
@@ -65,7 +66,7 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
 _FILTERED = f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞."
 _TITLE, _SOURCE = "The distribution drawn from", "Holtzman et al. 2020"
-add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs)
+add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs, floor=_LOG_PROB)
 _UNIFORM = "It depends on the seed, the sentence and the number of the sample alone."
 
 

@@ -13,8 +13,9 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
-from glassformer.text.formats.encodings import read_text
+from glassformer.text.formats.encodings import START, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
+from glassformer.text.formats.xml import DeclarationGuard
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
 _DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
@@ -211,8 +212,8 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
             return int(name) - 1
         if name.strip().lower() not in lower:
             raise TextError(
-                f"column {name!r:.50}: found {', '.join(first[:10])}, expected it in the first row. Name one of "
-                f"these, or give its number, from 1 to {_MAX_COLUMNS:,}."
+                f"column {name!r:.50}: found {', '.join(cell[:50] for cell in first[:10])}, expected it in the first "
+                f"row. Name one of these, or give its number, from 1 to {_MAX_COLUMNS:,}."
             )
         header = True
         return lower.index(name.strip().lower())
@@ -226,7 +227,7 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
         return source, named[1], True
     if header and any(lower[source + 1 : source + 2]):
         raise TextError(
-            f"column {src!r}: found {first[source + 1]!r} after it, expected to know which column takes the "
+            f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
             f"translation. Give --into, a name or a number, {len(first) + 1} for a new one."
         )
     return source, source + 1, header
@@ -359,8 +360,11 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
             size = sum(part.file_size for part in ZipFile(file).infolist())
             if size > LARGEST_WHOLE:
                 raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
+            _refuse_declarations(ZipFile(file), path)
             with closing(load_workbook(file, read_only=True, data_only=True)) as book:
                 sheets = _rows_of_sheets(book.worksheets)
+    except TextError:
+        raise
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
@@ -369,6 +373,15 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
     name = next(iter([*with_header, *with_columns, *sheets]), "")
     return name, sheets.get(name, [])
+
+
+def _refuse_declarations(archive: ZipFile, path: Path) -> None:
+    """Raise ``TextError`` for a part that declares entities or attributes, which the library would follow."""
+    for name in archive.namelist():
+        guard = DeclarationGuard(path)
+        with archive.open(name) as part:
+            while not guard.ended and (data := part.read(START)):
+                guard.feed(data)
 
 
 def _rows_of_sheets(worksheets: Iterable[Any]) -> dict[str, list[list[str]]]:

@@ -121,18 +121,18 @@ class DeclarationGuard:
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._end
         refuse_declarations(self._parser, path)
-        self._ended = False
+        self.ended = False
 
     def feed(self, data: bytes) -> None:
         """The next bytes; raises what ``refuse_declarations`` says. What is not well-formed the other parser says."""
         try:
-            if not self._ended:
+            if not self.ended:
                 self._parser.Parse(data)
         except (expat.ExpatError, ValueError, LookupError):  # the latter two: an encoding that is not known
-            self._ended = True
+            self.ended = True
 
     def _end(self, *_: object) -> None:
-        self._ended = True
+        self.ended = True
 
 
 def after_attributes(text: str, start: int) -> int:

@@ -6,7 +6,7 @@ kinds that cannot spell everything comes from text.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -72,13 +72,13 @@ class Tokenizer:
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
+    def load(cls, path: Path, prepare: Callable[[str], str] = str) -> Self:
+        """Read what ``save`` wrote, or JSON that ``prepare`` turns into that; ``TokenizerError`` names the file."""
         path = check_path("path", path)
         try:
             require_regular_file(path)
             with path.open(encoding="utf-8") as file:
-                return cls(file.read(LARGEST_FILE + 1))  # one more is refused
+                return cls(prepare(file.read(LARGEST_FILE + 1)))  # one more is refused
         except OSError as error:
             raise TokenizerError(
                 f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."

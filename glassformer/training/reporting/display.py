@@ -100,17 +100,14 @@ class LiveDisplay(Display):
     def _panel(self) -> RenderableType:
         parts: list[RenderableType] = []
         if self._progress is not None:
-            parts += [_numbers(self._progress), _bar(self._progress)]
+            bar = ProgressBar(total=1.0, completed=self._progress.fraction_done)
+            # A bar alone ends without a line feed, and what follows it would be cut off.
+            parts += [_numbers(self._progress), Padding(bar, 0)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
             lines = sample_lines(self._validation, width=self._live.console.width - _FRAME)
             parts += [Text(line, overflow="ellipsis", no_wrap=True) for line in lines]
         return Panel(Group(*parts), title="training", border_style="cyan")
-
-
-def _bar(progress: TrainProgress) -> RenderableType:
-    """On a line of its own: a bar alone ends without a line feed, and what follows it would be cut off."""
-    return Padding(ProgressBar(total=1.0, completed=progress.fraction_done), 0)
 
 
 def _numbers(progress: TrainProgress) -> Table:

@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from glassformer.bundled import BUNDLED
+from glassformer.decoding.sentences import read_text
 from glassformer.run_directory import RunDirectory
+from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation
@@ -107,6 +109,16 @@ def test_a_source_is_read_as_translate_reads_it(run_js) -> None:
     body = "return data.texts.map(normalizeSource);"
     found = run_js('import { normalizeSource } from "./worker/tokenizer.js";', body, {"texts": texts})
     assert found == [normalize_source(text) for text in texts]
+
+
+def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
+    lines = [text for text in TEXTS[:-1] if len(text.splitlines()) < 2]  # the field of the page has one line
+    texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "NATO", "iPhone is new", "I love you ❤️",
+             "🎉 HELLO 🎉🎉 ", "👨\u200d👩\u200d👧 my family", "ΣΟΦΟΣ ΟΔΟΣ", "ßtraße am see", "🎉🎉", "3 MEN SLEEP", "ǆ džep je tu",
+             "МОЙ ДОМ", "今日は晴れです。", "ﬁne words", "\u3000a b\u3000"]  # fmt: skip
+    body = "return data.texts.map(readSentence);"
+    found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})
+    assert found == [read_text(text, DecodeConfig(match_style=True)) for text in texts]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
