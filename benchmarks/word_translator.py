@@ -9,6 +9,10 @@ import torch
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Hypothesis, Translation
 
+_LATIN = "0-9A-Z_a-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af"
+# A word, or a sign, with the white space before it; letters of Latin and others are not in one word.
+_PIECE = re.compile(rf"\s*(?:[{_LATIN}]+|\w+?(?=[{_LATIN}]|\W|\Z)|[^\w\s])")
+
 
 class Words:
     """A tokenizer of words with the white space before them."""
@@ -20,11 +24,11 @@ class Words:
 
     def pieces(self, text: str) -> list[str]:
         """The words and the signs, each with the white space before it."""
-        return re.findall(r"\s*(?:\w+|[^\w\s])", text)
+        return _PIECE.findall(text)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where they are."""
-        return [match.span() for match in re.finditer(r"\s*(?:\w+|[^\w\s])", text)]
+        return [match.span() for match in _PIECE.finditer(text)]
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of words that were added."""

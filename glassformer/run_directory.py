@@ -47,12 +47,11 @@ from glassformer.files import (
     open_to_append,
     real_path,
     remove_unfinished,
-    sha256,
     storage_errors,
     write_durably,
 )
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, is_tokenizer, load_tokenizers
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -242,15 +241,15 @@ class RunDirectory:
             )
 
     def _check_tokenizer(self, side: str, checkpoint: Path, digest: str) -> None:
-        path = self._tokenizer_file(side)
+        path, copy = self._tokenizer_file(side), self.text / f"{side}.tokenizer.json"
+        if is_tokenizer(path, digest):
+            return
         try:
-            if Tokenizer.load(path).digest == digest:
-                return
+            Tokenizer.load(path)
             problem = f"{path}: is not the tokenizer that {checkpoint} was trained with."
         except TokenizerError as error:
             problem = str(error)
-        copy = self.text / f"{side}.tokenizer.json"
-        if copy.is_file() and sha256(copy) == digest:
+        if is_tokenizer(copy, digest):
             raise TokenizerError(f"{problem} An intact copy remains: cp {quote(str(copy))} {quote(str(path))}")
         raise TokenizerError(f"{problem} Put the original file back.")
 
@@ -363,13 +362,10 @@ def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
 
     It is made without values first: its weights, which the file holds too, and its tables of positions take memory.
     """
-    import torch
-
     from glassformer.model.transformer import Transformer
 
     try:
-        with torch.device("meta"):
-            model = Transformer(config)
+        model = Transformer.without_values(config)
     except (RuntimeError, OverflowError) as error:
         raise CheckpointError(f"{where}: describes no model that can be made: {error}.") from error
     check_shapes(checkpoint, WEIGHTS, {name: tuple(weight.shape) for name, weight in model.named_parameters()})

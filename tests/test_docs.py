@@ -220,6 +220,26 @@ def test_the_table_of_exit_codes_is_that_of_the_command_line():
     assert codes("training.md") == codes("commands.md") - {"1"} == {"0", "2", "3", "4", "5", "70", "130", "143"}
 
 
+def test_extras_are_installed_from_the_clone_since_no_index_has_the_project():
+    places = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "docs").rglob("*.py"),
+    ]
+    for folder in ("glassformer", "examples", "benchmarks"):
+        places += [path for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".ipynb", ".txt"}]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    named = set()
+    for path in places:
+        text = path.read_text("utf-8")
+        assert not re.search(r"pip install[^\n`]*\bglassformer\[", text), (
+            f"{path}: pip install '.[name]' in the clone"
+        )
+        named.update(re.findall(r"pip install[^\n`]*'\.\[(\w+)\]'", text))
+    assert {"plot", "fast", "import", "xlsx", "tensorboard"} <= named <= set(extras)
+
+
 def test_the_rooms_of_the_house_are_all_there_are():
     """A part of the package that the house does not mention would be a room without a door."""
     house = text_of(BY_NAME["design.md"])

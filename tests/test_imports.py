@@ -39,7 +39,7 @@ explain.recording
 explain.render
 explain.compare
 explain.page
-explain.walk explain.walks explain.verify
+explain.walk explain.walks explain.gradients explain.verify
 explain documents
 serving
 cli __main__
@@ -165,6 +165,18 @@ def test_nothing_between_the_shell_and_an_engine_loads_pytorch(name):
         [sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
     )
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [["translate", "--engine", "torch"], ["trace"]])
+def test_commands_that_run_a_model_do_not_load_the_compiler_of_pytorch(command):
+    """It takes a second, and nothing is compiled."""
+    program = (
+        f"import sys; from glassformer.cli.main import main; sys.argv = ['glassformer', *{command}, 'I love you, too.']\n"
+        "try: main()\nfinally: assert 'torch._dynamo' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("package", ["glassformer", "glassformer.decoding", "glassformer.text"])

@@ -237,7 +237,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "a.en has 3 lines and short.de has 2", "Line 3 of a.en has no partner", "expected the same number in both", "align the files"),
         Mistake("A file that is not UTF-8", "nmt-en-vi #6",
                 "glassformer train --src a.en --tgt latin.de --run runs/a", TextError,
-                "latin.de:2:6:", "found byte 0xFC", "expected UTF-8", "convert it: iconv -f WINDOWS-1252 -t UTF-8 latin.de"),
+                "latin.de:2:6:", "found byte 0xFC", "expected UTF-8", "convert it: iconv -f WINDOWS-1252 -t UTF-8 < latin.de > utf8-latin.de"),
         Mistake("A model of no known name", "",
                 "glassformer train --src a.en --tgt a.de --run runs/a --model smal", ConfigError,
                 "model.name:", "there is no configuration named 'smal'", "Known: micro, tiny, small, base, big", "Did you mean 'small'?"),

@@ -3,12 +3,18 @@
 #
 # *Transformer* (text 004) goes through the Transformer of *Attention Is All You Need* part by part. This page takes
 # its first steps with the real modules of glassformer: from text to tokens and ids, from ids to vectors, and from
-# vectors to vectors that know their place. Each statement of the text is held against what the modules compute:
-# ✓ where they agree, ✗ with the right value where the text slips.
-# Part two, `architecture_encoder.py`, continues with attention and the rest of the encoder, part three,
-# `architecture_decoder.py`, with the decoder and with sampling.
+# vectors to vectors that know their place.
+#
+# After this lesson you can say what a tokenizer, an embedding and a position vector do to a sentence, show that
+# without positions its order is lost, and tell the kinds of positions apart.
+#
+# What the text states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the text slips: what it states, and what comes out. Part two continues with attention and the rest of the
+# encoder, part three with the decoder and with sampling.
 
 # %%
+import itertools
+
 import matplotlib.pyplot as plt
 import torch
 from lesson import Lesson
@@ -18,6 +24,7 @@ from glassformer.explain import resolved_axes
 from glassformer.explain.recording.recording import record_pass
 from glassformer.model.embedding import Embedding
 from glassformer.model.positions import (
+    AlibiPositions,
     LearnedPositions,
     Positions,
     RelativePositions,
@@ -87,8 +94,8 @@ lesson.states("Embedding", "the list of whole words outgrows BPE's", True, entri
 # %% [markdown]
 # A vocabulary gives each piece a number of its own; the text's example numbers are 101 to 104.
 #
-# The text's later table of word vectors shows a sentence after "a simple tokenization algorithm", six rows long.
-# By the rule that the text gives first, the full stop is a token too.
+# The text's later table of word vectors shows a sentence of six words, without its full stop. By the rule that the
+# text gives first, the full stop is a token too.
 
 # %%
 crackers = Tokenizer.train("words", ["I love cream crackers"], 100)
@@ -99,10 +106,7 @@ lesson.states("Embedding", "different ids for the four words of the example", 4,
 sentence = "I love eating apples and bananas."
 plain = Tokenizer.train("words", [sentence], 100)
 print(plain.to_tokens(plain.to_ids(sentence)))
-lesson.slips(
-    "Step 1, table", "tokens of 'I love eating apples and bananas.'", 6, len(plain.to_ids(sentence)),
-    why="The full stop is missing, although punctuation marks are to be tokens of their own.",
-)  # fmt: skip
+assert plain.to_tokens(plain.to_ids(sentence))[-1] == "."
 
 # %% [markdown]
 # ## Embedding lookup
@@ -123,11 +127,16 @@ del large
 
 # %%
 print("width   parameters of the embedding   of the 6 + 6 layers")
+grown = []
 for d_model in (256, 512, 1024):
     with torch.device("meta"):
         model = Transformer(ModelConfig(src_vocab=100_000, tgt_vocab=100_000, d_model=d_model, d_ff=4 * d_model))
     inner = sum(weight.numel() for stack in (model.encoder, model.decoder) for weight in stack.parameters())
     print(f"{d_model:5} {model.src_embedding.tokens.weight.numel():29,} {inner:21,}")
+    grown.append((model.src_embedding.tokens.weight.numel(), inner))
+for (narrow, layers), (wide, wide_layers) in itertools.pairwise(grown):
+    assert wide == 2 * narrow
+    assert 3.9 < wide_layers / layers < 4.0
 
 # %% [markdown]
 # ## Words that are used alike
@@ -278,14 +287,27 @@ lesson.states("Step 2", "the size of Z, B × N × D", (1, 4, 64), tuple(z.shape)
 lesson.states("Step 2", "Z = X + P", x + p, z)
 
 # %% [markdown]
-# The X in that sum is the looked-up vector times √d_model, as in section 3.4 of the paper. The text leaves the factor
-# out, and with `scale_embedding = false` so does glassformer.
-#
-# ## Four ways to tell the place
+# The text calls it "a process of weighted summation". Nothing is weighted: each part counts once. The X in the sum is
+# the looked-up vector times √d_model, as in section 3.4 of the paper. The text leaves this factor out, and with
+# `scale_embedding = false` so does glassformer.
+
+# %%
+parts = torch.stack([x.flatten(), p.expand_as(x).flatten()], dim=1)
+weights = torch.linalg.lstsq(parts.double(), z.flatten().double()[:, None]).solution.flatten()
+print("weights of X and P in Z, solved for:", [round(weight, 4) for weight in weights.tolist()])
+lesson.slips(
+    "Step 2", "weights of X and P in Z", "chosen", [round(weight, 4) for weight in weights.tolist()],
+    words="a process of weighted summation between the two types of vectors",
+    why="It is a plain sum, as the text's own z = x + p says.",
+)  # fmt: skip
+
+# %% [markdown]
+# ## The kinds of positions
 #
 # Adding the paper's table is one way. The text names three others: a **learned** table, **relative** positions (Shaw
 # et al. 2018: a learned vector for each distance is added to keys and values) and **rotary** ones (RoPE, Su et al.
-# 2021: queries and keys are turned by an angle that grows with the position).
+# 2021: queries and keys are turned by an angle that grows with the position). glassformer has one more, **ALiBi**
+# (Press et al. 2022: the farther a key, the more is taken off its score).
 #
 # For the picture every position gets the same word, so that all that is left is what the positions add to the product
 # of a query and a key. A row is a query's position, a column a key's. Where the colour stays the same along each
@@ -302,7 +324,9 @@ products = {
     "learned, untrained": learned @ learned.T,
     "relative": RelativePositions(config).products(q.expand(1, 1, n, 64), whole)[0, 0].detach(),
     "rotary": turned_q[:n] @ turned_k[:n].T,
+    "alibi": AlibiPositions(config)(whole)[0],
 }
+assert {name.partition(",")[0] for name in products} == set(ModelConfig.choices("positions"))
 
 
 def spread(matrix):
@@ -311,7 +335,7 @@ def spread(matrix):
     return float(max(values.max() - values.min() for values in diagonals))
 
 
-fig, axes = plt.subplots(1, 4, figsize=(10, 2.8))
+fig, axes = plt.subplots(1, len(products), figsize=(11, 2.6))
 for ax, (name, matrix) in zip(axes, products.items(), strict=True):
     ax.imshow(matrix)
     ax.set(title=name, xlabel="position of the key")
@@ -333,9 +357,31 @@ lesson.states("Step 2", "RoPE is relative: the same 40 positions later", product
 lesson.states("Step 2", "RoPE keeps a vector's length", q.norm().expand(64), turned_q.norm(dim=-1), within=1e-4)
 lengths = ((x + p).norm(dim=-1) / x.norm(dim=-1))[0].tolist()
 print("length of Z over length of X:", ", ".join(f"{length:.2f}" for length in lengths))
+assert all(abs(length - 1) > 0.01 for length in lengths)
 
 # %% [markdown]
-# Which of the four it is to be is one value of the configuration, `model.positions`; part three trains with each.
+# Which of these it is to be is one value of the configuration, `model.positions`; part three trains with each.
+#
+# **See it live:** [the living page](../../page.md) shows how the tokenizer cut a sentence of yours, and each vector
+# that enters the encoder. `glassformer explore "I love you, too." --open`; behind its address,
+# `#src_embedding.with_positions` leads to Z.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "The embedding of 100,000 entries and width 512: how many million numbers?",
+    51.2,
+    paper.src_embedding.tokens.weight.shape[1] * 100_000 / 1e6,
+)
+lesson.exercise(
+    "Which two of 512 dimensions turn by 1 / 10,000^(100/512) radians a position?", (100, 101), dimensions(50)
+)
+lesson.exercise(
+    "For which of the kinds is the product of a query and a key the same for each distance, wherever the two stand?",
+    ["sinusoidal", "relative", "rotary", "alibi"],
+    [name for name, matrix in products.items() if spread(matrix) < 1e-3],
+)
 
 # %%
 lesson.end()

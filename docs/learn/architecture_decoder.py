@@ -2,9 +2,14 @@
 # # The whole architecture, part three: the decoder
 #
 # *Transformer* (text 004) ends with the decoder: what it reads, what its masks hide, how it looks at the source, and
-# how words are drawn from its output. Here two small models are trained first, so that there is something to see;
-# then each statement of the text is held against what they do: ✓ where it agrees, ✗ with the right value where the
-# text slips. At the end every choice of the three parts is made by one value of the configuration.
+# how words are drawn from its output. Here two small models are trained first, so that there is something to see. At
+# the end every choice of the three parts is made by one value of the configuration.
+#
+# After this lesson you can say what teacher forcing is and what each mask hides, find the source word that a decoder
+# looks at, and choose between greedy search, temperature, top-k and top-p.
+#
+# What the text states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the text slips: what it states, and what comes out.
 
 # %%
 import math
@@ -15,10 +20,10 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from rich.console import Console
 
-from glassformer import DecodeConfig, RunConfig, Transformer, Translator, tracing
+from glassformer import DecodeConfig, ModelConfig, RunConfig, TextConfig, Transformer, Translator, tracing
 from glassformer.decoding.search.filters import filter_log_probs
 from glassformer.decoding.search.sampling import draw_ids
 from glassformer.decoding.search.steps import DecoderSteps
@@ -117,6 +122,11 @@ def show(trace, *patterns):
         print(f"{step.address:41} {letters:18} ({', '.join(words)}) = {step.shape}")
 
 
+def round_all(numbers):
+    """Numbers with three decimals."""
+    return [round(number, 3) for number in numbers.tolist()]
+
+
 words = tokenizer.to_ids(SENTENCE)
 src_ids = torch.tensor([[*words, EOS_ID]])
 tgt_in_ids, tgt_out_ids = torch.tensor([[BOS_ID, *words]]), torch.tensor([[*words, EOS_ID]])
@@ -145,9 +155,18 @@ off = float((chosen[0] - chosen[1]).abs().max())
 lesson.states("Decoder, step 1", "in parallel less what step by step gives", 0.0, off, within=1e-5)
 
 # %% [markdown]
-# The text says that each step relies on the output of the previous step. It relies on all of them. The answering
-# model has two sentences in which "you" is the word before: after "I love you" it continues with "too", after "thank
-# you" it ends.
+# The text calls autoregression "the opposite of teacher forcing". They are no opposites: one is what the model is
+# (each word depends on those before it), the other says where these words come from in training. A model under
+# teacher forcing is as autoregressive as one that writes, and the two gave the same probabilities just now.
+
+# %%
+lesson.slips("Decoder, autoregressive model", "teacher forcing and step by step: largest difference of a probability",
+    "opposites", round(off, 5), words="This pattern is the opposite of teacher forcing",
+    why="The same probabilities: teacher forcing only says that the words before are the true ones.")  # fmt: skip
+
+# %% [markdown]
+# Each step relies on all the words before it, not on the last one alone. The answering model has two sentences in
+# which "you" is the word before: after "I love you" it continues with "too", after "thank you" it ends.
 
 
 # %%
@@ -158,13 +177,11 @@ def next_words(prefix):
     return record_pass(answers.model, source, ids)["output_projection.probabilities"][0, -1]
 
 
-after = {prefix: next_words(prefix) for prefix in ("I love you", "thank you")}
-for prefix, probabilities in after.items():
-    best = int(probabilities.argmax())
-    print(f"after {prefix!r}: {answers.tgt_tokenizer.to_tokens([best])[0]} with {probabilities[best]:.2f}")
-gap = float((after["I love you"] - after["thank you"]).abs().max())
-lesson.slips("Decoder, autoregressive model", "same word before: the next differ by", 0.0, round(gap, 2), within=0.1,
-    why="Each step sees all the words before it, as the text itself says of the mask.")  # fmt: skip
+for prefix, wanted_next in (("I love you", "too"), ("thank you", "</s>")):
+    probabilities = next_words(prefix)
+    best = answers.tgt_tokenizer.to_tokens([int(probabilities.argmax())])[0]
+    print(f"after {prefix!r}: {best} with {probabilities.max():.2f}")
+    assert best == wanted_next
 
 # %% [markdown]
 # ## Padding mask
@@ -194,6 +211,10 @@ with torch.no_grad(), tracing(fresh, edits={"src_mask": torch.ones_like}) as unm
     fresh(six, tgt_in_ids)
 off = float((unmasked["encoder.memory"][:, :4] - memory).abs().max())
 print(f"without the mask the memory of the four words is off by up to {off:.2f}")
+rows = int((padding == 0).all(dim=1).sum())
+lesson.slips("Decoder, step 1", "rows and columns of the weights that are hidden, for 4 words at length 6", (2, 0),
+    (rows, int((padding == 0).all(dim=0).sum())), words="so we need to mask to more rows", kind=CONSEQUENCE,
+    why="Columns are hidden: nobody looks at padding. Its rows stay, and nobody reads what they give.")  # fmt: skip
 lesson.states("Decoder, step 1", "without the mask it interferes", True, off > 0.01)
 
 # %% [markdown]
@@ -230,14 +251,20 @@ lesson.states("Decoder, step 1", "weights of the upper triangle", torch.zeros(10
 lesson.states("Decoder, step 1", "new context A V", causal @ v, trace[f"{at}.heads"][0, 0], within=1e-5)
 
 # %% [markdown]
-# The text sums up these steps: each row of the result "has a weight of 0", and it is the average of the vectors
-# *before* the current position. But the weights of every row sum to 1, and the current position is among them: the
-# first row has nothing but itself. (Its list also leaves out the division by √d, which its step 3.2 rightly has.)
+# The text's list leaves out the division by √d, which its step 3.2 rightly has. And it sums up: each row of the
+# result "has a weight of 0", and it is the average of the vectors *before* the current position. But the weights of
+# every row sum to 1, and the current position is among them: the first row has nothing but itself.
 
 # %%
+undivided = (q @ k.T + m).softmax(dim=-1)
+lesson.slips("Decoder, step 1", "weights of the last row", round_all(undivided[-1]), round_all(causal[-1]),
+    words="Add $QK^T$ to a Mask matrix element by element.", kind=CONSEQUENCE,
+    why="The list leaves out the division by √d, without which attention is too sharp.")  # fmt: skip
 lesson.slips("Decoder, step 1", "weight of each row of Z", torch.zeros(5), causal.sum(dim=-1), within=1e-3,
+    words="each row of Z has a weight of 0",
     why="Only the hidden places have weight 0; each row's weights sum to 1.")  # fmt: skip
 lesson.slips("Decoder, step 1", "vectors that each row averages", list(range(5)), (causal > 0).sum(dim=-1).tolist(),
+    words="each row of $Z$ is a weighted average of all word vectors before the current position", kind=CONSEQUENCE,
     why="A position sees itself too, as the mask's lower triangle with its diagonal says.")  # fmt: skip
 
 # %% [markdown]
@@ -415,24 +442,31 @@ lesson.states("Final output", "it ends when the sentence is complete", "</s>", t
 # Tokenizer, positions, order of the norm, activation and sampling: each is one value of the configuration, and each
 # value works from text to trained model to output. The first model has the settings from the top of this page
 # (words, sinusoidal positions, pre-norm, ReLU), but half the width; each of the others differs in one setting. A
-# hundred and twenty updates are few, so not all sentences are right yet. Relative and rotary positions live in
+# hundred and twenty updates are few, so not all sentences are right yet. Relative, rotary and ALiBi positions live in
 # self-attention alone: cross-attention then has no places to count, and repeating takes longer to learn. Losses are
-# per token, and so compare between models of one tokenizer.
+# per token, and so compare between models of one tokenizer. The list is made from the configuration's own.
 
 # %%
+SHOWN = {"text": (TextConfig, ("tokenizer",)), "model": (ModelConfig, ("positions", "norm", "activation"))}
 ALTERNATIVES = [
-    *(f"text.tokenizer={kind}" for kind in ("bpe", "wordpiece", "unigram", "characters")),
-    *(f"model.positions={kind}" for kind in ("learned", "relative", "rotary")),
-    "model.norm=post",
-    *(f"model.activation={kind}" for kind in ("gelu", "swish")),
+    f"{section}.{name}={value}"
+    for section, (settings, names) in SHOWN.items()
+    for name in names
+    for value in settings.choices(name)
+    if f"{section}.{name}={value}" not in (*SETTINGS, "model.positions=sinusoidal", "model.activation=relu")
 ]
 narrow = ["model.d_model=32", "model.n_heads=2", "train.max_updates=120", "train.batch_tokens=160", "train.bucket=8"]
 short = [pair for pair in echo_pairs if len(pair.src.split()) <= 4][:1000]
+found_losses = {}
 for setting in ("text.tokenizer=words", *ALTERNATIVES):
     translator, loss = train_on(short, *narrow, setting)
     tokens, text = translator.tgt_tokenizer.size, translator.translate([SENTENCE])[0].text
     print(f"{setting:26} {tokens:3} tokens   loss {loss:.2f}   {text}")
     assert loss < 0.7 * math.log(tokens), f"{setting} learned too little"
+    found_losses[setting] = loss
+inside = [f"model.positions={kind}" for kind in ModelConfig.choices("positions")
+          if not ModelConfig(positions=kind).adds_positions]  # fmt: skip
+assert min(found_losses[setting] for setting in inside) > found_losses["text.tokenizer=words"]
 
 # %% [markdown]
 # Sampling needs no new training; the options go with each call.
@@ -442,6 +476,34 @@ SAMPLING = ({"beam": 1}, {"beam": 4}, *({"sample": True, **values} for values in
 for values in SAMPLING:
     setting = ", ".join(f"decode.{key}={value}" for key, value in values.items())
     print(f"{setting:45} {answers.translate(['I love you'], DecodeConfig(**values))[0].text}")
+
+# %% [markdown]
+# **See it live:** in [the living page](../../page.md) you can lift the causal mask, hide a source token and sharpen
+# the distribution, and see what the model then writes. `glassformer explore "I love you, too." --open`; behind its
+# address, `#decoder.layers.0.cross_attention.weights` leads to what the decoder looks at.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "Probabilities 0.5, 0.2, 0.15, 0.1 and 0.05: how many remain with top-p 0.8, and how probable is the first then?",
+    (3, 0.588),
+    (
+        int((filtered := filter_log_probs(example.log(), DecodeConfig(sample=True, top_p=0.8)).exp()).gt(0).sum()),
+        round(float(filtered[0]), 3),
+    ),
+)
+lesson.exercise(
+    "And with temperature 0.5: how probable is the first?",
+    0.769,
+    0.5**2 / sum(share**2 for share in (0.5, 0.2, 0.15, 0.1, 0.05)),
+    within=5e-4,
+)
+lesson.exercise(
+    "A target of six tokens: how many of the 36 places of the causal mask are hidden?",
+    15,
+    int((~causal_mask(6, 6, torch.device("cpu"))).sum()),
+)
 
 # %%
 lesson.end()

@@ -3,8 +3,13 @@
 #
 # *Transformer* (text 004) takes the vectors of part one through an encoder layer: attention worked by hand, heads,
 # the way round each sublayer, layer norm and the feed-forward network. Here every step is done by the real modules
-# of glassformer and held against what the text says: ✓ where they agree, ✗ with the right value where the text
-# slips.
+# of glassformer.
+#
+# After this lesson you can work out attention with pencil and paper, say why scores are scaled and why norms make
+# deep stacks trainable, and find the errors in a worked example.
+#
+# What the text states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the text slips: what it states, and what comes out.
 
 # %%
 import json
@@ -14,7 +19,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from rich.console import Console
 
 from glassformer import ModelConfig, Transformer, tracing
@@ -81,6 +86,10 @@ lesson.states("Step 3.1", "the query of one word", (1, 5), tuple(q[:1].shape))
 
 z, w_q = trace["src_embedding.with_positions"][0], model.encoder.layers[0].self_attention.w_q
 lesson.states("Step 3", "Q = Z W_Q", z @ w_q.weight.T, q, within=1e-5)
+lesson.slips("Step 3", "numbers of a token's Z that its query is made of", "a third of 10",
+    f"{int((w_q.weight.abs().sum(0) > 0).sum())} of 10",
+    words="we will divide Z into three parts Q, K and V", kind=CONSEQUENCE,
+    why="Z is not divided: each of the three is made from the whole of Z, by a matrix of its own.")  # fmt: skip
 other = z.flip(0)
 lesson.states("Step 3", "from Z to Q is linear", 3 * w_q(z) + 2 * w_q(other), w_q(3 * z + 2 * other), within=1e-5)
 
@@ -93,8 +102,10 @@ products = trace[f"{at}.products"][0, 0]
 for row, word in enumerate(("I", "love")):
     formula = torch.stack([q[row] @ key for key in k])
     lesson.states("Step 3.1", f"the row of '{word}' is q·k₁ … q·k₄", formula, products[row], within=1e-5)
-    lesson.slips("Step 3.1", f"the q of '{word}' times the q of every word", q @ q[row], products[row], within=1e-5,
-        why="A score is a query times a key, as the formula below the sentence has it.")  # fmt: skip
+words = 'The $q$ of the word "I" is multiplied by the $q$ of every word'
+lesson.slips("Step 3.1", "the scores of 'I', by the formula below the sentence", q @ q[0], products[0], within=1e-5,
+    words=words, kind=CONSEQUENCE,
+    why="A score is a query times a key, as the formula has it; for 'love' the sentence is repeated.")  # fmt: skip
 
 # %% [markdown]
 # ## Scaling
@@ -111,6 +122,8 @@ for d in (4, 16, 64, 256, 1024):
     spreads.append(float((raw / math.sqrt(d)).std()))
     largest = [float(scores.softmax(dim=-1).amax(dim=-1).mean()) for scores in (raw, raw / math.sqrt(d))]
     print(f"{d:5} {raw.std():15.2f} {spreads[-1]:13.2f} {largest[0]:32.2f} {largest[1]:8.2f}")
+    assert abs(float(raw.std()) / math.sqrt(d) - 1) < 0.05
+assert largest[0] > 0.9 > 2 * largest[1]  # nearly all weight on one of eight, and not so
 lesson.states("Step 3.2", "spread of the scaled scores for each d", torch.ones(5), torch.tensor(spreads), within=0.05)
 
 # %% [markdown]
@@ -127,7 +140,8 @@ lesson.states("Step 3.3", "all of them between 0 and 1", True, bool(0 < weights.
 some = torch.randn(1000, 8).mul(1.5).softmax(dim=-1)
 bell = torch.distributions.Normal(some.mean(), some.std()).cdf(torch.tensor(0.0))
 lesson.slips("Step 3.3", "share of weights below zero, were they a normal distribution", round(float(bell), 3),
-    float((some < 0).double().mean()), within=0.01,
+    float((some < 0).double().mean()), within=0.01, kind=CONSEQUENCE,
+    words="a normal distribution, where each attention weight is like a \"probability\"",
     why="They are a probability distribution over tokens; a normal one has negative values too.")  # fmt: skip
 
 # %% [markdown]
@@ -140,26 +154,23 @@ scaled = softmax(example / math.sqrt(5), seen).flatten()
 print("divided by √5 first:", ", ".join(f"{weight:.2f}" for weight in scaled.tolist()))
 printed, right = torch.tensor([0.71, 0.28, 0.01]), softmax(example, seen).flatten()
 lesson.slips("Step 3.3", "softmax of 3.2, 0.8, -5.7", printed, right, within=0.006,
+    words="Softmax result = [0.71, 0.28, 0.01].",
     why="exp(3.2) is eleven times exp(0.8): 92 % and 8 %, and next to nothing for the third.")  # fmt: skip
 lesson.slips("Step 3.3", "scores of the query of 'love'", example.numel(), products.shape[1],
+    words="the Query for \"love\" gives [3.2, 0.8, -5.7]", kind=CONSEQUENCE,
     why="There is one for each of the four words; that of 'crackers' is left out.")  # fmt: skip
 
 # %% [markdown]
 # ## Weighted values, by hand
 #
 # The output is Z = A V: for each token, the sum of all value vectors, each in the part that its weight says. (Two
-# steps of the text are numbered 3.3. The second takes its weights from "step 3.2", but what that step gives are
-# scores.)
+# steps of the text are numbered 3.3. The weights of the second come from the first.)
 #
 # The example has four tokens and values of width 2. It goes through the real attention: queries that are the
 # logarithms of the wanted weights, times √d_k, meet keys that are unit vectors, so that the softmax gives back just
 # those weights.
 
 # %%
-lesson.slips("Step 3.3, second", "rows of what step 3.2 gives sum to 1, as weights do", torch.ones(4),
-    trace[f"{at}.scores"][0, 0].sum(dim=-1), within=0.01,
-    why="Step 3.2 scales the scores; the weights come from the softmax after it.")  # fmt: skip
-
 a = torch.tensor([[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.25, 0.25, 0.25, 0.25], [0.4, 0.1, 0.4, 0.1]])
 v = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
 by_hand = MultiHeadAttention(ModelConfig(d_model=4, n_heads=1, d_k=4, d_v=2), uses_positions=False)
@@ -170,14 +181,11 @@ print("\n".join("  ".join(f"{number:.2f}" for number in row) for row in z.tolist
 
 # %%
 lesson.states("Step 3.3, second", "the weight matrix", a, trace["weights"][0, 0], within=1e-6)
-lesson.slips("Step 3.3, second", "z₁", torch.tensor([0.8, 0.3]), z[0], within=1e-5,
-    why="Its second number is 0.1·1 + 0.1·1 + 0.1·2.")  # fmt: skip
-lesson.states("Step 3.3, second", "z₂", torch.tensor([0.4, 0.9]), z[1], within=1e-5)
-lesson.states("Step 3.3, second", "z₃", torch.tensor([0.5, 1.0]), z[2], within=1e-5)
-lesson.slips("Step 3.3, second", "z₄", torch.tensor([0.8, 0.6]), z[3], within=1e-5,
-    why="Its second number is 0.1·1 + 0.4·1 + 0.1·2.")  # fmt: skip
 printed = torch.tensor([[0.8, 0.3], [0.4, 0.9], [0.5, 1.0], [0.8, 0.6]])
-lesson.slips("Step 3.3, second", "Z", printed, z, within=1e-5, why="It repeats the two wrong numbers.")
+lesson.slips("Step 3.3, second", "Z", printed, z, within=1e-5,
+    words="z_1=0.7[1,0]+0.1[0,1]+0.1[1,1]+0.1[0,2]=[0.8,0.3]",
+    why="The second number of z₁ is 0.1 + 0.1 + 0.2 = 0.4, and that of z₄ is 0.1 + 0.4 + 0.2 = 0.7.")  # fmt: skip
+lesson.states("Step 3.3, second", "z₂ and z₃", printed[1:3], z[1:3], within=1e-5)
 
 # %% [markdown]
 # ## Many heads
@@ -192,6 +200,7 @@ try:
 except ConfigError as error:
     print(error)
 lesson.slips("Multi head attention", "d_k of d_model = 518 and 4 heads", 128, 518 / 4,
+    words="$d_{model} = 518$ and number of headers is $h = 4$, then $d_k = d_{model} / h = 128$",
     why="518 is no multiple of 4; 128 is 512 / 4.")  # fmt: skip
 lesson.states("Multi head attention", "d_k = d_model / h, with 512", 128, ModelConfig(d_model=512, n_heads=4).d_k)
 
@@ -222,9 +231,11 @@ def product_shape(left, right):
 
 
 lesson.slips("Multi head attention", "shape of W_i^Q * Q", (4, 128), product_shape(w_q[0], z[0]),
+    words="$W_i^Q * Q = Q_i$", kind=CONSEQUENCE,
     why="W_i^Q is 512 × 128 and Q is 4 × 512, so it is Q W_i^Q; W_i^K and W_i^V likewise.")  # fmt: skip
 lesson.states("Multi head attention", "shape of Q W_i^Q", (4, 128), product_shape(z[0], w_q[0]))
 lesson.slips("Multi head attention", "width of head_0 … head_H", len(range(4 + 1)) * 128, four.w_o.in_features,
+    words="Concat(head_0, head_1, \\ldots, head_H)W^O", kind=CONSEQUENCE,
     why="From 0 to H there would be H + 1 heads, too wide for W_O.")  # fmt: skip
 
 # %% [markdown]
@@ -427,11 +438,13 @@ plt.close("all")
 doubled, twice = four(2 * z, 2 * z, mask), 2 * four(z, z, mask)
 off = float((doubled - twice).norm() / twice.norm())
 lesson.slips("Step 5", "attention is linear: f(2x) and 2 f(x) differ by", 0.0, round(off, 3), within=0.01,
+    words="The attention layer itself is linear (dot product + Softmax)", kind=CONSEQUENCE,
     why="The scores are products of two projections of x, and softmax is not linear.")  # fmt: skip
 with tracing(four) as trace:
     four(z, z, mask)
 fixed = four.attend(trace["q"], trace["k"], 2 * trace["v"], mask)
 print("twice the values, the same weights: twice the heads?", torch.allclose(fixed, 2 * trace["heads"], atol=1e-4))
+assert torch.allclose(fixed, 2 * trace["heads"], atol=1e-4)
 
 # %% [markdown]
 # All these matrices are learned: errors are sent back, and an optimiser such as Adam moves every weight a little.
@@ -464,6 +477,31 @@ cross = post.decoder.layers[1].cross_attention
 made, used = (cross.w_k(memory), cross.w_v(memory)), "decoder.layers.1.cross_attention"
 lesson.states(where, "K of the cross-attention comes from it", made[0], trace[f"{used}.k_projected"])
 lesson.states(where, "V of the cross-attention comes from it", made[1], trace[f"{used}.v_projected"])
+
+# %% [markdown]
+# **See it live:** [the living page](../../page.md) has each of these steps for a sentence of yours. `glassformer
+# explore "I love you, too." --open`; behind its address, `#encoder.layers.0.self_attention.products` leads to q·k.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "Scores 2, 0 and 0: what are the weights, to two digits?",
+    [0.79, 0.11, 0.11],
+    [round(weight, 2) for weight in torch.tensor([2.0, 0.0, 0.0]).softmax(0).tolist()],
+)
+lesson.exercise(
+    "The weights 0.5, 0.3, 0.2 and the values (1, 0), (0, 1), (2, 2): what is z?",
+    torch.tensor([0.9, 0.7]),
+    torch.tensor([0.5, 0.3, 0.2]) @ torch.tensor([[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]),
+    within=1e-6,
+)
+four_numbers = torch.tensor([1.0, 3.0, 5.0, 7.0])
+lesson.exercise(
+    "Layer norm of 1, 3, 5, 7 with gain 1, bias 0 and no ε, to two digits?",
+    [-1.34, -0.45, 0.45, 1.34],
+    [round(number, 2) for number in ((four_numbers - 4) / four_numbers.std(correction=0)).tolist()],
+)
 
 # %%
 lesson.end()

@@ -5,15 +5,18 @@
 # multi-head attention in eight steps and prints what comes out of each. Here the same eight steps run inside the
 # encoder of a real glassformer model, and every number that the notebook prints is held against a recomputation.
 #
-# A line with ✓ shows something that the notebook states and that comes out again. A line with ✗ shows a place where
-# the notebook slips: what it states, and what comes out.
+# After this lesson you can compute multi-head attention by hand, from vectors to the output of the last matrix, say
+# what each change of shape is for, and check printed numbers against each other.
+#
+# What the notebook states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the notebook slips: what it states, and what comes out.
 
 # %%
 import math
 
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
@@ -42,13 +45,6 @@ lesson.states("Step 0", "entries of the vocabulary", 7, len(vocabulary))
 lesson.states("Step 0", "words in each sentence", [3, 3], [len(row) - row.count("PAD") for row in words])
 lesson.states("Step 0", "token ids", [[1, 2, 3, 0], [4, 5, 6, 0]], ids.tolist())
 lesson.states("Step 0", "shape (nbatches, n_seq)", [2, 4], list(ids.shape))
-lesson.slips(
-    "Step 0",
-    "the remark printed behind the shape",
-    "# (batch_size=2, seq_len=4)",
-    f"# (batch_size={len(ids)} - num of sentences, seq_len={ids.shape[1]}-num of tokens)",
-    why="The code shown above this output prints a longer remark: code and output are of different runs.",
-)
 
 # %% [markdown]
 # ## Step 1: ids become vectors
@@ -109,6 +105,7 @@ lesson.states("Step 1", "d_model in the paper", 512, ModelConfig.base().d_model)
 
 # %%
 print("the two fillers have the same vector:", torch.equal(x[0, 3], x[1, 3]))
+assert torch.equal(x[0, 3], x[1, 3])
 
 # %% [markdown]
 # ## Step 2: the padding mask
@@ -402,6 +399,8 @@ lesson.slips(
     "shape of what is printed as 'Sentence 0, Head 0'",
     list(hidden[0, 0].shape),
     list(hidden.shape),
+    words="Scores after masking (Sentence 0, Head 0):",
+    kind=CONSEQUENCE,
     why="The cell prints the whole tensor, both sentences and both heads, under the title of one of the four.",
 )
 
@@ -460,6 +459,7 @@ row = printed_scores[:1, :1, :1]
 print("with -10⁹:", row.masked_fill(~nothing, -1e9).softmax(-1).flatten())
 print("with -∞:  ", softmax(mask_scores(row, Mask.from_visible(nothing)), Mask.from_visible(nothing)).flatten())
 print("the same weights elsewhere:", torch.equal(with_low_scores, weights))
+assert torch.equal(with_low_scores, weights)
 
 # %% [markdown]
 # ### 6e. The weighted sum of the values
@@ -542,12 +542,14 @@ print("fitted matrices, largest difference:", largest_difference())
 for matrix in attention.children():
     matrix.reset_parameters()
 print("fresh matrices, largest difference: ", largest_difference())
+assert largest_difference() < 1e-5
 
 # %% [markdown]
 # ## The summary of shapes
 #
 # The notebook ends with a list of shapes, and with reasons for the changes of shape. The list begins one step too
-# late: what goes into the embedding has no `d_model` axis yet.
+# late: what goes into the embedding has no `d_model` axis yet. And it goes from the products straight to softmax: the
+# notebook's own steps 6b and 6c, scale and mask, are left out.
 
 # %%
 listed = {
@@ -566,11 +568,23 @@ lesson.slips(
     "shape of the input, before the embedding",
     [2, 4, 8],
     list(ids.shape),
+    words="Input:        (2, 4, 8)     batch, seq_len, d_model",
     why="The embedding takes token ids, as in the notebook's own step 0; d_model comes with it.",
 )
 lesson.states("Summary", "shape after the embedding", [2, 4, 8], list(trace["src_embedding.embedded"].shape))
 for name, shape in listed.items():
     lesson.states("Summary", f"shape of {name}", shape, list(steps[name].shape))
+
+order = list(steps)
+lesson.slips(
+    "Summary",
+    "steps between the products and softmax",
+    [],
+    order[order.index("products") + 1 : order.index("weights")],
+    words="Scores:       (2, 2, 4, 4)  batch, heads, queries, keys ↓ Softmax",
+    kind=CONSEQUENCE,
+    why="Softmax is given scaled and masked scores, as in the notebook's steps 6b and 6c; neither changes the shape.",
+)
 
 lesson.states(
     "Reasons",
@@ -593,6 +607,32 @@ drawn_on = steps["weights"].amax(dim=1) > 0  # in some head
 others = [[words[0][key] for key in range(4) if drawn_on[0, query, key] and key != query] for query in range(3)]
 print(dict(zip(words[0], others, strict=False)))
 lesson.states("Summary", "words other than itself that The draws on", ["cat", "sat"], others[0])
+
+# %% [markdown]
+# **See it live:** [the living page](../../page.md) shows these steps for a sentence of yours, each number with the
+# sum that made it. `glassformer explore "I love you, too." --open`; behind its address,
+# `#encoder.layers.0.self_attention.weights` leads to step 6d.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "The printed scores of The in head 0 are 0.0837, -0.6469 and 0.5353, the filler is hidden. What is cat's weight?",
+    0.1578,
+    math.exp(-0.6469) / sum(math.exp(score) for score in (0.0837, -0.6469, 0.5353)),
+    within=ROUNDING,
+)
+lesson.exercise(
+    "What would it be if the filler, with a score of 0.0846, were not hidden?",
+    0.1188,
+    float(printed_scores[0, 0, 0].softmax(-1)[1]),
+    within=1e-4,
+)
+lesson.exercise(
+    "Four heads in place of two, d_model stays 8: what is the shape of the scores of both sentences?",
+    [2, 4, 4, 4],
+    list((split_heads(q, 4).transpose(1, 2) @ split_heads(q, 4).transpose(1, 2).mT).shape),
+)
 
 # %%
 lesson.end()

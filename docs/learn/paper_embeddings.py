@@ -6,7 +6,10 @@
 # it is multiplied by the square root of `d_model`. The paper gives no reason for the factor. Here we measure what
 # the shared matrix saves, what its two jobs ask of it, and what goes wrong without the factor.
 #
-# A line with ✓ shows something that the paper states and that comes out again.
+# After this lesson you can say what one matrix in three places saves and costs, why it is multiplied by √d_model
+# where it embeds, and what a tied model guesses before it has learned anything.
+#
+# What the paper states and what comes out again is folded with the code that holds it.
 
 # %%
 import math
@@ -58,12 +61,19 @@ lesson.states("3.4 and 3.1", "width of an embedding in the base model", 512, bas
 counts = {tie: parameters_of(tie_embeddings=tie) for tie in ("all", "target", "none")}
 for tie, count in counts.items():
     print(f"tie_embeddings = {tie!r:8} {count:11,} parameters")
-print(f"sharing saves {1 - counts['all'] / counts['none']:.1%} of the untied model")
+saved = 1 - counts["all"] / counts["none"]
+print(f"sharing saves {saved:.1%} of the untied model")
 
 # %% [markdown]
-# With a vocabulary of 37,000 (section 5.1) the untied model is more than half embeddings. Sharing removes two of the
-# three matrices.
-#
+# With a vocabulary of 37,000 (section 5.1) more than half of the untied model are these three matrices. Sharing
+# removes two of them.
+
+# %%
+one = base.src_embedding.tokens.weight.numel()
+assert 3 * one > counts["none"] / 2
+assert counts["none"] - counts["all"] == 2 * one
+
+# %% [markdown]
 # It has a price: source and target must speak one vocabulary, numbered once. With two different sizes there is no
 # such matrix, and the model says so:
 
@@ -120,6 +130,10 @@ axes.set_title("What is added to what, d_model = 512")
 fig.tight_layout()
 plt.show()
 plt.close("all")
+token, place, whole = (float(length.mean()) for length in values)
+assert abs(place - 16) < 1e-3
+assert abs(place / token - 16) < 1
+assert abs(whole / place - math.sqrt(2)) < 0.1
 
 # %% [markdown]
 # What does that do to what the first layer sees? Take two words, each at two positions ten apart. A layer that wants
@@ -140,6 +154,7 @@ def likeness(scale: float) -> tuple[float, float]:
 
 for name, scale in (("without the factor", 1.0), ("with the factor", math.sqrt(WIDTH))):
     same_word, same_place = likeness(scale)
+    assert (same_place > 0.95) if scale == 1.0 else (same_word > same_place)
     print(f"{name:19} the same word, ten places on: {same_word:.2f}   another word, same place: {same_place:.2f}")
 
 # %% [markdown]
@@ -149,10 +164,9 @@ for name, scale in (("without the factor", 1.0), ("with the factor", math.sqrt(W
 # ## Why not simply start with longer vectors?
 #
 # Because the same rows are also the last linear map. There they are multiplied with the decoder's output, which layer
-# norm has just brought to length √d_model. With rows of length 1 the logits spread by about 1, and the first guess is
-# nearly uniform: the loss starts a little above ln(vocab), the loss of knowing nothing. With rows √d_model times as
-# long the logits spread by √d_model, and the untrained model is wrong with great confidence. We try both: the same
-# model, the same first input, but the second has the factor inside its table and none outside.
+# norm has just brought to length √d_model. With rows √d_model times as long every logit is √d_model times as large.
+# We try both: the same model, the same first input, but the second has the factor inside its table and none outside.
+# Without any knowledge a loss of ln(vocab) is possible: every token as likely as the next.
 
 
 # %%
@@ -169,14 +183,44 @@ long_rows = Transformer(ModelConfig.from_mapping({**config.to_mapping(), "scale_
 long_rows.load_state_dict(model.state_dict())
 with torch.no_grad():
     long_rows.tgt_embedding.tokens.weight.mul_(math.sqrt(WIDTH))  # one matrix: this is the source's and the output's
-    same_input = torch.equal(long_rows.src_embedding(src_ids), model.src_embedding(src_ids))
-print("the first layer sees the same numbers:", same_input)
+    assert torch.equal(long_rows.src_embedding(src_ids), model.src_embedding(src_ids))
+nothing_known, firsts = math.log(VOCAB), {}
 print(f"length of the decoder's output vectors: {trace['decoder.output'].norm(dim=-1).mean():.2f}")
 for name, candidate in (("factor outside, as in the paper", model), ("factor inside the table", long_rows)):
-    spread, loss = first_loss(candidate)
-    print(f"{name:32} logits spread by {spread:5.2f}   first loss {loss:7.2f}   ln(vocab) = {math.log(VOCAB):.2f}")
+    spread, firsts[name] = first_loss(candidate)
+    print(
+        f"{name:32} logits spread by {spread:5.2f}   first loss {firsts[name]:7.2f}   ln(vocab) = {nothing_known:.2f}"
+    )
+outside, inside = firsts.values()
+assert nothing_known + 1 < outside < inside / 5
 
 # %% [markdown]
+# With long rows the untrained model is wrong with great confidence. But look at the first line: even as in the paper
+# the loss is well above that of knowing nothing. So the first guess is not uniform. What does the untrained model
+# guess?
+#
+# **Guess before you look.** It has learned nothing. Which token does it hold for the likeliest next one?
+
+# %% tags=["guess"]
+with torch.no_grad():
+    shares = logits.softmax(-1)
+    own = shares.gather(-1, tgt_ids[..., None])[..., 0]
+    untied_config = ModelConfig.from_mapping({**config.to_mapping(), "tie_embeddings": "none"})
+    torch.manual_seed(0)
+    untied = Transformer(untied_config).eval()
+    own_untied = untied(src_ids, tgt_ids).softmax(-1).gather(-1, tgt_ids[..., None])
+print(f"probability of the very token that was just read: {own.mean():.0%} on average, and the likeliest of all")
+print(f"with a matrix of its own for the last map: {own_untied.mean():.2%}; all alike would be {1 / VOCAB:.2%}")
+assert round(100 * float(own.mean())) == 83
+assert torch.equal(shares.argmax(-1), tgt_ids)
+assert own_untied.mean() < 0.01
+
+# %% [markdown]
+# The token that it has just read. Residual connections carry the read token's row through all layers to the end;
+# there it is multiplied with every row, and with none does it agree as much as with itself. An untrained tied model
+# repeats what it reads, with 83 %. The first thing it has to learn is to stop that: this is the price of tying, paid
+# in the first updates.
+#
 # So the two jobs ask for two lengths: about √d_model where the matrix embeds, about 1 where it answers. The factor
 # lets one matrix have both.
 #
@@ -204,13 +248,40 @@ def rows_taught(tie: str) -> dict[str, int]:
     return {name: int((matrix.grad.abs().sum(dim=1) > 0).sum()) for name, matrix in matrices.items()}
 
 
-for tie in ("none", "all"):
-    print(f"tie_embeddings = {tie!r:7} rows with a gradient: {rows_taught(tie)}")
+taught = {tie: rows_taught(tie) for tie in ("none", "all")}
+for tie, rows in taught.items():
+    print(f"tie_embeddings = {tie!r:7} rows with a gradient: {rows}")
+assert taught["none"] == {"source": 4, "target": 3, "last map": VOCAB}
+assert set(taught["all"].values()) == {VOCAB}
 
 # %% [markdown]
 # Untied, four source tokens and three target tokens teach four and three rows, and the rest of both tables learns
 # nothing from this sentence. Tied, every row learns from every sentence: a rare word's vector is at least pushed away
 # from where it does not belong.
+
+# %% [markdown]
+# **See it live:** [the living page](../../page.md) shows the row of each token, the factor and the sum with its
+# position. `glassformer explore "I love you, too." --open`; behind its address, `#src_embedding.scaled`.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "A vocabulary of 8,000 and d_model 256: how many parameters does sharing one matrix in three places save?",
+    4_096_000,
+    parameters_of(src_vocab=8_000, tgt_vocab=8_000, d_model=256, tie_embeddings="none")
+    - parameters_of(src_vocab=8_000, tgt_vocab=8_000, d_model=256),
+)
+lesson.exercise(
+    "How long is every position's vector when d_model is 128?", 8.0,
+    float(Transformer(ModelConfig.tiny(max_length=8)).src_embedding.positions(torch.arange(8)).norm(dim=-1).mean()),
+    within=1e-4,
+)  # fmt: skip
+lesson.exercise(
+    "One sentence of four source and three target tokens: how many rows of a tied matrix of 1,000 get a gradient?",
+    1_000,
+    taught["all"]["source"],
+)
 
 # %%
 lesson.end()

@@ -6,7 +6,10 @@
 # Adam is worked by hand and compared with the one that glassformer uses, and two small models show what the climb is
 # for.
 #
-# A line with ✓ shows something that the paper states and that comes out again.
+# After this lesson you can compute the rate of any update, work Adam by hand, and say what the climb of the rate is
+# for.
+#
+# What the paper states and what comes out again is folded with the code that holds it.
 
 # %%
 import math
@@ -87,9 +90,9 @@ plt.close("all")
 # Where do 100,000 updates go? The climb is 4 % of them. The rate ends at a fifth of the peak.
 
 # %%
-print(
-    f"share of the climb: {4_000 / 100_000:.0%}   last rate / peak: {learning_rate(100_000, paper, 512) / peak:.2f}"
-)
+last_rate = learning_rate(100_000, paper, 512)
+print(f"share of the climb: {4_000 / 100_000:.0%}   last rate / peak: {last_rate / peak:.2f}")
+assert math.isclose(last_rate / peak, 0.2, rel_tol=1e-9)
 
 # %% [markdown]
 # ## Adam
@@ -157,6 +160,7 @@ for beta2, style in ((0.98, "-"), (0.999, "--")):
     print(
         f"β2 = {beta2}: first move {lengths[0]:.2f} rates, longest {largest:.2f}, update {1 + lengths.index(largest)}"
     )
+    assert largest > 6 if beta2 == 0.999 else largest < 1.6 and lengths[100] < 1.1
 by_hand = [-move / 0.001 for move in adam_by_hand([0.3] * count, 0.001, corrected=False)]
 assert all(math.isclose(a, (1 - 0.9**t) / math.sqrt(1 - 0.98**t), rel_tol=1e-6) for t, a in enumerate(by_hand, 1))
 axes.axhline(1.0, color="black", linewidth=0.8, label="with correction")
@@ -199,6 +203,7 @@ sizes = torch.cat([parameter.grad.abs().flatten() for parameter in model.paramet
 print(f"{sizes.numel():,} gradients; the middle one has size {sizes.median():.1e}")
 tiny = (sizes > 0) & (sizes < 1e-8)
 print(f"exactly zero: {(sizes == 0).float().mean():.2%}   more than zero, less than 10⁻⁸: {tiny.float().mean():.4%}")
+assert tiny.float().mean() < 0.001
 
 # %% [markdown]
 # ## What the climb is for
@@ -238,6 +243,7 @@ plt.show()
 plt.close("all")
 climbed, jumped = (sum(curve[-10:]) / 10 for curve in curves.values())
 assert climbed < jumped - 0.2
+assert abs(jumped - math.log(17)) < 0.1
 
 # %% [markdown]
 # The one that starts at the peak falls to the loss of "every answer alike" and stays there: its first moves, each one
@@ -265,4 +271,30 @@ lesson.states("5.2", "big: days, 300,000 steps of 1.0 s", 3.5, round(big_days, 1
 
 # %%
 print(f"warm-up of base {4_000 * base_seconds / 60:.0f} minutes, of big {4_000 / 60:.0f} minutes")
+assert round(4_000 * base_seconds / 60) == 29
+assert round(4_000 / 60) == 67
+
+# %% [markdown]
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "d_model 128 and a warm-up of 500: what is the highest rate?",
+    0.00395,
+    max(learning_rate(step, TrainConfig(schedule="noam", warmup=500), 128) for step in range(1, 2_000)),
+    within=5e-6,
+)
+lesson.exercise(
+    "At which update after the peak at 4,000 is the rate half of the peak?",
+    16_000,
+    next(step for step in range(4_000, 20_000) if learning_rate(step, paper, 512) <= peak / 2),
+)
+lesson.exercise(
+    "A gradient of 1, then one of -1, rate 0.001: how far from its start is the weight after both updates of Adam?",
+    0.000947,
+    abs(sum(adam_by_hand([1.0, -1.0], 0.001))),
+    within=5e-6,
+)
+
+# %%
 lesson.end()

@@ -6,8 +6,11 @@
 # pages of the paper show what attention heads look at. Here both are done in small: a little grammar makes sentences
 # and trees, the real model learns to parse them in some seconds, and then we look where its heads look.
 #
-# A line with ✓ shows something that the paper states and that comes out again. A line with ✗ shows a place where the
-# paper slips: what it states, and what comes out.
+# After this lesson you can write a tree as a sequence, judge a parser by F1, and tell by silencing a head whether a
+# model uses what the head looks at.
+#
+# What the paper states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the paper slips: what it states, and what comes out.
 
 # %%
 import random
@@ -191,16 +194,43 @@ print(f"  brackets match      {well_formed / len(held_out):6.1%}")
 print(f"  as many tags as words {as_many_tags / len(held_out):4.1%}")
 print(f"  whole tree right    {exact / len(held_out):6.1%}")
 print(f"  F1 over phrases     {f1:6.1%}   (what is not well formed counts as no phrase at all)")
-in_right = [len(pair.src.split()) for output, pair in zip(outputs, held_out, strict=True) if output.text == pair.tgt]
-in_all = [len(pair.src.split()) for pair in held_out]
-mean_right, mean_all = sum(in_right) / len(in_right), sum(in_all) / len(in_all)
-print(f"  words in a sentence {mean_right:7.1f} where the tree is right, {mean_all:.1f} in all")
 assert well_formed > 0.6 * len(held_out)
 assert f1 > 0.5
 
 # %% [markdown]
-# That brackets must match has been learned. Many of the wrong trees have too many or too few tags, and the longer a
-# sentence, the more often that happens.
+# That brackets must match has been learned. What goes wrong, and where? The curve shows the trees that are right by
+# the length of the sentence.
+
+# %%
+BINS = ((5, 7), (8, 10), (11, 13), (14, 30))
+by_length, wrong_counts = {}, 0
+for output, pair in zip(outputs, held_out, strict=True):
+    n_words = len(pair.src.split())
+    name = next(f"{least} to {most}" for least, most in BINS if least <= n_words <= most)
+    by_length.setdefault(name, []).append(output.text == pair.tgt)
+    tags = sum("_" not in token for token in output.text.split())
+    wrong_counts += output.text != pair.tgt and tags != n_words
+by_length = {f"{a} to {b}": by_length.get(f"{a} to {b}", []) for a, b in BINS}
+rates = {name: 100 * sum(found) / len(found) for name, found in by_length.items() if found}
+fig, axes = plt.subplots(figsize=(7, 2.6))
+axes.plot(list(rates), list(rates.values()), "o-")
+axes.set_xlabel("words of the sentence")
+axes.set_ylabel("% of trees that are right")
+axes.set_ylim(0, 103)
+fig.tight_layout()
+plt.show()
+plt.close("all")
+wrong = len(held_out) - exact
+for name, rate in rates.items():
+    print(f"{name:8} words: {rate:5.1f} % of {len(by_length[name])} trees are right")
+print(f"{wrong_counts} of the {wrong} wrong trees have too many or too few tags")
+shortest, *_, longest = rates.values()
+assert longest < shortest
+assert wrong_counts > wrong / 2
+
+# %% [markdown]
+# Most wrong trees have too many or too few tags: the model loses count, and of the longest sentences fewer are right
+# than of the shortest.
 #
 # ## Where the heads look
 #
@@ -343,7 +373,32 @@ lesson.slips(
     "models in table 4 that are better than the Transformer",
     ["Dyer 2016, generative"],
     better,
+    words="better results than all previously reported models with the exception of the Recurrent Neural Network"
+    " Grammar",
     why="Table 4 also lists Luong et al. 2015 with 93.0, above the Transformer's 92.7.",
+)
+
+# %% [markdown]
+# **See it live:** [the living page](../../page.md) has a switch below each head of the bundled translator.
+# `glassformer explore "I love you, too." --open`; behind its address, `#decoder.layers.0.cross_attention.weights`.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+small_tree = ("S", [("NP", [("DT", "the"), ("NN", "dog")]), ("VP", [("VB", "sees"), ("NP", [("NN", "it")])])])
+lesson.exercise(
+    "How many tokens has the tree of: (the dog)NP (sees (it)NP)VP, as one S?", 12, len(brackets(small_tree))
+)
+lesson.exercise(
+    "A parser wrote 8 phrases, 6 of them right; there are 10. What is F1?",
+    0.667,
+    2 * (6 / 8) * (6 / 10) / (6 / 8 + 6 / 10),
+    within=5e-4,
+)
+lesson.exercise(
+    "Do the brackets of S_ NP_ DT NN _VP _S match?",
+    False,
+    phrases(["S_", "NP_", "DT", "NN", "_VP", "_S"]) is not None,
 )
 
 # %%

@@ -7,8 +7,11 @@
 # read. Here we recompute what the section states, look at the kinds of positions that came after, and test the hope
 # for longer sentences on a task made for it.
 #
-# A line with ✓ shows something that the paper states and that comes out again. A line with ✗ shows a place where the
-# paper slips: what it states, and what comes out.
+# After this lesson you can say what the table of sines and cosines is made of, prove that k positions on is one
+# matrix, and name the kinds of positions that came after and where each enters.
+#
+# What the paper states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the paper slips: what it states, and what comes out.
 
 # %%
 import json
@@ -22,7 +25,7 @@ from lesson import Lesson
 import glassformer
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
-from glassformer.model.positions import RotaryPositions, SinusoidalPositions, frequencies
+from glassformer.model.positions import AlibiPositions, Positions, RotaryPositions, SinusoidalPositions, frequencies
 from glassformer.tasks.scan import official_split
 
 torch.manual_seed(0)
@@ -76,6 +79,7 @@ lesson.slips(
     10_000.0,
     longest,
     within=1.0,
+    words="The wavelengths form a geometric progression from 2π to 10000 · 2π.",
     why="The last pair has 2i = d_model - 2: its wavelength is 10000^(510/512) · 2π, a step short of 10000 · 2π.",
 )
 
@@ -131,36 +135,48 @@ print(f"products of equal distance differ by at most {max(by_distance):.1e}")
 assert max(by_distance) < 1e-3
 
 # %% [markdown]
-# ## Four kinds of positions
+# ## The kinds of positions
 #
-# glassformer has the paper's table and three others. *Learned* positions are a table too, but of parameters. The
-# paper tried them (table 3, row E) and found the results nearly identical; they end at the longest position of the
-# table. The other two came later and leave the embeddings alone:
+# What is in this list is read from the configuration:
+
+# %%
+KINDS = ModelConfig.choices("positions")
+print(f"{len(KINDS)} kinds of positions:", ", ".join(KINDS))
+added = [kind for kind in KINDS if ModelConfig(positions=kind).adds_positions]
+lesson.states("3.5", "two of them are added to embeddings: fixed and learned", ["sinusoidal", "learned"], added)
+
+# %% [markdown]
+# *Learned* positions are a table too, but of parameters. The paper tried them (table 3, row E) and found the results
+# nearly identical; they end at the longest position of the table. The others came later and leave the embeddings
+# alone:
 #
 # - *relative* (Shaw et al. 2018, arXiv 1803.02155): inside self-attention, a learned vector for each distance, added
 #   to keys and values; distances beyond a limit share one vector;
 # - *rotary* (Su et al. 2021, arXiv 2104.09864): queries and keys are turned like the clocks above, each by its own
-#   position, so that their product knows the distance.
+#   position, so that their product knows the distance;
+# - *ALiBi* (Press et al. 2022, arXiv 2108.12409): each score is lowered by the distance times a slope, one for each
+#   head. Nothing is learned.
 
 # %%
-KINDS = ("sinusoidal", "learned", "relative", "rotary")
 with torch.device("meta"):
     models = {kind: Transformer(ModelConfig.base(positions=kind)) for kind in KINDS}
 counts = {kind: sum(parameter.numel() for parameter in model.parameters()) for kind, model in models.items()}
 for kind in KINDS:
     print(f"{kind:11} {counts[kind] - counts['sinusoidal']:9,} parameters more than the paper's base model")
+assert {kind for kind in KINDS if counts[kind] > counts["sinusoidal"]} == {"learned", "relative"}
 
 # %% [markdown]
 # Where they enter shows in a trace of one small model of each kind:
 
 # %%
-NAMES = ("position_vectors", "relative_keys", "relative_values", "q_rotated", "k_rotated")
+NAMES = ("position_vectors", "relative_keys", "relative_values", "q_rotated", "k_rotated", "biases")
 ids = torch.tensor([[5, 6, 7, 8, 9, 2]])
 for kind in KINDS:
     sizes = {"src_vocab": 20, "tgt_vocab": 20, "max_length": 64, "n_encoder_layers": 1, "n_decoder_layers": 1}
     small = Transformer(ModelConfig.tiny(**sizes, positions=kind)).eval()
     with torch.no_grad(), tracing(small) as trace:
         small.encode(ids)
+    assert any(step.name in NAMES for step in trace), f"{kind} does not show"
     for step in trace:
         if step.name in NAMES:
             print(f"{kind:11} {step.address:50} ({', '.join(symbols(step))}) = {step.shape}")
@@ -224,6 +240,7 @@ else:
 if result is not None:
     fig, panels = plt.subplots(1, 2, figsize=(7, 3.3), gridspec_kw={"width_ratios": [1, 1.6]})
     kinds = list(result["models"])
+    assert max(result["models"], key=lambda kind: result["models"][kind]["test_exact_match"]) != "sinusoidal"
     panels[0].bar(kinds, [result["models"][kind]["test_exact_match"] for kind in kinds])
     panels[0].set_ylabel(f"% of commands of more than\n{result['longest_trained']} actions that are all right")
     panels[0].tick_params(axis="x", labelrotation=20)
@@ -243,6 +260,29 @@ if result is not None:
 # both. Csordás et al. point out that on lengths like those of the training all these models look equally good, so
 # that the usual validation cannot tell them apart. And Newman et al. 2020 (arXiv 2010.07174) found that much of the
 # failure lies in one decision: models learn at which positions outputs *end* in the training, and end there.
+
+# %% [markdown]
+# **See it live:** [the living page](../../page.md) shows the position vectors of a sentence of yours. `glassformer
+# explore "I love you, too." --open`; behind its address, `#src_embedding.position_vectors`.
+#
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "d_model 512: after how many positions does pair 128 come round, in units of 2π?",
+    100,
+    round(float(wavelengths[128] / (2 * math.pi))),
+)
+lesson.exercise(
+    "How many numbers other than 0 has the matrix that takes each position to the one k on?",
+    1_024,
+    int((shift(5) != 0).sum()),
+)
+lesson.exercise(
+    "Eight heads with ALiBi: by how much does the first head lower the score of a key four positions away?",
+    2.0,
+    float(-AlibiPositions(ModelConfig.base())(Positions.from_length(5, torch.device("cpu")))[0, 0, 4]),
+)
 
 # %%
 lesson.end()

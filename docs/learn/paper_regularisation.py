@@ -6,8 +6,11 @@
 # and helps BLEU. Here we find the places in the real model and measure the rate, recompute the smoothed loss by hand,
 # and work out how much perplexity it must cost.
 #
-# A line with ✓ shows something that the paper states and that comes out again. A line with ✗ shows a place where the
-# paper slips: what it states, and what comes out.
+# After this lesson you can find every dropout of the model, compute a smoothed loss by hand, and say how much
+# perplexity smoothing must cost.
+#
+# What the paper states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the paper slips: what it states, and what comes out.
 
 # %%
 import math
@@ -15,7 +18,7 @@ from collections import Counter
 
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 
 from glassformer import ModelConfig, TrainConfig, Transformer
 from glassformer.model.attention import MultiHeadAttention
@@ -67,6 +70,8 @@ lesson.slips(
     "section 5.4 has a dropout on attention (our model is built to its letter)",
     True,
     bool(inside),
+    words="dropout, both attention and residual (section 5.4)",
+    kind=CONSEQUENCE,
     why="Section 5.4 applies dropout to sublayer outputs and to embedding sums; it describes none on attention.",
 )
 
@@ -323,11 +328,34 @@ lesson.states(
     "5.4", "smoothing of 0.1 hurts perplexity: rows (D) of table 3", True, table_3[0.1][0] > table_3[0.0][0]
 )
 lesson.states("5.4", "and improves BLEU: rows (D) of table 3", True, table_3[0.1][1] > table_3[0.0][1])
+assert max(table_3, key=lambda epsilon: table_3[epsilon][1]) == 0.1
 
 # %% [markdown]
 # All stay below their bounds, and BLEU is best at 0.1. Why BLEU gains the paper does not say beyond that the model
 # learns to be more unsure. glassformer reports its validation loss and perplexity without smoothing, so that they
 # can be compared between runs of different ε.
+
+# %% [markdown]
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "A vocabulary of 5 and ε = 0.1, spread over all entries: what is the probability to learn for the right one?",
+    0.92,
+    float(over_all(3, 5)[3]),
+    within=1e-6,
+)
+lesson.exercise(
+    "How many dropouts has a model of two encoder and two decoder layers?",
+    2 + 2 * 2 + 2 * 3,
+    sum(isinstance(module, Dropout) for module in Transformer(config).modules()),
+)
+lesson.exercise(
+    "ε = 0.2: by which factor can the lowest smoothed loss raise perplexity at most?",
+    1.25,
+    1 / (1 - 0.2),
+    within=1e-9,
+)
 
 # %%
 lesson.end()

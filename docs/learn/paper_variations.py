@@ -6,13 +6,16 @@
 # counted again. Here every row of table 3 is built with glassformer and its parameters are counted, and the
 # operations of a training step are counted while it runs.
 #
-# A line with ✓ shows something that the paper states and that comes out again. A line with ✗ shows a place where the
-# paper's numbers do not agree with each other: what it states, and what comes out.
+# After this lesson you can count the parameters of any size of the model, estimate the operations of a training, and
+# read tables 2 and 3 with care.
+#
+# What the paper states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the paper's numbers do not agree with each other: what it states, and what comes out.
 
 # %%
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer import ModelConfig, Transformer
@@ -69,6 +72,9 @@ counts = {name: count(on_paper(**changes)) for name, (changes, _) in ROWS.items(
 print(f"{'row':18} {'table 3':>8} {'counted':>12}")
 for name, (_, stated) in ROWS.items():
     print(f"{name:18} {stated:>6} M {counts[name]:>12,}")
+short_by = {name: round(stated - counts[name] / 1e6, 1) for name, (_, stated) in ROWS.items()}
+assert short_by.pop("big") < -1
+assert all(0.9 < gap < 4.5 for gap in short_by.values())
 
 # %% [markdown]
 # No row agrees. The counts fall short by one to four million, and big is a million over. A count that is always short
@@ -105,6 +111,8 @@ plt.show()
 plt.close("all")
 print(f"all rows but big: a vocabulary from {lowest:,.0f} to {highest:,.0f}")
 print(f"big             : a vocabulary from {intervals['big'][0]:,.0f} to {intervals['big'][1]:,.0f}")
+assert lowest < 41_100 < highest < lowest + 1_000
+assert intervals["big"][1] < lowest
 
 # %% [markdown]
 # This is a surprisingly sharp answer. Ten rows were rounded to millions independently, and one narrow range of
@@ -131,11 +139,13 @@ smallest = int(intervals["base"][0]) + 1
 big_then = count(on_paper(**BIG, src_vocab=smallest, tgt_vocab=smallest))
 biased = count(on_paper(attention_bias=True, output_bias=True))
 print(f"biases add {biased - counts['base']:,} parameters to base")
+assert biased - counts["base"] < 100_000
 lesson.slips(
     "table 3 and 5.1",
     "base: millions of parameters with 37,000 entries",
     65,
     round(counts["base"] / 1e6),
+    words="base 6 512 2048 8 64 64 0.1 0.1 100K 4.92 25.8 65",
     why="The table's 65 million take a vocabulary of about 41,000 entries where section 5.1 has about 37,000.",
 )
 lesson.slips(
@@ -143,6 +153,8 @@ lesson.slips(
     f"big: millions of parameters with {smallest:,} entries, the least that give base 65",
     213,
     round(big_then / 1e6),
+    words="big 6 1024 4096 16 0.3 300K 4.33 26.4 213",
+    kind=CONSEQUENCE,
     why="No vocabulary gives both base and big the numbers of the table; big's 213 takes about 36,000 entries.",
 )
 
@@ -155,6 +167,7 @@ for d_k, stated in ((16, 58), (32, 60)):
     sizes = {"src_vocab": SERVES_TEN, "tgt_vocab": SERVES_TEN, "d_k": d_k}
     alone, both = (round(count(on_paper(**sizes, d_v=d_v)) / 1e6) for d_v in (64, d_k))
     print(f"d_k {d_k}: {alone} million if d_v stays 64, {both} if it shrinks too; the table has {stated}")
+    assert abs(alone - stated) < abs(both - stated)
 
 # %% [markdown]
 # ## Rows (A): other heads, the same work
@@ -223,6 +236,7 @@ for family, members in FAMILIES.items():
     falls = list(perplexities) == sorted(perplexities, reverse=True)
     rises = list(bleus) == sorted(bleus)
     print(f"{family:8} perplexity falls with each step: {falls}   BLEU rises with each step: {rises}")
+    assert rises or family == "layers"
     lesson.states("6.2 (B), (C)", f"larger {family}: lower perplexity at each step", True, falls)
 
 # %% [markdown]
@@ -265,6 +279,7 @@ for name, steps in STEPS.items():
     rule = 6 * counts[name] * 25_000 * steps
     share = counted[name] / estimates[name]
     print(f"{name:5} {estimates[name]:9.1e} {counted[name]:9.1e} {rule:11.1e} {share:16.0%}")
+    assert 0.9 < rule / counted[name] < 1.1
 
 fig, axes = plt.subplots(figsize=(7, 2.6))
 axes.barh([-0.2, 0.8], [estimates[name] for name in STEPS], 0.38, color="tab:gray", label="time × GPUs × 9.5 TFLOPS")
@@ -278,6 +293,7 @@ axes.set_ylim(-0.6, 2.3)
 fig.tight_layout()
 plt.show()
 plt.close("all")
+assert {name: round(100 * counted[name] / estimates[name]) for name in STEPS} == {"base": 29, "big": 42}
 
 # %% [markdown]
 # If batches held 25,000 tokens on each side, as section 5.1 says, then base made some 29 % of these 9.5 TFLOPS and
@@ -302,6 +318,26 @@ for part, endings in names.items():
     modules = [name for name in by_module if name.rpartition(".")[2] in endings]
     spent = sum(sum(by_module[name].values()) for name in modules)
     print(f"{part:18} {spent / total:.0%} of a forward pass")
+
+# %% [markdown]
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "How many parameters has one decoder layer of base?",
+    4_199_936,
+    sum(parameter.numel() for parameter in base.decoder.layers[0].parameters()),
+)
+lesson.exercise(
+    "Base with a shared vocabulary of 8,000: how many million parameters, rounded?",
+    48,
+    round(count(on_paper(src_vocab=8_000, tgt_vocab=8_000)) / 1e6),
+)
+lesson.exercise(
+    "60 million parameters and 2 thousand million target tokens: how many operations, by the rule of thumb?",
+    7.2e17,
+    6 * 60e6 * 2e9,
+)
 
 # %%
 lesson.end()

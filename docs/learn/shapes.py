@@ -6,23 +6,23 @@
 # three sentences go through a real glassformer model with the paper's sizes. Each step is shown with the
 # text's symbols, our own words for the axes, the sizes that come out, and some of the numbers inside.
 #
-# A line with ✓ shows something that the text states and that comes out again. A line with ✗ shows a place where the
-# text slips: what it states, then what comes out.
+# After this lesson you can write the shape of every tensor between a sentence and the next token, say which steps mix
+# tokens and which do not, and show what a missing mask does.
+#
+# What the text states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the text slips: what it states, then what comes out.
 
 # %%
-import hashlib
+import itertools
 import math
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields
-from importlib.util import find_spec
-from pathlib import Path
 
+import bpe_openai
 import matplotlib.pyplot as plt
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from rich.console import Console
 from torch import Tensor
 
@@ -59,45 +59,46 @@ def fails(attempt: Callable[[], object]) -> bool:
 # ## The three sentences, and the names of the axes
 #
 # A model does not read words. A *tokenizer* cuts each sentence into tokens and gives each token its number, the *id*.
-# The text takes the ids from the tokenizer of GPT-4o. These nine are all that we need of its 200,019 entries, so they
-# stand here as a fixture. A token's string contains the space before it.
+# The text takes the ids from the tokenizer of GPT-4o. `bpe_openai` has its 200,000 entries, so they can be computed.
+# A token's string contains the space before it.
 
 # %%
-GPT4O = {40: "I", 3047: " love", 481: " you", 939: " am", 306: " in", 483: " with", 11: ",", 3101: " too", 0: "!"}
-RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
+GPT4O = bpe_openai.get_encoding("o200k_base")
 SENTENCES = ["I love you", "I am in love with you", "I love you, too"]
-
-
-def ids_of(sentence: str) -> list[int]:
-    """The ids whose strings, one after the other, spell the sentence."""
-    ids = []
-    while sentence:
-        number, string = next(entry for entry in GPT4O.items() if sentence.startswith(entry[1]))
-        ids.append(number)
-        sentence = sentence.removeprefix(string)
-    return ids
-
-
-def ranks_are_here() -> bool:
-    """Whether tiktoken is installed and has kept GPT-4o's ranks; without them it would have to download."""
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    kept = Path(folder or Path(tempfile.gettempdir(), "data-gym-cache"), hashlib.sha1(RANKS.encode()).hexdigest())
-    return find_spec("tiktoken") is not None and kept.exists()
-
-
-if ranks_are_here():
-    import tiktoken
-
-    encoder = tiktoken.get_encoding("o200k_base")
-    assert {number: encoder.decode([number]) for number in GPT4O} == GPT4O
-    assert [encoder.encode(sentence) for sentence in SENTENCES] == [ids_of(sentence) for sentence in SENTENCES]
-    print("The ids are GPT-4o's: tiktoken gives the same ones here.")
-else:
-    print("The ids are a fixture: tiktoken's ranks are not on this machine, and nothing is downloaded.")
-
-rows = [ids_of(sentence) for sentence in SENTENCES]
+rows = [GPT4O.encode(sentence) for sentence in SENTENCES]
+STRINGS = {number: GPT4O.decode([number]) for number in {0}.union(*rows)}
 for sentence, ids in zip(SENTENCES, rows, strict=True):
-    print(f"{sentence:22} {[GPT4O[number] for number in ids]} {ids}")
+    print(f"{sentence:22} {[STRINGS[number] for number in ids]} {ids}")
+
+# %% [markdown]
+# How does byte-pair encoding come to such a token? It cuts the text into words, each with the space before it, begins
+# with single letters, and joins the two neighbours whose joint entry has the lowest number, until no neighbours make
+# an entry. In these tables an entry's number is its rank, so that the walk needs nothing but the ids:
+
+
+# %%
+def rank(string: str) -> float:
+    """The id of a string that is one entry, infinity for one that is none."""
+    ids = GPT4O.encode(string)
+    return ids[0] if len(ids) == 1 else math.inf
+
+
+def merges(word: str) -> list[list[str]]:
+    """The pieces of a word before each merge, and at the end."""
+    pieces = [list(word)]
+    while len(last := pieces[-1]) > 1:
+        ranks = [rank(left + right) for left, right in itertools.pairwise(last)]
+        if min(ranks) == math.inf:
+            break
+        best = ranks.index(min(ranks))
+        pieces.append([*last[:best], last[best] + last[best + 1], *last[best + 2 :]])
+    return pieces
+
+
+for word in ("I", " love", " you"):
+    print(" → ".join("|".join(pieces).replace(" ", "▁") for pieces in merges(word)), "=", rank(merges(word)[-1][0]))
+assert [rank(merges(word)[-1][0]) for word in ("I", " love", " you")] == rows[0]
+assert all(merges(STRINGS[number])[-1] == [STRINGS[number]] for number in STRINGS)
 
 # %% [markdown]
 # The sentences are put into one batch. A tensor has straight edges, so the shorter sentences are filled up with
@@ -131,7 +132,7 @@ batch = Batch(
     tgt_out_ids=pad_ids([[*ids, EOS_ID] for ids in written], PAD_ID, torch.device("cpu")),
 )
 
-config = ModelConfig(src_vocab=max(GPT4O) + 1, tgt_vocab=german.size, tie_embeddings="target")
+config = ModelConfig(src_vocab=max(STRINGS) + 1, tgt_vocab=german.size, tie_embeddings="target")
 model = Transformer(config).eval()
 print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters, d_k = {config.d_k}, d_v = {config.d_v}")
 
@@ -188,42 +189,32 @@ lesson.slips(
     "what the paper calls N",
     ["nbatches"],
     named_n,
+    words="The Paper use the expression $N$ but in code, it is expressed as `nbatches`.",
     why="In the paper N is the number of layers and nothing else; the text says so itself in step 2.",
 )
 
-lesson.slips(
-    f"{WHERE}: nbatches",
-    "batches that are processed at once",
-    SIZES["nbatches"],
-    len(trace.select("encoder.memory")),
-    why="It says that nbatches batches run in parallel; as it says just after, nbatches counts the sentences of one.",
-)
+# %% [markdown] tags=["more"]
+# ### One length for all?
+#
+# The text fixes the length by the longest sentence. That is so for one batch: its rows must
+# be equally long. It does not bind the next batch, for no weight of the model depends on `n_seq`; there is just an
+# upper limit, the length of the table of positions. Here the model reads each sentence alone, without padding, and
+# comes to the same memory (the encoder's result) as in the batch.
 
-# %% [markdown]
-# **One length for all?** The text says that the length of a sentence must be fixed beforehand, because all tokens are
-# computed at once. But only the rows of one batch must be equally long. No weight of the model depends on `n_seq`;
-# there is just an upper limit, the length of the table of positions. Here the model reads each sentence alone,
-# without padding, and comes to the same memory (the encoder's result) as in the batch.
-
-# %%
+# %% tags=["more"]
 alone = [model.encode(torch.tensor([ids]))[0] for ids in rows]
 for memory, whole in zip(alone, trace["encoder.memory"], strict=True):
     n_seq = memory.shape[1]
     print(n_seq, "tokens alone, largest difference from the batch:", f"{(memory[0] - whole[:n_seq]).abs().max():.0e}")
+    assert (memory[0] - whole[:n_seq]).abs().max() < 1e-4
 
-lesson.slips(
-    f"{WHERE}: n_seq",
-    "the lengths that one model takes",
-    [6, 6, 6],
-    [memory.shape[1] for memory in alone],
-    why="No length is fixed beforehand: a batch is as long as its longest sentence, and the next may be longer.",
-)
-
-# %% [markdown]
-# **Vocabulary and embedding.** Each token has one id, and each id one token. An id is a row number in the table
+# %% [markdown] tags=["more"]
+# ### Vocabulary and embedding
+#
+# Each token has one id, and each id one token. An id is a row number in the table
 # `W_emb`, which has a row of `d_model` numbers for each entry of the vocabulary.
 
-# %%
+# %% tags=["more"]
 own_ids = list(range(4, german.size))  # behind the control tokens
 there_and_back = [german.to_ids(token)[0] for token in german.to_tokens(own_ids)]
 lesson.states(f"{WHERE}: vocab", "tokens and ids belong one to one", own_ids, there_and_back)
@@ -269,6 +260,9 @@ lesson.slips(
     "the width that makes the concatenation d_model wide",
     ["d_k"],
     [name for name in ("d_k", "d_v") if widths[name] != widths["neither"]],
+    words="this configuration ensures that the concatenated output of all attention heads matches the original"
+    " `d_model` dimension",
+    kind=CONSEQUENCE,
     why="Heads are weighted means of values: side by side they have h·d_v numbers, and d_k is summed away in QKᵀ.",
 )
 place = "encoder.layers.0"
@@ -278,6 +272,8 @@ lesson.slips(
     "what is added to the residual stream, first numbers",
     round_numbers(merged[0, 0, :5]),
     round_numbers((trace[f"{place}.self_attention_add_norm.residual"] - x)[0, 0, :5]),
+    words="allows the output to be added directly to the residual connection without additional linear projections",
+    kind=CONSEQUENCE,
     why="The concatenation is not added without another linear projection: W_O comes between, in the text's 2-1-8.",
     within=0.01,
 )
@@ -323,6 +319,9 @@ lesson.slips(
     "positions of self-attention's output that one token reaches",
     1,
     changed_positions(f"{place}.self_attention.output"),
+    words="most calculations (token embedding, self-attention, feed-forward, etc.) in Transformer are applied **per"
+    " token**",
+    kind=CONSEQUENCE,
     why="Only Q, K and V are made token by token; QKᵀ and the weighted sum mix all positions of a sentence.",
 )
 
@@ -330,21 +329,21 @@ lesson.slips(
 # ## 0. Input
 #
 # The text lists eight tokens and padding with their ids. The ids are GPT-4o's, and there a word in the middle of a
-# sentence has its space with it: `love` without one has another id. The strings are those of a word splitter. So is
+# sentence has its space with it: `love` without one is another entry. The strings are those of a word splitter. So is
 # the function printed for this step, which asks a spaCy pipeline for words; it hands out strings and no ids.
 
 # %%
 TEXT_IDS = {"I": 40, "love": 3047, "you": 481, "am": 939, "in": 306, "with": 483, ",": 11, "too": 3101}
-lesson.states(
-    "1-1", "ids of the table", list(TEXT_IDS.values()), list(dict.fromkeys(ids_of("I love you am in with, too")))
-)
+lesson.states("1-1", "ids of the table", list(TEXT_IDS.values()), GPT4O.encode("I love you am in with, too"))
+print("'love' without its space is", GPT4O.encode("love"), "and with it", GPT4O.encode(" love"))
 lesson.states("1-1", "ids of 'I love you', padded", [40, 3047, 481, 0, 0, 0], src_ids[0].tolist())
 lesson.states("0", "shape (nbatches, n_seq)", (3, 6), tuple(src_ids.shape))
 lesson.slips(
     "1-1",
     "the strings of ids 40, 3047, 481",
     ["I", "love", "you"],
-    [GPT4O[number] for number in (40, 3047, 481)],
+    [STRINGS[number] for number in (40, 3047, 481)],
+    words="|  `love`  |   3047   |",
     why="GPT-4o's tokens carry their space: joined without it they would spell 'Iloveyou'.",
 )
 
@@ -354,7 +353,7 @@ lesson.slips(
 # (glassformer's own tokenizers keep the ids 0 to 3 for `<pad>`, `<s>`, `</s>` and `<unk>`.)
 
 # %%
-excited = ids_of("I love you!")
+excited = [*GPT4O.encode("I love you"), *GPT4O.encode("!")]
 print(
     "I love you! =", excited, "may be attended to:", padding_mask(torch.tensor([excited]), PAD_ID)[0, 0, 0].tolist()
 )
@@ -362,7 +361,8 @@ lesson.slips(
     "0",
     "what id 0 is in GPT-4o's tokenizer",
     "[PAD]",
-    GPT4O[0],
+    STRINGS[0],
+    words="| `[PAD]` |    0     |",
     why="There is no padding among its entries; an id outside them is needed, or a tokenizer that keeps one free.",
 )
 
@@ -393,27 +393,23 @@ lesson.states(
 SPECIALS = ["<s>", "</s>", "<blank>", "<unk>"]
 lesson.states("0", "id of <blank>, the third of the special tokens", 2, SPECIALS.index("<blank>"))
 
-# %% [markdown]
-# The class takes 2 as padding unless told otherwise. The text says where the 2 comes from, but not that it does not
-# fit the ids above it, which are filled up with 0. With the class as printed the mask hides nothing.
+# %% [markdown] tags=["more"]
+# ### Which id is padding?
+#
+# The class takes 2 as padding unless told otherwise, as *The Annotated Transformer* has it; the text says so. For the
+# ids above, which are filled up with 0, it must be told: with 2 the mask would hide nothing.
 
-# %%
+# %% tags=["more"]
 hidden = {pad: int((src_ids == pad).sum()) for pad in (2, PAD_ID)}
 print("padded cells that the mask hides:", hidden)
-lesson.slips(
-    "0",
-    "padded cells that the printed class hides in these ids",
-    sum(SIZES["n_seq_src"] - len(ids) for ids in rows),
-    hidden[2],
-    why="Its default pad=2 belongs to another vocabulary; for these ids it must be called with pad=0.",
-)
+assert hidden == {2: 0, PAD_ID: 4}
 
 # %% [markdown]
 # Masks are easier to see than to read. White may be attended to, black is hidden. The first is the same for every
 # query; the second is the *look-ahead* mask, which hides the future; the third joins it with the target's padding.
 
 # %%
-labels_src = [[GPT4O[number].strip() for number in ids] + ["[PAD]"] * (6 - len(ids)) for ids in rows]
+labels_src = [[STRINGS[number].strip() for number in ids] + ["[PAD]"] * (6 - len(ids)) for ids in rows]
 labels_tgt = [german.to_tokens(ids) for ids in batch.tgt_in_ids.tolist()]
 figure, axes = plt.subplots(1, 3, figsize=(9, 3.2), width_ratios=(1.5, 1, 1))
 panels = [
@@ -496,14 +492,8 @@ lesson.slips(
     "PE[1] to PE[5], numbers shown that are right",
     TEXT_POSITIONS[1:].numel(),
     int(torch.isclose(TEXT_POSITIONS, positions[:, :8], rtol=0, atol=ROUNDING)[1:].sum()),
+    words="PE[1, :] = [ 0.84,  0.54,  0.84,  0.54,  0.84,  0.54,  0.84,  0.54, ... ]",
     why="Pair i turns by 1 / 10000^(2i/512) radians a position, each slower than the last; these all turn by 1.",
-)
-lesson.slips(
-    "1-2",
-    "positions of 'I love you' in the batch",
-    3,
-    len(positions),
-    why="The sentence has three tokens, but the row is padded to six, and the text itself then lists six.",
 )
 
 # %%
@@ -548,19 +538,22 @@ lesson.slips(
     "what enters the encoder for 'I'",
     round_numbers(TEXT_SUMS[0]),
     round_numbers(summed[0, 0, :8]),
+    words="E+PE[0, 0, :] = [ 0.12+0.00, -0.07+1.00,  0.91+0.00, -0.04+1.00, ... ]",
     why="Step 1-1 multiplies the embedding by √512 = 22.63 before the position is added; the sum leaves that out.",
     within=0.01,
 )
 lesson.states("1-2", "first pair of the three paddings", TEXT_PAIRS[3:], summed[0, 3:, :2], within=ROUNDING)
 lesson.states("1-2", "paddings that still differ, by position", 3, len(summed[0, 3:].unique(dim=0)))
 
-# %% [markdown]
-# **What if there were no positions?** Then, says the text, the model would not know the order. We set the position
+# %% [markdown] tags=["more"]
+# ### What if there were no positions?
+#
+# Without positions, says the text, the model would not know the order. We set the position
 # vectors to zero and turn the second sentence round. Each token keeps its vector, to the last bits: the encoder sees
 # a bag of words. The decoder is another matter. Its look-ahead mask shows each position a different piece of the
 # past, so from the second layer on some order comes through even without positions.
 
-# %%
+# %% tags=["more"]
 order = [5, 4, 3, 2, 1, 0]
 with tracing(model, edits={"*_embedding.position_vectors": torch.zeros_like}):
     forward, backward = (model.encode(ids)[0] for ids in (src_ids[1:2], src_ids[1:2, order]))
@@ -645,6 +638,8 @@ lesson.slips(
     "what follows the scores",
     "softmax",
     after_scores,
+    words="Apply softmax function to the attention score",
+    kind=CONSEQUENCE,
     why="Without the source mask, padding takes its share of every query, and words mean other things in a batch.",
 )
 lesson.slips(
@@ -652,6 +647,8 @@ lesson.slips(
     "weights of 'I', if the score of 2-1-4 has its softmax already",
     round_numbers(weights.softmax(-1)[0, 0, 0]),
     round_numbers(weights[0, 0, 0]),
+    words="Attention score is calculated by $\\text{softmax}(\\frac{QK^T}{\\sqrt{d_k}})$.",
+    kind=CONSEQUENCE,
     why="2-1-4 puts softmax into the score and 2-1-5 applies it again; a score is QKᵀ/√d_k, and softmax comes once.",
     within=0.01,
 )
@@ -672,12 +669,14 @@ lesson.states("2-1-7", "view without contiguous fails", True, fails(lambda: head
 viewed = heads.transpose(1, 2).contiguous().view(3, 6, 512)
 lesson.states("2-1-7", "view after contiguous is the concatenation", viewed[0, 1, 62:66], merged[0, 1, 62:66])
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### How far does one head reach?
+#
 # Before W_O the heads sit side by side and have not met. We silence the second head and count the numbers of a
 # token's vector that change: its own 64 before W_O, all 512 after it.
 
 
-# %%
+# %% tags=["more"]
 def without_second_head(value: Tensor) -> Tensor:
     """The heads with nothing in the second."""
     value[:, 1] = 0.0
@@ -712,6 +711,15 @@ for name in ("q", "k", "v", "weights", "heads", "heads_merged", "output"):
 print("W_O:", tuple(wide.encoder.layers[0].self_attention.w_o.weight.shape))
 joined = wide_trace[f"{place}.self_attention_add_norm.residual"]
 lesson.states(f"{WHERE}: d_v", "d_v = 96 with d_k = 64 works", tuple(x.shape), tuple(joined.shape))
+accepted = [d_v for d_v in (1, 8, 13) if heads_width(small(d_v=d_v)) == 2 * d_v]
+lesson.slips(
+    f"{WHERE}: d_v",
+    "d_v of 1, 8 and 13 that a model with d_k = 8 takes",
+    "never said",
+    accepted,
+    words="I will also explain later in this post when `d_v != d_k` is acceptable.",
+    why="The post does not come back to it. It is always acceptable: d_k is summed away, and W_O takes h·d_v.",
+)
 
 # %% [markdown]
 # **Add & Norm.** What the sublayer found is added to what went round it; then each vector is brought to mean 0 and
@@ -797,11 +805,13 @@ cheating[:, 4:] = german.to_ids("verliebt")[0]
 unseen = (model(batch.src_ids, cheating) - logits)[:, :4].abs().max()
 lesson.states("4-1-5", "change of earlier logits when later tokens change", 0.0, float(unseen), within=1e-5)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### The target's padding
+#
 # The text's `Batch` also hides the target's padding. Ours need not: padding stands on the right, and so it is in the
 # future of every real token. The two masks agree at every query where there is something to say.
 
-# %%
+# %% tags=["more"]
 ours = trace["causal_mask"][0].expand(3, -1, -1)
 lesson.states("0", "tgt_mask at real queries is the look-ahead mask", ours[real].tolist(), tgt_mask[real].tolist())
 
@@ -835,6 +845,7 @@ lesson.slips(
     "whose sublayers this Add & Norm belongs to",
     "Encoder",
     cross_norm.split(".", maxsplit=1)[0].capitalize(),
+    words="**Residual + LayerNorm**: After each submodules in Encoder finishes",
     why="The sentence is carried over from the encoder; three Add & Norms like this one stand in each decoder layer.",
 )
 
@@ -864,6 +875,8 @@ lesson.slips(
     "change of the logits when the mask is left out",
     0.0,
     round(float(change.max()), 4),
+    words="No need for masking since $K,V$ are from Encoder.",
+    kind=CONSEQUENCE,
     why="Keys of source padding must be hidden: otherwise a sentence's output depends on its neighbours' length.",
     within=0.01,
 )
@@ -871,7 +884,14 @@ lesson.slips(
 # %% [markdown]
 # The sentence without padding does not move. "I love you", half of whose row is padding, moves most. With the mask
 # its output is the same as alone.
-#
+
+# %%
+moves = (kept - left_out).abs().amax((1, 2)).tolist()
+assert moves[1] < 1e-5
+assert max(moves) == moves[0] > moves[2] > 0.01
+assert (by_itself - kept[:1, :4]).abs().max() < 1e-4
+
+# %% [markdown]
 # ### 4-3. Feed-forward network
 #
 # As in 2-2, for the target's positions.
@@ -898,19 +918,20 @@ lesson.slips(
     "the shape that goes into softmax",
     tuple(SIZES[symbol] for symbol in ("nbatches", "n_seq_tgt", "d_model")),
     tuple(trace["output_projection.logits"].shape),
+    words="`(nbatches, n_seq_tgt, d_model) → (nbatches, n_seq_tgt, vocab)`",
     why="The line of 5-1 is repeated: softmax is given (nbatches, n_seq_tgt, vocab) and leaves the shape as it is.",
 )
 print("the first position of 'Ich liebe dich', untrained")
 for token, share in zip(german.to_tokens(range(german.size)), probabilities[0, 0].tolist(), strict=True):
     print(f"  {token:9} {share:.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # ## Training
 #
 # In training no token is chosen. The probabilities of all positions are compared with the true next tokens at once:
 # *cross-entropy* is the mean of −log p over the tokens to predict. Padding does not count.
 
-# %%
+# %% tags=["more"]
 truth = probabilities.gather(-1, batch.tgt_out_ids[..., None]).squeeze(-1)[real]
 _, nll, ntokens = smoothed_loss(logits, batch.tgt_out_ids, PAD_ID, 0.0)
 print(
@@ -924,13 +945,13 @@ lesson.states(
     within=1e-4,
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # To see what comes of it we train a small model on the three sentences: one layer on each side, `d_model` = 64, four
 # heads. German has three words for "you", and we give it all of them: of eight translations four say *dich*, three
 # *euch* and one *Sie*. So the loss cannot fall to zero. It can only fall to the uncertainty (*entropy*) of that
 # choice.
 
-# %%
+# %% tags=["more"]
 FORMS = {"dich": 4, "euch": 3, "Sie": 1}
 PATTERNS = [sentence.replace("dich", "{}") for sentence in GERMAN]
 pairs = [
@@ -976,13 +997,13 @@ figure.tight_layout()
 plt.show()
 plt.close("all")
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # ## Inference
 #
 # Now a token is chosen, and what was chosen is fed back as input for the next. *Greedy* search takes the most
 # probable token each time. Written out, and as the translator does it:
 
-# %%
+# %% tags=["more"]
 translator = Translator(little, english, german, DecodeConfig(beam=1))
 memory, memory_mask = little.encode(torch.tensor([[*english.to_ids(SENTENCES[0]), EOS_ID]]))
 so_far = [BOS_ID]
@@ -995,12 +1016,12 @@ translations = translator.translate(SENTENCES, attention=True)
 print([translation.text for translation in translations])
 lesson.states("5, inference", "greedy, fed back by hand", translations[0].text, german.to_text(so_far))
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # Other strategies draw the token at random. *Top-k* keeps the k most probable tokens; *nucleus* sampling, or top-p,
 # keeps the smallest set whose probabilities sum to at least p. What is kept is scaled up to sum to one. After "Ich
 # liebe" the model has learned the chances 4/8, 3/8 and 1/8, so we can see what each strategy does.
 
-# %%
+# %% tags=["more"]
 prefix = torch.tensor([[BOS_ID, *german.to_ids("Ich liebe")]])
 log_probs = token_log_probs(little.decode(prefix, memory, memory_mask)[0, -1], little_config)
 strategies = {
@@ -1023,12 +1044,12 @@ lesson.states(
     "5, inference", "nucleus: a small p leaves what greedy takes", int(log_probs.argmax()), int(nucleus.argmax())
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # **Where the decoder looked.** The four heads of the one decoder layer, while it wrote the second sentence. Each row
 # is a token that it wrote and sums to one. The model has seen three sentences only, so do not expect a dictionary: it
 # needs to know which sentence it is in, and any telling token will do.
 
-# %%
+# %% tags=["more"]
 best = translations[1].hypotheses[0]
 figure, axes = plt.subplots(1, 4, figsize=(9.5, 3.2), sharey=True)
 for head, axis in enumerate(axes):
@@ -1043,13 +1064,15 @@ figure.colorbar(shade, ax=axes, shrink=0.7, pad=0.02, label="weight")
 plt.show()
 plt.close("all")
 
-# %% [markdown]
-# **The mask once more.** What does the mask of cross-attention matter to somebody who translates? We give "I love
+# %% [markdown] tags=["more"]
+# ### The mask once more
+#
+# What does the mask of cross-attention matter to somebody who translates? We give "I love
 # you" longer and longer neighbours, that is more and more padding, and ask the trained model for the word after "Ich
 # liebe". With the mask the answer never moves. Without it the probabilities move with the number of paddings,
 # although the sentence is the same.
 
-# %%
+# %% tags=["more"]
 paddings = [0, 1, 2, 4, 8, 16, 32, 64, 128]
 source = sources[:1, :4]  # I love you </s>
 heard = {"with the mask": [], "without": []}
@@ -1081,11 +1104,34 @@ plt.close("all")
 #
 # `walk` takes a translator and sentences, and lists every tensor of the run with its equation, the text's symbols and
 # its shape. Our translator ends each source with `</s>`, so `n_seq_src` is 7 here. `glassformer trace` prints the
-# same for your own model on the command line.
+# same for your own model on the command line; `trace --ids` prints ids and masks as whole tables.
+#
+# **See it live:** [the living page](../../page.md) has the same shapes and every number in a browser. `glassformer
+# explore "I love you, too." --open` opens it; behind its address, `#decoder.layers.0.cross_attention.scores` leads to
+# step 4-2-4.
 
-# %%
+# %% tags=["fold"]
 walked = walk(translator, SENTENCES, GERMAN)
 print_walk(walked, Console(width=118, force_jupyter=False, color_system=None))
+
+# %% [markdown]
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "Two sentences of 4 and 9 tokens, base: how many numbers has the tensor of the scores of one encoder layer?",
+    2 * 8 * 9 * 9,
+    2 * ModelConfig().n_heads * max(4, 9) ** 2,
+)
+lesson.exercise(
+    "The target has 7 positions and the source 6. What is the shape of one head's weights in cross-attention?",
+    (7, 6),
+    tuple(cross_weights.shape[2:]),
+)
+lesson.exercise(
+    "Base with d_v = 96 in place of 64: how many numbers has W_O?", 8 * 96 * 512, wide.encoder.layers[0]
+    .self_attention.w_o.weight.numel(),
+)  # fmt: skip
 
 # %%
 lesson.end()

@@ -6,8 +6,11 @@
 # about how many ideas fit into a vector. Here a real glassformer model takes one training step, every equation is
 # held against it, and the claims about speed and about vectors are counted and measured.
 #
-# A line with ✓ shows something that the notes state and that comes out again. A line with ✗ shows a place where the
-# notes slip: what they state, and what comes out.
+# After this lesson you can say what the model sees in training and what it must not see, write an encoder and a
+# decoder block as equations, and tell by counting why attention beats recurrence.
+#
+# What the notes state and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the notes slip: what they state, and what comes out.
 
 # %%
 import math
@@ -18,7 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from torch import nn
 from torch.autograd.functional import jacobian
 from torch.utils.flop_counter import FlopCounterMode
@@ -41,12 +44,11 @@ CLOSE = 1e-5  # two ways to the same number, in single precision
 # ## What goes in, and what should come out
 #
 # The notes take a source of three tokens, S = s₁ s₂ s₃, and a target of four, T = t₁ t₂ t₃ t₄. Ours are *I see you*
-# and *ich sehe dich* with `</s>` behind it, the token that ends a sentence. (In our own training a source ends with
-# it too; here we keep to the notes.)
+# and *ich sehe dich* with `</s>` behind it, the token that ends a sentence. (In our own training a source has it
+# too.)
 #
 # S goes into the encoder. The decoder gets T moved one place to the right, with `<s>` in front: at each place it
-# sees the tokens before, and is to say the token that comes there. `collate` makes such batches for all our
-# training.
+# sees the tokens before, and is to say the token that comes there. `collate` makes such batches.
 
 # %%
 vocabulary = ["<pad>", "<s>", "</s>", "<unk>", "I", "see", "you", "ich", "sehe", "dich"]
@@ -107,8 +109,8 @@ lesson.states("Training", "tokens that are predicted at once", 4, logits.shape[1
 # ## From tokens to the loss
 #
 # The notes write S and T as matrices of one-hot rows: a row for each token, with a single 1 in the column of its
-# number. Such a row times a matrix picks a row of the matrix. So embedding by multiplication, `E_S = emb(S)`, is
-# the same as looking rows up, which is what the model does.
+# number. Such a row times a matrix picks a row of the matrix. So embedding by multiplication, `E_S = emb(S)`, is the
+# same as looking rows up.
 
 # %%
 one_hot = nn.functional.one_hot(batch.src_ids[0], len(vocabulary)).float()
@@ -216,6 +218,7 @@ lesson.slips(
     "tokens from which t₁ is predicted",
     ["<s>", "s₁"],
     [*from_target, *from_source],
+    words="only <s>,s1 is used to predict t1",
     why="Only the decoder's self-attention is masked; the encoder shows every position the whole source.",
 )
 lesson.states("Training", "what the decoder sees for t₁", ["<s>"], from_target)
@@ -274,6 +277,8 @@ lesson.slips(
     torch.full((3,), math.log(10)),
     given_away[:3],
     within=1.0,
+    words="we use attention and masking to parallel emulate auto-regression",
+    kind=CONSEQUENCE,
     why="Nothing masks the encoder, so a source that equals the target gives the answers away.",
 )
 unseen = torch.full((4,), math.log(10))
@@ -314,9 +319,9 @@ for name in ("q", "k", "v", "products", "weights", "heads"):
     print(f"{name:9} ({', '.join(symbols(steps[name]))}) = {steps[name].shape}")
 
 # %% [markdown]
-# Then `Q Kᵀ`, scaled, masked, through softmax, times V. In words the notes scale "by the key dimension". It is its
-# square root: a sum of `d_k` products of independent numbers of size 1 has size √d_k, and dividing by that brings
-# it back to size 1.
+# Then `Q Kᵀ`, scaled, masked, through softmax, times V. What the notes call scaling "by the key dimension" is a
+# division by its square root: a sum of `d_k` products of independent numbers of size 1 has size √d_k, and dividing by
+# that brings it back to size 1.
 
 # %%
 products = q @ k.T
@@ -327,14 +332,9 @@ print(hidden)
 print(weights)
 
 lesson.states("Self-attention", "shape of Q Kᵀ: (T, T)", [4, 4], list(products.shape))
-lesson.slips(
-    "Self-attention",
-    "what the products are divided by (d_k = 6)",
-    float(config.d_k),
-    float((steps["products"].value / steps["scores"].value).median()),
-    within=1e-3,
-    why="Equation 1 divides by the square root of the key dimension, not by the dimension.",
-)
+divisor = float((steps["products"].value / steps["scores"].value).median())
+print(f"the products are divided by {divisor:.4f} = √{config.d_k}")
+assert math.isclose(divisor, math.sqrt(config.d_k), rel_tol=1e-4)
 lesson.states("Self-attention", "-∞ above the diagonal", hidden, steps["masked_scores"].value[0, 0], within=CLOSE)
 later = float(steps["weights"].value[0].triu(1).max())
 lesson.states("Self-attention", "weight of later positions", 0.0, later)
@@ -358,9 +358,21 @@ plt.show()
 plt.close("all")
 
 # %% [markdown]
-# (In words the notes also go from the mask straight to "matmul by V". Between them stands softmax, which turns -∞
-# into 0; without it, -∞ times V would be no number.)
-#
+# In words the notes go from the mask straight to "matmul by V". Between them stands softmax, which turns -∞ into 0.
+# Without it every position but the last, from which nothing is hidden, would come out infinite or as no number.
+
+# %%
+lesson.slips(
+    "Self-attention",
+    "of the four positions, those with finite numbers if V is multiplied by the masked scores",
+    [0, 1, 2, 3],
+    (hidden @ v).isfinite().all(dim=1).nonzero().flatten().tolist(),
+    words="to zero out the attention of future time-steps with current ones. and then finally matmul by V",
+    why="The list leaves softmax out, which makes weights of the scores and 0 of -∞.",
+    kind=CONSEQUENCE,
+)
+
+# %% [markdown]
 # ### Several heads
 #
 # Each head has its own three matrices and gathers for itself. What they gather is laid side by side and multiplied
@@ -397,6 +409,9 @@ lesson.slips(
     "values of d_v, of 1, 5, 8 and 13, that bring (T, d_model) back",
     [config.d_model // config.n_heads],
     fitting,
+    words="we choose dv to be dmodel/h so that after concatenating the outputs of multiple heads and matmul by WO we"
+    " get a matrix of shape Hout=(T,dmodel) again",
+    kind=CONSEQUENCE,
     why="W_O maps h·d_v columns to d_model for any d_v; d_v = d_model / h keeps the cost, not the shape.",
 )
 
@@ -444,6 +459,7 @@ lesson.slips(
     "decoder layers whose cross-attention reads the last encoder layer's stored K",
     2,
     sum(torch.allclose(trace[layer + "k_projected"], stored, atol=CLOSE) for layer in layers),
+    words="actually uses the final stored K,V matrices from the final encoder head",
     why="Each decoder layer makes its own K and V from the encoder's output H with its own W_K and W_V.",
 )
 made_of_h = sum(
@@ -476,7 +492,9 @@ for name in ("src_embedding", "encoder.layers.0", "encoder.layers.1", "decoder.l
     gradients = [weight.grad.flatten() for weight in model.get_submodule(name).parameters()]
     print(f"{name:17} {sum(map(len, gradients)):6,} weights, gradient of length {torch.cat(gradients).norm():.3f}")
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Adam by hand
+#
 # Plain gradient descent would subtract a multiple of the gradient. The paper's Adam keeps a running mean m of the
 # gradient and one of its square, v, and subtracts `rate · m̂ / (√v̂ + ε)`, where the hat makes up for the means'
 # start at zero. In the first step m̂ is the gradient g itself and v̂ its square. So each weight moves by almost
@@ -484,7 +502,7 @@ for name in ("src_embedding", "encoder.layers.0", "encoder.layers.1", "decoder.l
 #
 # The rate comes from the paper's equation 3. We let it rise for 60 steps; the paper takes 4,000.
 
-# %%
+# %% tags=["more"]
 settings = TrainConfig(warmup=60)
 rate = learning_rate(1, settings, config.d_model)
 adam = torch.optim.Adam(
@@ -501,12 +519,12 @@ by_formula = before - rate * m_hat / (v_hat.sqrt() + settings.adam_eps)
 print(f"rate of step 1: {rate:.5f}; weights moved by {(weight - before).abs().median():.5f} (median)")
 torch.testing.assert_close(by_formula, weight.detach())
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # The same step again and again makes the model sure of this one sentence. Below, each row is a position of the
 # decoder, each column an entry of the vocabulary, and the shade is the probability: before, and after 30 steps.
 
 
-# %%
+# %% tags=["more"]
 def training_step(update):
     """What one update of our training does: forward, loss, backward, rate, Adam."""
     logits = model(batch.src_ids, batch.tgt_in_ids)
@@ -523,6 +541,7 @@ for update in range(2, 32):
     value, after = training_step(update)
     history.append(value)
 print(f"loss: {history[0]:.3f} at first, {history[1]:.3f} after one step, {history[-1]:.3f} after thirty")
+assert history[-1] < 0.1 * history[0]
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
 for axis, shades, title in zip(axes, [probabilities[0], after], ["before", "after 30 steps"], strict=True):
@@ -624,13 +643,15 @@ for kind, exponents in stated.items():
         within=1e-9,
     )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### The work by the clock
+#
 # Now by the clock. A power law is a straight line where both axes are logarithmic, and its power is the slope; the
 # legend gives the slope of the last three points. Small sizes are flat: there the time goes into calling functions,
 # not into multiplying. A recurrent layer also waits for itself n times, which no count of multiplications shows.
 
 
-# %%
+# %% tags=["more"]
 def seconds(layer):
     """The best of three runs: whatever else the machine does can only make a run slower."""
     best = math.inf
@@ -719,7 +740,7 @@ with torch.no_grad(), tracing(model) as passes:
 calls = len(passes.select("decoder.output"))
 lesson.states("Why attention?", "forward passes for a whole sequence, in training", 1, calls)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # ## How far is it from one position to another?
 #
 # The last column of the table: through how many layers (or, in a recurrent layer, time steps) must a signal pass
@@ -730,7 +751,7 @@ lesson.states("Why attention?", "forward passes for a whole sequence, in trainin
 # layers all alike it takes n / k.
 
 
-# %%
+# %% tags=["more"]
 def dependence(layer, n, d=4):
     """(output position, input position): True where one depends on the other, by the gradient of a real layer."""
     gradient = jacobian(lambda x: layer(x).sum(-1), torch.randn(n, d))
@@ -946,6 +967,9 @@ plt.close("all")
 # before εN would mend the formula: for small angles it always ends up above.
 
 # %%
+assert 1.5 < power < 2.5
+assert measured[0.2][0][0] == 50 > measured[0.2][1][0]
+assert all(most(int(n), 0.2) < 0.2 * n for n in sizes if n > 250)
 dimensions, counts = measured[0.3]
 straight = float(np.corrcoef(dimensions, np.log(counts))[0, 1])
 lesson.states(
@@ -957,6 +981,8 @@ lesson.slips(
     "directions in 512 dimensions at ε = 0.1 (computed: at most)",
     f"{math.exp(0.1 * N):.0e}",
     f"{math.exp(most(N, 0.1)):.0e}",
+    words="the number of directions grows as e(ϵN)",
+    kind=CONSEQUENCE,
     why="The exponent grows like ε², up to a logarithm of ε, not like ε: e^(εN) exceeds a proven upper bound.",
 )
 
@@ -988,7 +1014,31 @@ lesson.slips(
     "ideas of the five that one direction each does not suffice to read",
     5,
     5 - len(set(ideas) & set((read > 0.6).nonzero().flatten().tolist())),
+    words="most semantic features are not a single direction or a single neuron",
+    kind=CONSEQUENCE,
     why="In superposition each idea is a single direction, as the notes say first; only not one neuron's.",
+)
+
+# %% [markdown]
+# ## Exercises
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "The first update of Adam, a gradient of 0.002 and a rate of 0.01: by how much does the weight move?",
+    0.01,
+    0.01 * 0.002 / (math.sqrt(0.002**2) + settings.adam_eps),
+    within=1e-5,
+)
+reads = ["<s>", "a", "b", "c"]
+lesson.exercise(
+    "The target is a b c </s>. In training the decoder reads <s> a b c. Which of these four places may look at b?",
+    ["b", "c"],
+    [reads[query] for query in range(4) if causal_mask(4, 4, torch.device("cpu"))[0, 0, query, 2]],
+)
+lesson.exercise(
+    "Restricted attention with r = 5 neighbours: through how many layers to the position 20 places on?",
+    10,
+    attention_paths(21, near(21, 5)),
 )
 
 # %%

@@ -7,8 +7,11 @@
 # as one real model: every shape that the text prints is read off a recorded pass, and its summary is made again,
 # row by row.
 #
-# A line with ✓ shows something that the text states and that comes out again. A line with ✗ shows a place where the
-# text slips: what it states, and what comes out.
+# After this lesson you can build the model from its constants, predict every shape and every parameter count of its
+# summary, and name what the text leaves out of the paper.
+#
+# What the text states and what comes out again is folded with the code that holds it. A line with ✗ shows a place
+# where the text slips: what it states, and what comes out.
 
 # %%
 import math
@@ -18,7 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from lesson import Lesson
+from lesson import CONSEQUENCE, Lesson
 from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -71,9 +74,8 @@ lesson.states(
 )
 
 # %% [markdown]
-# The text says that all of its constants are those of the paper's base model. Six of them are. The two vocabularies
-# are not: the paper's is 37,000 entries, shared by both languages. A page before, the text itself calls its
-# vocabularies arbitrary.
+# The text takes its constants from the paper's base model. Six of them are there. Lengths and vocabularies are its
+# own choice, as it says: those of the paper would be 37,000 entries, shared by both languages.
 
 # %%
 lesson.states("Codeblock 2", "D_MODEL, in the base model too", 512, base.d_model)
@@ -82,22 +84,17 @@ lesson.states("Codeblock 2", "HEAD_DIM, in the base model too", 64, base.d_k)
 lesson.states("Codeblock 2", "HIDDEN_DIM, in the base model too", 2048, base.d_ff)
 lesson.states("Codeblock 2", "N, in the base model too", 6, base.n_encoder_layers)
 lesson.states("Codeblock 2", "DROP_PROB, in the base model too", 0.1, base.dropout)
-lesson.slips(
-    "Imports and Configurations",
-    "vocabularies of the paper's base model",
-    (100, 120),
-    (base.src_vocab, base.tgt_vocab),
-    why="The text takes all its constants for the base model's, but the paper has 37,000 entries, and table 3 of the"
-    " paper holds neither a vocabulary nor a length nor a batch size.",
-)
+assert (base.src_vocab, base.tgt_vocab) == (37_000, 37_000)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Why eight heads fit and seven do not
+#
 # `d_model` must be a multiple of the heads, since each head gets an equal part. Our configuration refuses anything
 # else and says what to do. (It is `HEAD_DIM = D_MODEL // NUM_HEADS` that makes it necessary. In the paper the width
 # of a head is free, and here too: seven heads of 64 are a fine model.)
 
 
-# %%
+# %% tags=["more"]
 def refusal(attempt, error):
     """The message with which something is refused, or an empty one."""
     try:
@@ -170,6 +167,7 @@ lesson.slips(
     "linear layers of the feed-forward block",
     1,
     len(maps),
+    words="Feed Forward (blue) is just a linear layer",
     why='The text calls the block "just a linear layer"; it is two with a ReLU between them, as the text itself says'
     " further down, and so it is not linear.",
 )
@@ -203,19 +201,14 @@ same = torch.equal(trace["src_embedding.embedded"][0, 0], model.src_embedding.to
 print("the vector of the first id is its row of the table:", same)
 
 # %% [markdown]
-# The text says that its random ids go from 0 to 100. They stop at 99: `torch.randint` leaves out its upper bound,
-# and that is lucky, for a table of 100 rows has no row 100. Our model says so.
+# The random ids of 100 entries are 0 to 99: `torch.randint` leaves out its upper bound, and a table of 100 rows has
+# no row 100. Our model says so.
 
 # %%
 message = refusal(lambda: model.encode(torch.tensor([[config.src_vocab]])), InputError)
 print(message)
-lesson.slips(
-    "Codeblock 4",
-    "largest source id",
-    100,
-    int(torch.randint(0, config.src_vocab, (100_000,)).max()),
-    why="The upper bound of torch.randint is left out; the ids of 100 entries are 0 to 99.",
-)
+assert message
+assert int(torch.randint(0, config.src_vocab, (100_000,)).max()) == 99
 
 # %% [markdown]
 # ### Shifted to the right, against what?
@@ -249,6 +242,7 @@ lesson.slips(
     "the decoder's input is one place behind",
     "the source",
     ", ".join(name for name, row in rows.items() if follows(batch.tgt_in_ids, row)),
+    words="the current token in the original sentence corresponds to the next token in the translated sentence",
     why="The target is shifted against itself, so that each position predicts its next token; no position of the"
     " source belongs to a position of the target.",
 )
@@ -323,36 +317,28 @@ plt.show()
 plt.close("all")
 
 # %% [markdown]
-# Three numbers in the text's explanation are off. Its positions and its column numbers end before the bound that it
-# names, as with the ids above; otherwise they would be 201 and 257. And in the paper's equation, `i` counts pairs
-# of columns. If it counted the 512 elements of the vector, then 2i + 1 would reach far beyond the vector's end.
+# The 200 positions are 0 to 199, and the 256 numbers of the text's array `i` are the even ones from 0 to 510. In the
+# paper's equation `i` is something else: it counts pairs of columns. If it counted the 512 elements of the vector, as
+# the text has it, then 2i + 1 would reach far beyond the vector's end.
 
 # %%
 columns = torch.arange(0, config.d_model, 2)
+assert (int(pos[-1]), int(columns[-1])) == (199, 510)
 lesson.states("Positional Encoding", "numbers in the array i", 256, len(columns))
-lesson.slips(
-    "Positional Encoding", "last position", 200, int(pos[-1]), why="200 positions that start with 0 end with 199."
-)
-lesson.slips(
-    "Positional Encoding",
-    "last number in the array i",
-    512,
-    int(columns[-1]),
-    why="Even numbers below 512 end with 510; with 512 among them they would be 257, not 256.",
-)
 lesson.slips(
     "Positional Encoding",
     "values that i takes in the paper's equation",
     512,
     angles(config.max_length, config.d_model).shape[1],
+    words="i is the index of the element in the 512 (D_MODEL )-dimensional token vector",
     why="i numbers the pairs (2i, 2i + 1) of columns, 256 of them; it is not the index of an element of the vector.",
 )
 
 # %% [markdown]
 # ### The sum, and what order is worth
 #
-# Table and embedding are added element by element. (The paper first multiplies the embedding by √d_model, and so
-# does our base model. The text leaves this out, and the configuration `walkthrough` with it. Its embeddings start
+# Table and embedding are added element by element. The paper first multiplies the embedding by √d_model, and so does
+# our base model. The text leaves this step out, and the configuration `walkthrough` with it. (Its embeddings start
 # with large values instead, so that a token's vector is a little longer than its position's.)
 
 # %%
@@ -366,13 +352,25 @@ lesson.states(
 )
 print(f"mean length of a token's vector:    {trace['src_embedding.embedded'].norm(dim=-1).mean():.2f}")
 print(f"length of every position's vector:  {vectors.value.norm(dim=-1).mean():.2f}")
-print("factor on embeddings, paper and text:", f"{math.sqrt(base.d_model):.2f}", model.src_embedding.scale)
+assert trace["src_embedding.embedded"].norm(dim=-1).mean() > vectors.value.norm(dim=-1).mean()
+lesson.slips(
+    "Positional Encoding",
+    "what an embedding is multiplied by before the sum",
+    model.src_embedding.scale,
+    math.sqrt(base.d_model),
+    words="is going to be taken and summed up with the corresponding embedding tensor value",
+    why="Section 3.4 of the paper multiplies embeddings by √d_model; the text passes over this step.",
+    kind=CONSEQUENCE,
+    within=0.01,
+)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Attention alone does not see the order
+#
 # That attention alone does not see the order can be tried. We encode twenty ids in two orders. With the positions'
 # vectors replaced by zeros, each token comes out the same in both orders. With them, it does not.
 
-# %%
+# %% tags=["more"]
 some, order = src_ids[:, :20], torch.randperm(20)
 
 
@@ -498,12 +496,14 @@ lesson.states(
     within=EXACT,
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### A query that may look at nothing
+#
 # The two masks differ in one case, a query that may look at no key at all. (A sentence that is all padding has only
 # such queries.) A row of -∞ alone has no softmax: it becomes NaN, "not a number", which spreads to everything that
 # touches it. Our softmax gives such a query zeros.
 
-# %%
+# %% tags=["more"]
 nothing = torch.full((1, 1, 1, 4), -math.inf)
 print("the text's way:", nothing.softmax(-1).flatten().tolist())
 print(
@@ -511,11 +511,13 @@ print(
     softmax(torch.zeros(1, 1, 1, 4), Mask.from_visible(torch.zeros(1, 1, 1, 4, dtype=torch.bool))).flatten().tolist(),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Does the mask do what it is for?
+#
 # Does the mask do what it is for? We change the last of twenty target tokens. In the decoder no earlier position
 # notices. In the encoder, which has no such mask, all do.
 
-# %%
+# %% tags=["more"]
 changed_src, changed_tgt = src_ids[:, :20].clone(), tgt_in_ids[:, :20].clone()
 changed_src[0, -1], changed_tgt[0, -1] = changed_src[0, -1] % 50 + 40, changed_tgt[0, -1] % 50 + 40
 with torch.no_grad():
@@ -573,12 +575,14 @@ lesson.states(
     "Multihead Self-Attention", "numbers that each head gets of the 1536", 192, together["_split"].shape[-1]
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Is one wide layer the same as our three?
+#
 # Is one wide layer the same as our three? Yes, if its rows are laid out head by head, each head's 64 rows for q,
 # then for k, then for v: that is how the text cuts its 1536 numbers up. We build the wide layer from our three
 # matrices and take the text's steps.
 
-# %%
+# %% tags=["more"]
 first = model.encoder.layers[0].self_attention
 h, d_k = config.n_heads, config.d_k
 three = (first.w_q, first.w_k, first.w_v)
@@ -601,7 +605,16 @@ for name, fused in zip("qkv", made, strict=True):
 # has its own 64 rows of 512 weights, so that each sees every feature of a token.
 
 # %%
-print("weights of w_q for one head:", tuple(first.w_q.weight.view(h, d_k, config.d_model)[0].shape))
+of_one_head = first.w_q.weight.view(h, d_k, config.d_model)[0]
+print("weights of w_q for one head:", tuple(of_one_head.shape))
+lesson.slips(
+    "Imports and Configurations",
+    "features of a token that one head's queries are made of",
+    64,
+    int((of_one_head.abs().sum(0) > 0).sum()),
+    words="the 512 features of each token will be spread evenly into these 8 attention heads",
+    why="W_Q comes before the split: each head has 64 numbers of its own, and makes them of all 512 features.",
+)
 
 # %% [markdown]
 # On the way back, the axis of the heads and the axis of the positions change places again. The text names the wrong
@@ -615,6 +628,8 @@ lesson.slips(
     "shape when HEAD_DIM and SEQ_LENGTH swap places",
     tuple(heads.transpose(2, 3).shape),
     tuple(trace[inside + "heads_by_position"].shape),
+    words="The next step to be done is to swap back the HEAD_DIM and the SEQ_LENGTH axes",
+    kind=CONSEQUENCE,
     why="permute(0, 2, 1, 3) swaps the axis of the heads with SEQ_LENGTH; HEAD_DIM stays last.",
 )
 straight = heads.reshape(1, config.max_length, config.d_model)
@@ -663,10 +678,12 @@ for theirs, stated, name in (
 ):
     shows("Codeblock 15 output", theirs, stated, inside + name)
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Who reads the memory?
+#
 # All six decoder layers read the memory of the last encoder layer, and nothing else of the encoder.
 
-# %%
+# %% tags=["more"]
 lesson.states(
     "Combining Encoder and Decoder",
     "the memory is the last encoder layer's output",
@@ -683,12 +700,14 @@ lesson.states(
     sum(distance.item() < EXACT for distance in apart),
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Two lengths tell source from target
+#
 # The text's two sequences are of one length, so that its shapes do not tell source from target: every axis of
 # positions is 200. And its code cannot do otherwise, for it reshapes both with the same constant. Sentences do not
 # do us that favour. With five source tokens and seven target tokens, the shapes say what belongs to what:
 
-# %%
+# %% tags=["more"]
 with torch.no_grad(), tracing(model, only=inside + "*") as short:
     model(src_ids[:, :5], tgt_in_ids[:, :7])
 for step in short:
@@ -709,7 +728,18 @@ with torch.no_grad():
     hidden = model.encode(filled)[0][:, :5]
     with tracing(model, edits={"src_mask": torch.ones_like}, only=""):
         seen = model.encode(filled)[0][:, :5]
+lesson.slips(
+    "Imports and Configurations",
+    "change of five tokens' vectors when 195 fillers stand behind them and no mask hides these",
+    0.0,
+    round(float((seen - wanted).abs().max()), 2),
+    words="if it has fewer than 200 tokens, padding will be applied",
+    why="The code has a look-ahead mask but none for padding, so that every real token attends to the filler.",
+    kind=CONSEQUENCE,
+    within=0.1,
+)
 print(f"padding hidden: the five vectors change by at most {(hidden - wanted).abs().max():.6f}")
+assert (hidden - wanted).abs().max() < EXACT
 print(f"padding seen:   the five vectors change by at most {(seen - wanted).abs().max():.2f}")
 print(refusal(lambda: model.encode(torch.full((1, 201), 3)), InputError))
 
@@ -760,6 +790,7 @@ lesson.slips(
     "dropouts inside a feed-forward block of the paper",
     1,
     sum("feed_forward." in path for path in places),
+    words="a stack of two linear layers with a ReLU activation function and a dropout layer in between",
     why="Equation 2 of the paper has none between the two layers, and section 5.4 names the places of dropout:"
     " sublayer outputs and the sums of embeddings and positions.",
 )
@@ -771,13 +802,13 @@ lesson.states(
 )
 lesson.states("Decoder", "and in one decoder layer", 3, sum(path.startswith("decoder.") for path in places))
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # ### What dropout does
 #
 # In training, dropout sets each number to 0 with probability 0.1 and divides the others by 0.9, so that the mean
 # stays as it was. In use it does nothing. On 200 vectors of ones:
 
-# %%
+# %% tags=["more"]
 dropout, ones = Dropout(config.dropout), torch.ones(config.max_length, config.d_model)
 dropped = dropout.train()(ones)
 print("values that occur:", [round(value, 4) for value in dropped.unique().tolist()])
@@ -848,11 +879,13 @@ lesson.states(
     "Layer Normalization", "both are trained", (True, True), (norm.gain.requires_grad, norm.bias.requires_grad)
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### keepdim and ε
+#
 # The text keeps the last axis (`keepdim=True`), since 200 means cannot be subtracted from 200 vectors of 512
 # numbers otherwise. And it explains ε: a vector of equal numbers has variance 0. Both can be tried.
 
-# %%
+# %% tags=["more"]
 lesson.states("Layer Normalization", "shape of the mean without keepdim", (1, 200), tuple(x.mean(-1).shape))
 message = refusal(lambda: x - x.mean(-1), RuntimeError)
 print(message)
@@ -943,22 +976,8 @@ lesson.states(
 )
 
 # %% [markdown]
-# The text says that `residual = x` copies the tensor first, so that what follows leaves the original alone. It
-# copies nothing: it is a second name for the same numbers in memory. That works, because the attention makes new
-# tensors and changes none in place. Where something does change in place, the second name sees it.
-
-# %%
-x = torch.ones(2)
-residual = x
-lesson.slips(
-    "Encoder",
-    "after residual = x, the two are different tensors",
-    True,
-    residual.data_ptr() != x.data_ptr(),
-    why="An assignment in Python gives the same tensor a second name; a copy would be x.clone().",
-)
-x += 1
-print("x was changed in place, and residual is now", residual.tolist())
+# The text calls `residual = x` a copy. In Python it is a second name for the same numbers in memory. That works as
+# well, because the attention makes new tensors and changes none in place.
 
 # %% [markdown]
 # ## The decoder layer
@@ -1003,12 +1022,14 @@ for n in range(6):
     shows(where, f"after decoder #{n}", (1, 200, 512), f"decoder.layers.{n}.output")
 shows(where, "after linear", (1, 200, 120), "output_projection.logits")
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Softmax and the loss
+#
 # The text ends with the linear layer and leaves the softmax to the loss. That is so: cross-entropy takes the
 # softmax itself. A trace shows the probabilities next to the logits. The loss of our training, without label
 # smoothing, is the mean of -log of the probability of the right token, which can be read off them.
 
-# %%
+# %% tags=["more"]
 probabilities = trace["output_projection.probabilities"]
 tgt_out_ids = tgt_in_ids.roll(-1, dims=1)
 loss, _, n_tokens = smoothed_loss(logits, tgt_out_ids, config.pad_id, 0.0)
@@ -1036,13 +1057,15 @@ lesson.states(
     within=EXACT,
 )
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Any batch, any number of layers
+#
 # The batch may be of any size: nothing in the model depends on it. (In the text's code the size is a constant,
 # which has to be changed with the batch.) And since every layer takes and gives 512 numbers for each token, layers
 # can be added or taken away.
 
 
-# %%
+# %% tags=["more"]
 def parameters_of(**changes):
     with torch.device("meta"):  # counts need no memory
         return sum(p.numel() for p in Transformer(ModelConfig.from_name("walkthrough", **changes)).parameters())
@@ -1066,14 +1089,16 @@ for n in (2, 4, 6, 8):
 # %%
 print_summary(model, Console(width=108, force_jupyter=False, color_system=None))
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
+# ### Row by row
+#
 # Our rows are the text's, in its order, under our names: `self_attention` is a `SelfAttention`, `layers.0` of the
 # encoder an `Encoder`, the stack itself a `ModuleList`. Two kinds of row are ours alone, and hold no parameters:
 # `AddAndNorm` keeps a dropout and its norm together, and the embeddings have the dropout that the text leaves out.
 # Below is the text's table with our address next to each row, layers 2 to 6 left out, then the comparison of all
 # rows.
 
-# %%
+# %% tags=["more"]
 THEIR_NAMES = {
     "": "Transformer",
     "src_embedding": "InputEmbedding",
@@ -1104,7 +1129,7 @@ for row in ours:
         count = f"{row.parameters:,}" if row.parameters else "--"
         print(f"{to_transformers_name(row):19} {row.path:49} {row.shape!s:14} {count:>9}")
 
-# %%
+# %% tags=["more"]
 WIDE, TABLE = (1, 200, 512), (200, 512)
 embedding_rows = [("Embedding", WIDE), ("PositionalEncoding", TABLE), ("ModuleList", None)]
 self_rows = [("SelfAttention", WIDE), ("Dropout", WIDE), ("LayerNorm", WIDE)]
@@ -1155,8 +1180,8 @@ lesson.states(
 )
 
 # %% [markdown]
-# Each number can be worked out with the constants alone. And a picture of them shows where the parameters are: not
-# in the attention, but in the feed-forward blocks.
+# Each number can be worked out with the constants alone. And a picture of them shows where the parameters are: more
+# than half in the feed-forward blocks, and two fifths in the attention.
 
 # %%
 d, d_ff = config.d_model, config.d_ff
@@ -1178,15 +1203,19 @@ ax.set(xlabel="million parameters, all layers together", xlim=(0, 34))
 fig.tight_layout()
 plt.show()
 plt.close("all")
+in_attention = (sums["SelfAttention"] + sums["CrossAttention"]) / total
+print(f"feed-forward {sums['FeedForward'] / total:.1%}, attention {in_attention:.1%} of all parameters")
+assert round(100 * in_attention, 1) == 42.7
+assert sums["FeedForward"] > total / 2
 
-# %% [markdown]
+# %% [markdown] tags=["more"]
 # ### Megabytes
 #
 # A number in 32 bits takes four bytes, an id in 64 bits eight; a megabyte is a million bytes. The "pass size" of
 # the summary is an estimate: what comes out of each layer that has parameters, twice, once for the number and once
 # for its gradient. All of these tensors are in our trace.
 
-# %%
+# %% tags=["more"]
 with_parameters = (
     "*_embedding.embedded",
     "*attention.?_projected",
@@ -1233,6 +1262,7 @@ lesson.slips(
     "million mult-adds of one pass",
     44.28,
     round(mult_adds / 1e6, 2),
+    words="Total mult-adds (Units.MEGABYTES): 44.28",
     why="The tool counts each weight once, although it works on 200 positions, and the products inside the attention"
     " not at all; its unit, megabytes, is wrong too.",
 )
@@ -1246,6 +1276,45 @@ lesson.slips(
 #   block. `ModelConfig.base()` has all of this as in the paper.
 # - What it leaves out of a model that is to be trained on sentences: a mask for padding. Ours has it from the
 #   start.
+#
+# **See it live:** in [the living page](../../page.md) the paper's figure 1 is drawn for a model of yours, and every
+# box opens. `glassformer explore "I love you, too." --open`; behind its address,
+# `#encoder.layers.0.feed_forward.inner` leads to the widened numbers.
+#
+# ## Exercises
+
+# %%
+differs = {
+    "scale_embedding": config.scale_embedding != base.scale_embedding,
+    "tie_embeddings": config.tie_embeddings != base.tie_embeddings,
+    "attention_bias": config.attention_bias != base.attention_bias,
+}
+assert all(differs.values())
+assert base.scale_embedding
+assert base.tie_embeddings == "all"
+assert not base.attention_bias
+
+# %% tags=["exercises"]
+lesson.exercise(
+    "How many parameters does the model lose when both stacks have five layers in place of six?",
+    7_356_416,
+    parameters_of() - parameters_of(n_encoder_layers=5, n_decoder_layers=5),
+)
+lesson.exercise(
+    "And how many does it gain when d_ff is 4096 in place of 2048?",
+    12 * (512 * 2048 + 2048 + 2048 * 512),
+    parameters_of(d_ff=4096) - parameters_of(),
+)
+CHANGES = {
+    "SEQ_LENGTH": {"max_length": 100}, "VOCAB_SIZE_SRC": {"src_vocab": 50}, "VOCAB_SIZE_DST": {"tgt_vocab": 50},
+    "D_MODEL": {"d_model": 256}, "NUM_HEADS": {"n_heads": 4}, "HIDDEN_DIM": {"d_ff": 1024},
+    "N": {"n_encoder_layers": 5, "n_decoder_layers": 5}, "DROP_PROB": {"dropout": 0.2},
+}  # fmt: skip
+lesson.exercise(
+    f"Which of {', '.join(CHANGES)} does the number of parameters not depend on?",
+    ["SEQ_LENGTH", "NUM_HEADS", "DROP_PROB"],
+    [name for name, change in CHANGES.items() if parameters_of(**change) == parameters_of()],
+)
 
 # %%
 lesson.end()

@@ -46,8 +46,8 @@ NOT_PROMISED = (
     "threads by itself, which is the default, may begin with another number when it is started again from nothing, "
     "or change it while it runs: see [How many threads](training.md#how-many-threads).",
     "Races with somebody who changes the run while a command uses it, other than a training by glassformer.",
-    "Windows and macOS were not run for this page. The code has the other branch for each call that only POSIX has, "
-    "and [a workflow](../.github/workflows/tests.yml) runs the tests there.",
+    "macOS was not run for this page; [a workflow](../.github/workflows/tests.yml) runs the tests there. Windows was "
+    "never run: on Windows use WSL.",
 )
 
 GOING_ON, CLI, RUNS = "tests/training/test_resume.py", "tests/cli/test_cli.py", "tests/test_run_directory.py"

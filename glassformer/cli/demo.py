@@ -190,11 +190,8 @@ def _show_dates(console: Console, translator: Translator, task: Task) -> None:
     """How many unseen dates are right, some of them, and where the decoder looked in the shortest."""
     _title(console, "6  What it learned")
     scores, _ = translate_and_score(translator, task.test, GREEDY)
-    console.print(
-        Text(
-            f"{scores['exact_match']:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right.\n"
-        )
-    )
+    right = f"{scores['exact_match']:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right."
+    console.print(Text(f"{right}\n"))
     translations = translator.translate([pair.src for pair in task.test[:DATES_SHOWN]], GREEDY, attention=True)
     _print_translations(console, translations)
     shortest = min(translations, key=lambda translation: len(translation.source))

@@ -144,13 +144,16 @@ def translate_document(
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.text.corpus.corpus import describe_pairs
+    from glassformer.text.formats.tmx import same_language
 
     columns, file_format = FormatOptions(chosen.column, chosen.into, chosen.language), find_format(path)
     describe = file_format.describe_segments
     if describe is not None and (taken := describe(path, **file_format.select(columns))):
         typer.echo(taken, err=True)
     if file_format.languages is not None and (languages := file_format.languages(path)):
-        _check_language(path, languages[0], options.src_language)
+        found, known = languages[0], options.src_language
+        if known and not same_language(found, known):
+            typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {known}.", err=True)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)
     if chosen.memory is not None and memory is not None:
         typer.echo(
@@ -166,14 +169,6 @@ def translate_document(
         key=json_sha256([key, options.to_mapping()]),
     )
     _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
-
-
-def _check_language(path: Path, found: str, known: str) -> None:
-    """Warn of a file in another language than the model reads, if both are known."""
-    from glassformer.text.formats.tmx import same_language
-
-    if known and not same_language(found, known):
-        typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {known}.", err=True)
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -1,5 +1,6 @@
 """The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -9,7 +10,7 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
-from glassformer.cli.streams import from_shell
+from glassformer.cli.streams import Console, from_shell
 from glassformer.errors import ConfigError
 from glassformer.files import check_output, storage_errors
 
@@ -39,18 +40,16 @@ class ShownOptions:
     ids: Annotated[bool, option("Ids and masks of the whole batch, as tables", "--ids", panel=_SHOWN)] = False
     all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers", panel=_SHOWN)] = False
 
-    def check_numbers(self) -> None:
-        """Raise ``ConfigError`` for a sentence whose numbers are not asked for."""
+    def check(self, *, prints_report: bool) -> None:
+        """Raise ``ConfigError`` for an option without effect: where a report is printed, those of how a walk is."""
         if self.sentence and not self.values:
             raise ConfigError("--sentence: found without --values, which prints numbers. Add it, or drop --sentence.")
-
-    def check_report(self) -> None:
-        """Raise ``ConfigError`` for an option that says how a walk is printed where a report takes its place."""
         shown = {
             "--values": self.values, "--all-layers": self.all_layers, "--layer": self.layer is not None,
             "--head": self.head is not None, "--ids": self.ids,
         }  # fmt: skip
-        if ignored := [name for name, given in shown.items() if given]:
+        ignored = [name for name, given in shown.items() if given]
+        if prints_report and ignored:
             raise ConfigError(
                 f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
             )
@@ -97,7 +96,6 @@ def trace(
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     """
-    from glassformer.cli.streams import Console
     from glassformer.explain.render.terminal import print_walk
     from glassformer.explain.walks import WalkRequest
 
@@ -113,9 +111,8 @@ def trace(
         only=shown.only,
         device=device,
     )
-    shown.check_numbers()
-    if (verify or edit) and kept.as_json is None and kept.markdown is None:
-        shown.check_report()
+    reports = verify or bool(edit)
+    shown.check(prints_report=reports and kept.as_json is None and kept.markdown is None)
     _check_outputs({"--json": kept.as_json, "--markdown": kept.markdown})
     made, console = request.make(), Console()
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
@@ -127,9 +124,8 @@ def trace(
 
         print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
-        parts = shown.layer is not None or shown.head is not None
-        folds = not (shown.all_layers or parts)
-        print_walk(walked, console, values=shown.values, all_layers=not folds, sentence=shown.sentence, ids=shown.ids)
+        unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
+        print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
 
 
 def explore(
@@ -173,11 +169,12 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     """Print the proof of a walk; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
-    proof = prove(made.walk, made.walk.translator.model)
+    translator = made.walk.translator
+    proof = prove(made.walk, translator.model, translator.config)
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else "Not everything follows.")
+    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 
@@ -197,7 +194,7 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     return same
 
 
-_WAYS = "plain, cached, translated, packed, alone, padded, fused, compiled, bf16, int8, double"
+_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, int8, double"
 _A = (
     "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
     "English-German model if none is named"
@@ -228,8 +225,6 @@ def diff(
     A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
     the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, else with 1.
     """
-    import json
-
     from glassformer.explain.compare.passes import Mode, read_mode
     from glassformer.explain.compare.runs import diff_places
 

@@ -21,10 +21,11 @@ from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
+from glassformer.cli.streams import Console
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
 from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
-from glassformer.settings import NAMED_MODELS
+from glassformer.settings import NAMED_MODELS, ModelConfig
 from glassformer.text.lines import without_surrogates
 from glassformer.version import __version__
 
@@ -92,7 +93,7 @@ def summary(
     run: opt.Run = None,
     all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers")] = False,
 ) -> None:
-    """The layers of a model, with output shapes and parameter counts.
+    """The layers of a model: output shapes, parameter counts, the mult-adds of a pass, and sizes in MB.
 
     [bold]glassformer summary[/bold]
     [bold]glassformer summary base[/bold]
@@ -103,17 +104,12 @@ def summary(
             "summary: found both NAME and --run, expected one of them or neither: "
             "`glassformer summary base` or `glassformer summary --run DIR`."
         )
-    import torch
-
-    from glassformer.cli.streams import Console
     from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
-    from glassformer.settings import ModelConfig
 
     if name is not None:
-        with torch.device("meta"):  # shapes and counts need no memory for weights
-            model = Transformer(ModelConfig.from_name(name))
+        model = Transformer.without_values(ModelConfig.from_name(name))
         typer.echo(f"The configuration {name}, without weights.\n")
     else:
         loaded = RunDirectory(opt.run_or_bundled(run)).load("cpu")
@@ -149,7 +145,6 @@ def demo(
     model trains on dates in 20 languages and translates unseen ones.
     """
     from glassformer.cli.demo import demo as run_demo
-    from glassformer.cli.streams import Console
 
     outcome = run_demo(run, max_minutes, Console())
     if outcome.final is None:
@@ -196,19 +191,13 @@ def _silence_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _flush_output() -> None:
-    """What is still to be written; a reader that has left is no error."""
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _silence_stdout()
-
-
 def main() -> None:
     """Run the command line; every error a person can cause is one line on standard error."""
     try:
         _report_faults(_run)
-        _flush_output()
+        sys.stdout.flush()
+    except BrokenPipeError:  # a reader that has left is no error
+        _silence_stdout()
     except KeyboardInterrupt:  # before or after the command itself
         _fail("interrupted.", INTERRUPTED)
     except SystemExit as end:

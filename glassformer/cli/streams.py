@@ -12,6 +12,7 @@ from rich import console
 from glassformer.errors import TextError
 from glassformer.files import storage_errors, write_output
 from glassformer.text.formats import endings
+from glassformer.text.lines import limited_lines, open_text, without_surrogates
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request
@@ -29,23 +30,17 @@ def read_stdin() -> Iterator[str]:
 
 def read_file(path: Path) -> Iterator[str]:
     """The same for a file, plain or gzip."""
-    from glassformer.text.lines import open_text
-
     with open_text(path, once=True) as stream:
         yield from _lines(stream, str(path))
 
 
 def count_lines(path: Path) -> int:
     """The number of lines that ``read_file`` yields."""
-    from glassformer.text.lines import limited_lines, open_text
-
     with open_text(path) as stream:
         return sum(1 for _ in limited_lines(stream, str(path)))
 
 
 def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
-    from glassformer.text.lines import limited_lines
-
     for number, line in enumerate(limited_lines(stream, name), start=1):
         text, codec = line.rstrip(b"\n").removesuffix(b"\r"), "utf-8-sig" if number == 1 else "utf-8"
         try:
@@ -80,8 +75,6 @@ _REQUEST_SHAPE = 'Expected {"text": "...", "prefix": "...", "must": ["..."], "ba
 
 
 def _request(line: str, where: str, constraints: "Request") -> "Request":
-    from glassformer.text.lines import without_surrogates
-
     try:
         values = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
+from glassformer.cli.streams import Console
 from glassformer.errors import ConfigError
 from glassformer.settings import NAMED_MODELS, flag
 from glassformer.text.formats import endings
@@ -93,7 +94,6 @@ def train(
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
     [bold]glassformer train pairs.tsv --run runs/tuned --init bundled[/bold]
     """
-    from glassformer.cli.streams import Console
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import TrainRequest
     from glassformer.training.train import train as train_run
@@ -124,7 +124,6 @@ def diversify(
 
     [bold]glassformer diversify --src A.en --tgt A.de --run runs/more --max-minutes 20[/bold]
     """
-    from glassformer.cli.streams import Console
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import TrainRequest
     from glassformer.training.request.data import FileSource
@@ -172,7 +171,6 @@ def distill(
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
     """
     from glassformer.bundled import find_run
-    from glassformer.cli.streams import Console
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import make_source, require_directory
     from glassformer.training.teachers.distill import Student

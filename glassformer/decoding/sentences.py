@@ -17,6 +17,7 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
+from glassformer.text.style import PLAIN, Style, read_style, split_pictures
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class SourceSentence:
     constraints: Constraints
     is_copied: bool = False
     """Whether it has no letter, and is its own translation."""
+    style: Style = PLAIN
+    """How the text was typed, which its translation gets back."""
 
     @property
     def needs_model(self) -> bool:
@@ -70,7 +73,7 @@ def split_requests(
     Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
     """
     src_tokenizer, tgt_tokenizer = tokenizers
-    split = [_split(request.text, options) for request in requests]
+    split = [_split(request, options) for request in requests]
     constraints = [
         _check_constraints(tokenize_constraints(request, tgt_tokenizer, f"texts[{number}]"), number, options, config)
         for number, request in enumerate(requests, start)
@@ -81,7 +84,7 @@ def split_requests(
                 f"texts[{number}]: found {len(pieces)} sentences with a prefix or phrases that must occur, expected "
                 "one, in one line, because they apply to one. Drop split_sentences, or give each sentence as a text."
             )
-    sources = iter(read_sources([text for pieces in split for _, text, _ in pieces], src_tokenizer, config))
+    sources = iter(read_sources([text for pieces in split for _, text, *_ in pieces], src_tokenizer, config))
     return [
         SourceSentence(
             source=next(sources),
@@ -92,21 +95,35 @@ def split_requests(
             is_last=index == len(pieces) - 1,
             constraints=constraints[number],
             is_copied=options.copy_wordless and not requests[number].is_constrained and not has_letter(text),
+            style=style,
         )
         for number, pieces in enumerate(split)
-        for index, (before, text, gap) in enumerate(pieces)
+        for index, (before, text, gap, style) in enumerate(pieces)
     ]
 
 
-def _split(text: str, options: DecodeConfig) -> list[tuple[str, str, str]]:
-    """Each line or sentence as a model reads it, with the white space before and after it."""
+def _split(request: Request, options: DecodeConfig) -> list[tuple[str, str, str, Style]]:
+    """Each line or sentence as a model reads it, with what stands before and after it and how it was typed."""
+    text = request.text
     sentences = split_sentences(text, options.src_language) if options.split_sentences else split_lines(text)
+    matches_style = options.match_style and not request.is_constrained
     found = []
     for sentence, gap in sentences:
-        inner = sentence.strip()
-        before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
-        found.append((before, normalize_source(inner), after + gap))
+        if matches_style and has_letter(sentence):
+            before, inner, after = split_pictures(sentence)
+        else:
+            inner = sentence.strip()
+            before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
+        read, style = normalize_source(inner), PLAIN
+        if matches_style:
+            read, style = read_style(read)
+        found.append((before, read, after + gap, style))
     return found
+
+
+def read_text(text: str, options: DecodeConfig) -> str:
+    """A text as a model reads it, its lines or sentences with a space between."""
+    return " ".join(read for _, read, *_ in _split(Request(text), options) if read)
 
 
 def _check_constraints(
@@ -144,6 +161,7 @@ def _join_translations(text: str, parts: Sequence[Translation], segments: Sequen
         source_truncated=any(part.source_truncated for part in parts),
         hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
         engine=" and ".join(sorted({part.engine for part in parts} - {""})),
+        read=" ".join(part.source for part in parts if part.source),
     )
 
 
@@ -156,7 +174,9 @@ def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
 def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSentence]) -> Hypothesis:
     """The segments' hypotheses of one rank as one: texts and tokens are concatenated, log_prob and score added."""
     pairs = zip(parts, segments, strict=True)
-    text = "".join(segment.before + part.text + segment.gap_after(part.text) for part, segment in pairs)
+    text = "".join(
+        segment.before + segment.style.restore(part.text) + segment.gap_after(part.text) for part, segment in pairs
+    )
     if len(parts) == 1:
         return replace(parts[0], text=text)
     utilities = [part.utility for part in parts if part.utility is not None]

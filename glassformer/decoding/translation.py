@@ -103,6 +103,8 @@ class Translation:
     hypotheses: list[Hypothesis]
     engine: str = ""
     """What translated: torch, ctranslate2, or, of several sentences, both; empty if nothing had to be translated."""
+    read: str = ""
+    """The source as the model read it: with plain spaces, and a text in capitals as a sentence."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""

@@ -16,15 +16,15 @@ from glassformer.decoding.batching import check_pairs, check_texts, plan_decodin
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
+from glassformer.decoding.engines.ctranslate2_engine import load_engine
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
-from glassformer.decoding.sentences import SourceSentence, join_segments, split_requests
+from glassformer.decoding.sentences import SourceSentence, join_segments, read_text, split_requests
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.settings import DecodeConfig
-from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
@@ -113,8 +113,6 @@ class Translator:
             auto, tokenizers, config = load_auto(run, partial(_open_torch, run, workers), workers)
             return cls.from_engine(auto, tokenizers, config.decode, Confidence.read(confidence_file))
         if engine == "ctranslate2" or shortlist:
-            from glassformer.decoding.engines.ctranslate2_engine import load_engine
-
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
             return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
         from glassformer.threads import fit_threads
@@ -272,7 +270,7 @@ class Translator:
         options = self._options(options)
         _check_start(start)
         check_texts("sources", sources)
-        src = read_sources([normalize_source(text) for text in sources], self.src_tokenizer, self._config)
+        src = read_sources([read_text(text, options) for text in sources], self.src_tokenizer, self._config)
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
         check_pairs(src, tgt, self._config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
@@ -332,7 +330,7 @@ class Translator:
     def _with_confidence(self, translation: Translation) -> Translation:
         if self.confidence is None or not translation.source_tokens:
             return translation
-        source, tokens = translation.source, translation.source_tokens
+        source, tokens = translation.read, translation.source_tokens
         hypotheses = [
             replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
         ]

@@ -12,7 +12,7 @@ _NUMBER = re.compile(
     r"(?:(?<![^\0\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
 )
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
-_RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+]+")
+_RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+`]+")
 # Currencies, ©, °, arrows, pictures.
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
@@ -51,17 +51,20 @@ def _plain_digits(number: str) -> str:
 def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the numbers, the codes and the signs that the output does not have as often as the source."""
     before, after = (DROPPED.sub("", _text(parts)) for parts in (source, output))
-    found = [f"the number {number} is missing" for number in lost_numbers(before, after)]
-    found += [f"the number {number} was added" for number in lost_numbers(after, before)]
+    found = _count_changes("the number ", _numbers(before), _numbers(after))
     if not found and (moved := _swapped_numbers(source, output)):
         found.append(f"the numbers {moved} stand in another order")
     if codes := _code_changes(source, output):
         return [*found, *codes]
     for pattern in (_RUN, _SIGN):
-        counts = [Counter(pattern.findall(text)) for text in (before, after)]
-        found += [f"the sign {sign} is missing" for sign in sorted((counts[0] - counts[1]).elements())]
-        found += [f"the sign {sign} was added" for sign in sorted((counts[1] - counts[0]).elements())]
+        found += _count_changes("the sign ", *(Counter(pattern.findall(text)) for text in (before, after)))
     return found
+
+
+def _count_changes(what: str, before: Counter[str], after: Counter[str]) -> list[str]:
+    """In words, what is missing, and what there is more of."""
+    missing, added = (sorted(each.elements()) for each in (before - after, after - before))
+    return [*(f"{what}{one} is missing" for one in missing), *(f"{what}{one} was added" for one in added)]
 
 
 def _text(parts: Sequence[Part]) -> str:
@@ -78,9 +81,8 @@ def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
 
 def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
-    counts = [Counter(part.raw for part in parts if is_code(part)) for parts in (source, output)]
-    found = [f"{code} is missing" for code in (counts[0] - counts[1]).elements()]
-    found += [f"{code} was added" for code in (counts[1] - counts[0]).elements()]
+    counts = (Counter(part.raw for part in parts if is_code(part)) for parts in (source, output))
+    found = _count_changes("", *counts)
     if not found and (crossed := _find_crossed(output)) and not _find_crossed(source):
         found.append(f"{crossed} stands where nothing that it closes is open")
     return found

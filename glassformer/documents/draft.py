@@ -29,7 +29,9 @@ _NUMBERS_AND_SIGNS = re.compile(
 _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
+_SEPARATORS = tuple(":;,|/–—-")
 _SEPARATOR_BEFORE, _SEPARATOR = re.compile(r"\s*[:;,|/–—-]+\s*\Z"), re.compile(r"[:;,|/–—-]+(?=\s)")
+_SEPARATOR_AFTER = re.compile(r"\s?[:;,|/–—-]+(?=\s)")
 _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
 
 
@@ -52,7 +54,7 @@ class Mark:
     """Whether a run has tags between it and these characters."""
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The codes as a remark names them."""
         return join_parts(self.parts) + ("…" + join_parts(self.closing) if self.closing else "")
 
@@ -167,7 +169,8 @@ class _Balance:
 def _run_pattern(alone: str, word: str, opens: str, closes: str) -> re.Pattern[str]:
     """Codes with nothing but signs between them; a unit or an ending at one that stands for a word: %ds, {n}th."""
     one = rf"(?:(?<![^\W_])[vx](?={word}))?[{alone}{word}](?:(?<={word})(?:{_ENDINGS})(?![^\W_]))?"
-    return re.compile(rf"{one}(?:[^\w\s{alone}{word}{opens}{closes}]{{0,3}}{one})*|[{opens}{closes}]")
+    between = rf"(?:[^\w\s{alone}{word}{opens}{closes}]{{0,3}}|\s?[,;/|&+–—-]\s)"
+    return re.compile(rf"{one}(?:{between}{one})*|[{opens}{closes}]")
 
 
 class _Builder:
@@ -218,6 +221,10 @@ class _Builder:
                     end = separator.end()
                 if start > self._last and (separator := _SEPARATOR_BEFORE.search(coded, done, start)):
                     start = separator.start()
+                if coded[done:start].rstrip()[-1:] in _SEPARATORS and (
+                    separator := _SEPARATOR_AFTER.match(coded, end)
+                ):
+                    end = separator.end()  # of two commas one is enough
             yield start, end
             done = end
 
@@ -286,6 +293,14 @@ class _Builder:
 
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
-    """Where a text has ``word``, with no letter or digit next to it."""
-    before, after = ("" if is_unspaced(edge) else r"[^\W_]" for edge in (word[:1], word[-1:]))
-    return list(re.finditer(rf"{before and f'(?<!{before})'}{re.escape(word)}{after and f'(?!{after})'}", text))
+    """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
+
+    def is_apart(beside: str, edge: str) -> bool:
+        return not beside.isalnum() or is_unspaced(beside) or is_unspaced(edge)
+
+    return [
+        found
+        for found in re.finditer(re.escape(word), text)
+        if is_apart(text[max(0, found.start() - 1) : found.start()], word[0])
+        and is_apart(text[found.end() : found.end() + 1], word[-1])
+    ]

@@ -4,6 +4,7 @@ None touches a word that it should not touch.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,8 +16,7 @@ from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
-_TOKEN = r"\d+(?:[.,]\d+)*|[\ue000-\uf8ff]"  # a number, or the sign of a code
-_NO_BREAK = re.compile(rf"({_TOKEN})?([\u00a0\u202f])(?=({_TOKEN})?)")
+_NO_BREAK = re.compile(r"(\d+(?:[.,]\d+)*)?([\u00a0\u202f])(?=(\d+(?:[.,]\d+)*)?)")
 
 
 @dataclass(frozen=True)
@@ -105,23 +105,75 @@ def _is_apart(character: str, beside: str, edge: str) -> bool:
 
 
 def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
-    """The output with the white space at the ends of the source, and its no-break spaces beside numbers and codes."""
+    """The output with the white space that the source has at its ends, by its codes, and, without breaks, by numbers.
+
+    Where words or a script need a space, or none, the output has it as it was.
+    """
     before, _, after = trim(source)
-    inner = trim(output)[1]
-    if any(isinstance(part, str) and _NO_BREAK.search(part) for part in source):
-        inner = _keep_no_break_spaces(source, inner)
-    return tuple(part for part in (before, *inner, after) if part != "")
+    free, numbers = unused_signs(join_parts((*source, *output))), {part for part in output if _is_number(part)}
+    codes = [part for part in (*source, *output) if isinstance(part, Code) and part not in numbers]
+    signs: dict[Part, str] = {code: next(free) for code in dict.fromkeys(codes)}
+    coded = ["".join(signs.get(part) or join_parts([part]) for part in trim(parts)[1]) for parts in (source, output)]
+    text = _keep_spaces_by_numbers(coded[0], _keep_spaces_by_codes(coded[0], coded[1], "".join(signs.values())))
+    named = {sign: code for code, sign in signs.items()}
+    pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
+    return tuple(part for part in (before, *(named.get(piece, piece) for piece in pieces), after) if part != "")
 
 
-def _keep_no_break_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
-    free = unused_signs(join_parts((*source, *output)))
-    codes = [part for part in (*source, *output) if is_code(part) or (isinstance(part, Code) and not part.is_text)]
-    signs: dict[Part, str] = {code: next(free) for code in dict.fromkeys(codes)}  # not numbers
-    before, after = ("".join(signs.get(part) or join_parts([part]) for part in parts) for parts in (source, output))
-    for left, space, right in _NO_BREAK.findall(before):
+def _is_number(part: Part) -> bool:
+    """Whether a code is a number or a sign of the text."""
+    return isinstance(part, Code) and part.is_text and not is_code(part)
+
+
+def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    for left, space, right in _NO_BREAK.findall(source):
         if left or right:
             beside = r"(?<![\d.,])" if left else ""
-            place = re.search(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))", after)
-            after = f"{after[: place.start(1)]}{space}{after[place.end(1) :]}" if place else after
-    named = {sign: code for code, sign in signs.items()}
-    return tuple(named.get(piece, piece) for piece in re.split("([\ue000-\uf8ff])", after) if piece)
+            place = re.search(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))", output)
+            output = f"{output[: place.start(1)]}{space}{output[place.end(1) :]}" if place else output
+    return output
+
+
+def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
+    """The output with the white space round and between codes that stand side by side, as the source has it."""
+    if not signs:
+        return output
+    runs, found = re.compile(rf"(\s*)([{signs}](?:\s*[{signs}])*)(\s*)"), defaultdict[str, list[re.Match[str]]](list)
+    for run in runs.finditer(source):
+        found["".join(run[2].split())].append(run)
+
+    def write(run: re.Match[str]) -> str:
+        known = found["".join(run[2].split())]
+        wanted = known.pop(0) if known else run
+        own, other = _neighbours(run), _neighbours(wanted)
+        is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
+        is_unlike |= any(mine != theirs and not mine.isalnum() for mine, theirs in zip(own, other, strict=True))
+        if all(own) and (not _has_space(wanted[0]) or (is_unlike and not _has_space(run[0]))):
+            return run[0]
+        edges = [_edge(own[side], other[side], run[1 + 2 * side], wanted[1 + 2 * side]) for side in (0, 1)]
+        for side in (0, 1):
+            touches = own[side].isalnum() and not other[side].isalnum()
+            if touches and not _has_space(edges[side] + wanted[2]) and _has_space(run[1 + 2 * side] + run[2]):
+                return run[0]
+        return f"{edges[0]}{wanted[2]}{edges[1]}"
+
+    return runs.sub(write, output)
+
+
+def _has_space(text: str) -> bool:
+    return re.search(r"\s", text) is not None
+
+
+def _neighbours(run: re.Match[str]) -> tuple[str, str]:
+    """The characters before and after a run and its white space, empty at an end."""
+    start, end = run.span()
+    return run.string[max(0, start - 1) : start], run.string[end : end + 1]
+
+
+def _edge(own: str, other: str, space: str, wanted: str) -> str:
+    """The white space between a run and its neighbour; ``other`` is that of the source, with the space ``wanted``."""
+    if not own:
+        return "" if other else wanted
+    if not space and own != other and not own.isalnum():  # but a full stop, a bracket
+        return ""
+    return wanted if other and (wanted or not own.isalnum() or other.isalnum()) else space

@@ -17,10 +17,11 @@ _PLACEHOLDERS = re.compile(
     (?P<address>(?:https?://|www\.)[^\s<>"'\[\]]*[^\s<>"'.,;:!?)\[\]]
         | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+)
     | (?P<script><%(?:(?!<%|%>)[^\n])*%> | <\?(?:(?!<\?|\?>)[^\n])*\?> | \{%(?:(?!\{%|%\})[^\n])*%\})
+    | (?P<quoted>(?<!`)`(?!\s)[^`\n]+(?<!\s)`(?!`))
     | (?P<percent>%%)
     | (?P<printf>%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfFgGcsSrp@](?![A-Za-z])
         | (?<![\d%])(?<!\d\s)%(?:\d+\$)?[ds](?!\w*%) | %\d+![^!\s]*!)
-    | (?P<braces>[%\#$]?\{{1,3}[^{}\n]*\}{1,3})
+    | (?P<braces>[%\#$]?\{{1,3}[^{}\n]*(?:\{[^{}\n]*\}[^{}\n]*)*\}{1,3})
     | (?P<qt>(?<!\d)%L?\d{1,2}(?![\w%])|%n(?!\w))
     | (?P<name>\$\w*\([^()\n]*\) | \$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%|(?<![\w:/]):[A-Za-z_]\w+(?![\w:])
         | @:[A-Za-z_][\w.]*\w | (?<!\w)__[A-Za-z]\w*?__(?!\w))
@@ -28,6 +29,7 @@ _PLACEHOLDERS = re.compile(
     | (?P<path>(?<![\w/.~<])(?:~|\.{1,2})?(?:/\.?(?!\d)[\w-]++(?:\.[\w-]++)*+)(?:/[\w-]*+(?:\.[\w-]++)*+)*
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
     | (?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s<>"']*[\w/])?|-[A-Za-z](?![\w-])))
+    | (?P<identifier>(?<!\w)[A-Za-z][A-Za-z\d]*+(?:_[A-Za-z\d]++)+(?!\w))
     | (?P<call>(?<![\w.])[A-Za-z_][\w.]*+\(\))
     | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+)
     | (?P<escape>\\[nrtN])
@@ -46,7 +48,7 @@ _MESSAGE_END = re.compile(r"\s*\}")
 _MAX_NESTING = 5  # messages in one another
 _BREAK = re.compile(
     r"</?(?:br|hr|p|div|ul|ol|li|dl|dt|dd|table|tr|td|th|h[1-6]|blockquote|pre|section|article)\b[^<>]*>"
-    r"|\\[nrN]|\{\\N\}|.*\n",
+    r"|\\[nrN]|\{\\N\}|.*\n|\{%-?\s*(?:else|el(?:s|se)?if|empty|when)\b[^{}]*\}|\{\{~?\s*else\b[^{}]*\}\}",
     re.IGNORECASE | re.DOTALL,
 )
 # Codes that are no part of what a sentence says: tags, escapes, boxes of tasks, footnotes, pictures.
@@ -147,7 +149,7 @@ def _counts(text: str) -> Iterator[Part]:
 
 
 def begins_new_text(code: Code) -> bool:
-    """Whether a code breaks a line, or divides a message into branches: what follows is a text of its own."""
+    """Whether a code breaks a line, or divides a message or a template into branches, each a text of its own."""
     divides = code.raw[:1] == "}" or (code.raw[-1:] == "{" and _MESSAGE.match(code.raw) is not None)
     return divides or _BREAK.fullmatch(code.raw) is not None
 

@@ -63,7 +63,7 @@ def restore(
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)
-    flags = [f"{shown} may stand in a wrong place" for shown in dict.fromkeys(layout.unsure)]
+    flags = [f"{label} may stand in a wrong place" for label in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
     return Result(parts, (*flags, *moved), unplaced=tuple(layout.unplaced))
 
@@ -162,7 +162,7 @@ class _Layout:
         placed, end = list[PlacedMark](), target[0]
         for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
             if first < end:  # never crossed
-                self.unsure.append(mark.shown)
+                self.unsure.append(mark.label)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
             placed.append(PlacedMark((first, last), mark, inner, self._behind.get(mark, "")))
@@ -188,7 +188,7 @@ class _Layout:
         free = [word for word in alignment.tgt_in(target) if word not in taken]
         words, sure = self._linked_words(mark, source, free)
         if not sure:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
         if not words:
             self._behind[mark] = self._own_text(mark)
             return target[1], target[1]
@@ -203,6 +203,9 @@ class _Layout:
         """
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
+        same = self._same_words(mark, free)
+        if same is not None and len(same) > 1:
+            return same, True
         groups, reached = list[list[int]](), -2  # reached: the end of the last group, with unlinked words behind it
         for word in free:
             owner = alignment.owners[word]
@@ -214,8 +217,8 @@ class _Layout:
         chosen = max(groups, key=len, default=[])
         if chosen and (len(chosen) < len(alignment.tgt_words) or len(free) == 1):
             return list(range(chosen[0], chosen[-1] + 1)), 2 * len(chosen) >= sum(map(len, groups))
-        if (same := self._same_words(mark, free) or self._own_words(mark, free)) is not None:
-            return same, True
+        if found := same or self._own_words(mark, free):
+            return found, True
         self.unplaced.append(self._draft.text[mark.start : mark.end].strip())
         if not free or (self._own_text(mark) and is_link(mark.parts)):
             return [], False
@@ -260,29 +263,26 @@ class _Layout:
 
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
-        text, alignment = self._draft.text, self._alignment
-        if not any(
-            text[place - 1 : place + 1].isalnum() for place in (mark.start, mark.end) if 0 < place < len(text)
-        ):
-            return None
-        numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= mark.start and mark.end <= end]
-        if not numbers:
+        text, alignment, span = self._draft.text, self._alignment, (mark.start, mark.end)
+        numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= span[0] and span[1] <= end]
+        if not numbers or alignment.src_words[numbers[0]] == span:
             return None
         start, end = alignment.src_words[numbers[0]]
         found = find_word(text[start:end], self._text)
         if len(found) == 1:
             first = found[0].start() + mark.start - start
         else:
-            spans = [
-                span for span, owner in zip(alignment.tgt_words, alignment.owners, strict=True) if owner == numbers[0]
+            enclosed = text[slice(*span)]
+            places = [
+                word
+                for word, owner in zip(alignment.tgt_words, alignment.owners, strict=True)
+                if owner == numbers[0] and self._text[slice(*word)].count(enclosed) == 1
             ]
-            enclosed = text[mark.start : mark.end]
-            places = [place for place in spans if self._text[slice(*place)].count(enclosed) == 1]
             if len(places) != 1:
                 return None
             first = self._text.index(enclosed, places[0][0])
-        span = first, first + mark.end - mark.start
-        return span if target[0] <= span[0] and span[1] <= target[1] else None
+        last = first + mark.end - mark.start
+        return (first, last) if target[0] <= first and last <= target[1] else None
 
     def _with_signs(self, mark: Mark, span: Span, source: Span, target: Span) -> Span:
         """With as many of the signs next to the words as a pair has next to its own; all at an end, if it has all."""
@@ -317,7 +317,7 @@ class _Layout:
         before = [word for word in region if alignment.src_words[word][1] <= mark.start]
         after = [word for word in region if alignment.src_words[word][0] >= mark.start]
         if not free:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
             return target[1], target[1]
         written = defaultdict[int | None, list[int]](list)  # by the word of the source that each was written from
         for word in free:
@@ -325,12 +325,12 @@ class _Layout:
         behind = next(((word, n) for n, word in enumerate(reversed(before)) if word in written), None)
         ahead = next(((word, n) for n, word in enumerate(after) if word in written), None)
         if behind is None and ahead is None:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
             number = min(len(free) - 1, round(len(free) * len(before) / max(1, len(region))))
             place = alignment.tgt_words[free[number]][0]
             return place, place
         if min(n for _, n in filter(None, (behind, ahead))) > 0:
-            self.unsure.append(mark.shown)
+            self.unsure.append(mark.label)
         end = alignment.tgt_words[written[behind[0]][-1]][1] if behind else -1
         start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
@@ -343,14 +343,13 @@ class _Layout:
 
     def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""
-        gap = self._text[end:start]
+        gap, source = self._text[end:start], self._draft.text[: mark.start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
             return end, start  # the source has no space there
-        signs = mark.left and not mark.left.isalnum() and (mark.right.isalnum() or not mark.left.isspace())
-        source = self._draft.text[: mark.start].rstrip()
-        if signs or (source and not source[-1].isalnum()):  # behind a comma
+        if mark.right.isalnum() and not mark.left.isalnum():
             return start, start
-        return end, end
+        place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
+        return place, place
 
     def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
         """A run's place, but not in a pair that does not enclose it."""

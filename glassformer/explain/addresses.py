@@ -63,6 +63,8 @@ def stage_of(address: str, token: int = 0) -> str:
         stage = "Update"
     elif (layer := layer_of(address)) is not None:
         stage = f"{layer[0].capitalize()} layer {layer[1] + 1}"
+    if root == "search" and address.rpartition(".")[2].startswith("result"):
+        return "Result"
     return f"Token {token}: {stage}" if token and root in _IN_EACH_TOKEN else stage
 
 

@@ -1,7 +1,9 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. NaN follows from NaN.
+pass, and off otherwise. What the pass computes agrees in absolute terms where a number is below one; rates, moments
+and the change of a weight always in relative ones, since they are small at the start of a training. NaN follows from
+NaN.
 
 For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
 then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
@@ -21,11 +23,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from glassformer.decoding.search.steps import pad_ids
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.compare.align import largest_difference
+from glassformer.explain.compare.compare import compare
+from glassformer.explain.compare.passes import EXACT
+from glassformer.explain.compare.production import GRADIENT_UNITS, loss_sides, search_sides
+from glassformer.explain.compare.report import Difference
 from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
+from glassformer.explain.gradients import SLOPE_TOLERANCE, GradientCheck, check_backward, check_slopes
 from glassformer.explain.recording.walk_data import WalkData
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating
-from glassformer.settings import DecodeConfig
+from glassformer.settings import DecodeConfig, TrainConfig
 from glassformer.trace import Step, Trace, tracing
 
 TOLERANCE = 1e-6
@@ -43,8 +50,8 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 class StepCheck:
     """One step compared with its equation: ``result`` is ``exact``, ``close``, ``given`` or ``off``.
 
-    ``check`` says how it was recomputed. ``error`` is the greatest difference, at ``cell``, relative to the number
-    there where that is above one, and to the greatest summand of a mean.
+    ``check`` says how it was recomputed. ``error`` is the greatest difference, at ``cell``, relative to what its
+    entry says: ``error_scale`` and ``floor``.
     """
 
     address: str
@@ -57,9 +64,10 @@ class StepCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """The checks of every step of a trace, in order."""
+    """The checks of every step of a trace, in order; of a training step also those of its gradients."""
 
     steps: tuple[StepCheck, ...]
+    gradients: tuple[GradientCheck, ...] = ()
 
     def count(self, result: str) -> int:
         """How many steps have one result."""
@@ -81,8 +89,8 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether every recomputed step agrees."""
-        return self.n_recomputed == self.n_reproduced
+        """Whether every recomputed step agrees, and every gradient."""
+        return self.n_recomputed == self.n_reproduced and all(check.holds for check in self.gradients)
 
     @property
     def largest_error(self) -> float:
@@ -100,6 +108,20 @@ class Verification:
         results = {result: self.count(result) for result in ("exact", "close", "off")}
         return {"holds": self.holds, **checks, **results, "largest_error": self.largest_error}
 
+    def gradient_lines(self) -> Iterator[str]:
+        """Of a training step: how many gradients follow backward and along a direction, and which do not."""
+        if not self.gradients:
+            return
+        slopes = [check for check in self.gradients if check.tolerance == SLOPE_TOLERANCE]
+        steps = [check for check in self.gradients if check.tolerance != SLOPE_TOLERANCE]
+        worst = [max(check.error for check in checks) for checks in (steps, slopes)]
+        yield (
+            f"{len(steps):,} gradients of steps recomputed from those after them, largest difference {worst[0]:.1e}; "
+            f"slopes in {len(slopes):,} groups of weights, by the loss in float64, largest difference {worst[1]:.1e}"
+        )
+        for check in [check for check in self.gradients if not check.holds][:_REPORTED]:
+            yield f"does not follow: {check.where}: {check.what}"
+
     def __str__(self) -> str:
         counts = f"{self.n_recomputed:,} steps recomputed, {self.n_reproduced:,} reproduced"
         exact, given = self.count("exact"), self.count("given")
@@ -112,7 +134,12 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     ids = [[*derivation.ids, walk.config.eos_id] for derivation in walk.sentences.src_derivations]
     derived_ids = {"text.src_ids": pad_ids(ids, walk.config.pad_id, device)}
     context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids)
-    return verify([replace(step, value=step.value.to(device)) for step in walk.trace], context)
+    steps = [replace(step, value=step.value.to(device)) for step in walk.trace]
+    if walk.kind != "training":
+        return verify(steps, context)
+    checks, weights = check_backward(walk.trace, Record(steps, context))
+    verification = verify(steps, replace(context, weight_gradients=weights))
+    return replace(verification, gradients=(*checks, *check_slopes(walk, model)))
 
 
 def verify(steps: Sequence[Step], context: PassContext) -> Verification:
@@ -134,10 +161,8 @@ def _check(scope: Scope) -> StepCheck:
         return StepCheck(step.address, step.call, check, "off", float("inf"))
     if torch.equal(computed, step.value):
         return StepCheck(step.address, step.call, check, "exact")
-    size = computed.double().abs()
-    if entry.error_scale is not None:
-        size = torch.maximum(size, entry.error_scale(scope).double())
-    size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=1.0)
+    size = computed.double().abs() if entry.error_scale is None else entry.error_scale(scope).double()
+    size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=entry.floor)
     both_nan = step.value.isnan() & computed.isnan()
     error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
     return StepCheck(step.address, step.call, check, "close" if error <= TOLERANCE else "off", error, cell)
@@ -223,16 +248,60 @@ def audit_operations(
 
 
 @dataclass(frozen=True)
-class Proof:
-    """The verification of every step; for a walk with a forced target also the audit of the model's operations."""
+class Agreement:
+    """What translating and training compute as they run, beside the plain pass and the search that a trace records.
 
-    verification: Verification
-    audit: OperationAudit | None
+    ``searches`` checks the steps of those searches, ``tokens`` counts the ids after which log-probabilities are
+    compared.
+    """
+
+    translated: Difference
+    trained: Difference
+    searches: Verification
+    tokens: int
 
     @property
     def holds(self) -> bool:
-        """Whether every step follows, and no operation is hidden."""
-        return self.verification.holds and (self.audit is None or self.audit.complete)
+        """Whether they agree, and every step of the searches follows."""
+        return self.translated.agrees and self.trained.agrees and self.searches.holds
+
+    def lines(self) -> Iterator[str]:
+        """What does not agree."""
+        for step in self.searches.off[:_REPORTED]:
+            error = f"off by {step.error:.3g} at {step.cell}"
+            yield f"does not follow: {step.address} of a search, call {step.call}: {error}"
+        yield from self.translated.first_lines()
+        yield from self.trained.first_lines()
+
+    def __str__(self) -> str:
+        log_probs = max(tap.size for tap in self.translated.taps if tap.address.endswith(".next_log_probs"))
+        same = not any(tap.differs for tap in self.translated.taps if "result" in tap.address)
+        loss, *gradients = self.trained.taps
+        share = max(GRADIENT_UNITS * tap.size / tap.unit for tap in gradients)
+        return (
+            f"As translate computes it: {self.tokens:,} tokens, log-probabilities within {log_probs:.1e}, "
+            f"{'the same' if same else 'another'} beam; as training computes it: loss within {loss.size:.1e}, "
+            f"gradients within {share:.1e}."
+        )
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The verification of every step, and the agreement with what translating and training compute.
+
+    For a walk with a forced target also the audit of the model's operations. A model that is not finite agrees with
+    nothing: then ``agreement`` is None.
+    """
+
+    verification: Verification
+    audit: OperationAudit | None
+    agreement: Agreement | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether every step follows, no operation is hidden, and translating and training agree."""
+        others = [self.audit is None or self.audit.complete, self.agreement is None or self.agreement.holds]
+        return self.verification.holds and all(others)
 
     def to_mapping(self) -> dict[str, Any]:
         """The counts, ready for JSON; ``operations`` and ``accounted`` are null where they were not counted."""
@@ -245,21 +314,52 @@ class Proof:
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
         yield from _check_lines(self.verification)
+        yield from self.verification.gradient_lines()
         for step in self.verification.off[:_REPORTED]:
             yield f"does not follow: {step.address}, call {step.call}: off by {step.error:.3g} at {step.cell}"
         if self.audit is not None:
             yield str(self.audit)
             for entry in self.audit.mismatches[:_REPORTED]:
                 yield f"does not agree: {entry.address}: carried out {dict(entry.done)}, stated {dict(entry.stated)}"
-        yield "Everything follows." if self.holds else "Not everything follows."
+        yield from self.agreement.lines() if self.agreement is not None else ()
+        agreement = self.agreement or "Its weights are no finite numbers, so it neither translates nor trains."
+        yield f"{agreement} {'Everything follows.' if self.holds else 'Not everything follows.'}"
 
 
-def prove(walk: WalkData, model: Transformer) -> Proof:
-    """Verify a whole walk that was made with ``model``."""
+def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
+    """Verify a whole walk that was made with ``model``; ``decode`` are the options of translating that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
-    return Proof(verify_walk(walk, model), audit)
+    finite = all(bool(weight.isfinite().all()) for weight in model.parameters())
+    return Proof(verify_walk(walk, model), audit, check_agreement(walk, model, decode) if finite else None)
+
+
+def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
+    """Translate and train on the sentences of a walk as both are done without a trace, by the options of the walk."""
+    results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
+    sources, targets = (
+        [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
+    )
+    decode = walk.decode or decode or DecodeConfig()
+    searched = search_sides(model, model, sources, decode, max(map(len, targets)))
+    trained = loss_sides(model, model, sources, targets, walk.train or TrainConfig())
+    checks = [_verify_search(trace, PassContext(model, options)) for trace, options in searched.records]
+    return Agreement(
+        compare(*searched.sides, EXACT, names=("traced", "translate")),
+        compare(*trained, EXACT, names=("plain", "training")),
+        Verification(tuple(check for steps in checks for check in steps)),
+        searched.tokens,
+    )
+
+
+def _verify_search(trace: Trace, context: PassContext) -> Iterator[StepCheck]:
+    """The checks of the search's own steps; what the model computed in it is held to the plain pass."""
+    record = Record(trace.steps, context)
+    with torch.no_grad():
+        for place, step in enumerate(trace):
+            if step.address.startswith("search."):
+                yield _check(Scope(record, place))
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:

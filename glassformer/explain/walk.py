@@ -109,13 +109,22 @@ class Walk(WalkData):
         """Write ``to_markdown`` to a file; raises ``StorageError`` when it cannot be written."""
         write_text(path, self.to_markdown(values=values, sentence=sentence, ids=ids))
 
-    def plot(self, address: str, *, head: int | None = None, sentence: int = 0) -> "Figure":
+    def plot(
+        self,
+        address: str,
+        *,
+        head: int | None = None,
+        sentence: int = 0,
+        title: str | None = None,
+        size: tuple[float, float] | None = None,
+    ) -> "Figure":
         """A matplotlib figure of one step, with tokens on its axes; all heads side by side unless ``head`` names one.
 
+        ``title`` stands in place of the step's own, ``size`` is width and height in inches.
         ``figure.savefig("weights.svg")`` writes it for a slide. Raises ``TraceError`` for an address, a head or a
         sentence that is not there, and without matplotlib, which the extra ``plot`` installs.
         """
-        return plot_step(self, address, head=head, sentence=sentence)
+        return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
         """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and the stages."""

@@ -18,14 +18,11 @@ from glassformer.checkpoint import newest_valid
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_texts, output_limit, read_sources
 from glassformer.decoding.search.job import Constraints, SearchJob
-from glassformer.decoding.search.search import search
-from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.recording import record_pass
+from glassformer.explain.recording.recording import record_pass, record_search
 from glassformer.explain.recording.sentences import Sentences, read_sentences
 from glassformer.explain.walk import Walk, build_walk
-from glassformer.model.inference import evaluating
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
@@ -100,16 +97,12 @@ def walk_generation(
     options = options or translator.config
     sentences = read_sentences(translator, sources, [""] * len(sources))
     model = translator.model
-    device = next(model.parameters()).device
-    src_ids = sentences.batch.src_ids.to(device)
     read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source, model.config, options) for source in read]
     # The search says which sentence each row of the decoder is, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
-    with torch.no_grad(), evaluating(model), tracing(model, only=needed) as trace:
-        steps = DecoderSteps.from_sources(model, src_ids, options)
-        job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
-        found = search(steps, job)
+    job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
+    trace, found = record_search(model, job, needed)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
     trace.steps = [*(step for step in sentences.steps if step.name.startswith("src")), *trace]
     sentences = replace(sentences, targets=targets, tgt_derivations=None)

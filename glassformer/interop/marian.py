@@ -115,7 +115,11 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     sizes = len(entries[0]), len(entries[1])
     _check_sizes(settings, sizes, where)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
-    tie, named = _by_our_names(arrays, _config_before_tying(model, where), sizes, where)
+    try:
+        config_before_tying = ModelConfig(**model, tie_embeddings="none")
+    except ConfigError as error:
+        raise ConfigError(f"{where}: as a run's settings: {error}") from error
+    tie, named = _by_our_names(arrays, config_before_tying, sizes, where)
     weights = order_weights(named, src, tgt, tie, where)
     model |= {"tie_embeddings": tie, "attention_bias": any(name.endswith("w_o.bias") for name in weights)}
     tokenizers = make_tokenizers(spm, (src, tgt))
@@ -143,13 +147,6 @@ def _check_sizes(settings: Mapping[str, Any], entries: tuple[int, int], where: s
             f"{where}: dim-vocabs: found {sizes!r}, but the vocabularies have {list(entries)} entries. Expected the "
             "same: put the vocabularies of this model there."
         )
-
-
-def _config_before_tying(model: Mapping[str, Any], where: str) -> ModelConfig:
-    try:
-        return ModelConfig(**model, tie_embeddings="none")
-    except ConfigError as error:
-        raise ConfigError(f"{where}: as a run's settings: {error}") from error
 
 
 def _read(path: Path) -> str:
@@ -304,8 +301,8 @@ def _norm_part(leaf: str) -> str:
 
 def parameter_names(config: ModelConfig) -> list[str]:
     """Our names of the weights of both stacks."""
-    with torch.device("meta"):
-        return [name for name, _ in Transformer(config).named_parameters() if name.startswith(("encoder", "decoder"))]
+    names = (name for name, _ in Transformer.without_values(config).named_parameters())
+    return [name for name in names if name.startswith(("encoder", "decoder"))]
 
 
 def _by_our_names(

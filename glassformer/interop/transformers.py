@@ -7,10 +7,12 @@ MarianMT norms after each sublayer, Pegasus before; else they are the same model
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
 from glassformer.checkpoint import read_json
@@ -37,10 +39,10 @@ from glassformer.interop.imported_model import (
     run_config,
 )
 from glassformer.model.layers import ACTIVATIONS
+from glassformer.model.positions import angles
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
-from glassformer.text.tokenizer.trusted_json import LARGEST_FILE
 
 NORM_OF = {"MarianMTModel": "post", "PegasusForConditionalGeneration": "pre"}
 ARCHITECTURE_OF = {norm: name for name, norm in NORM_OF.items()}
@@ -155,8 +157,6 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
     path = place / WEIGHTS_FILE
     if not path.is_file():
         raise RunError(_without_safetensors(place))
-    from safetensors.torch import load_file
-
     try:
         open_to_read(path).close()
         found = load_file(path)
@@ -182,8 +182,6 @@ def _without_safetensors(place: Path) -> str:
 
 def conversion_command(place: Path) -> str:
     """The command that writes safetensors next to a pickled file."""
-    from shlex import quote
-
     code = (
         "import sys; from transformers import AutoModelForSeq2SeqLM as M; "
         "M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])"
@@ -256,8 +254,6 @@ def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where
 
 def _check_positions(tables: list[Tensor | None], where: str) -> None:
     """Raise ``ConfigError`` for a saved table of positions that is not the sinusoids with sines first."""
-    from glassformer.model.positions import angles
-
     for table in tables:
         if table is None:
             continue
@@ -331,14 +327,7 @@ def _read_our_tokenizers(place: Path, parts: Mapping[str, Any]) -> tuple[Vocabul
 
 def load_tokenizer(path: Path) -> Tokenizer:
     """A tokenizer.json without the step that appends </s>: the JSON of ours, to the letter."""
-    try:
-        with open_to_read(path) as file:
-            text = file.read(LARGEST_FILE + 1).decode()
-        return Tokenizer(_without_end(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise TokenizerError(f"{path}: cannot be read: {error}. Expected a tokenizer's JSON.") from error
-    except TokenizerError as error:
-        raise TokenizerError(f"{path}: {error}") from error
+    return Tokenizer.load(path, _without_end)
 
 
 def _without_end(text: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
@@ -99,8 +100,6 @@ def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
 
 
 def _write(run: LoadedRun, directory: Path) -> None:
-    from safetensors.torch import save_file
-
     save_file(export_weights(run.model), directory / WEIGHTS_FILE, {"format": "pt"})
     files = {
         "config.json": model_settings(run.config.model),

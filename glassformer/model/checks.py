@@ -94,8 +94,7 @@ def check_memory(
             f"memory: found {tuple(memory.shape)}, expected (batch, src, d_model = {config.d_model}). "
             "Give the memory that encode of this very model returned."
         )
-    rows, n_tgt = tgt_in_ids.shape
-    n_src = memory.shape[1]
+    (rows, n_tgt), n_src = tgt_in_ids.shape, memory.shape[1]
     _check_rows("memory", memory.shape[0], rows)
     visible = memory_mask.visible if isinstance(memory_mask, Mask) else memory_mask
     check_mask("memory_mask", visible, (rows, config.n_heads, n_tgt, n_src))

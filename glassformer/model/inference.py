@@ -45,7 +45,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
     for feed_forward in [module for module in ready.modules() if isinstance(module, FeedForward)]:
         second: nn.Module = feed_forward.w_2
         if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
-            second.applies_relu, feed_forward.activation = True, _identity
+            second.applies_relu, feed_forward.activation = True, torch.positive  # returns its argument
     for module in ready.modules():
         vars(module).update(module._modules)  # attribute look-ups find them sooner
     return ready
@@ -54,10 +54,6 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
 def _is_plain_linear(module: nn.Module) -> bool:
     """Whether it is exactly ``nn.Linear`` and has no hooks, so that another linear map can replace it."""
     return type(module) is nn.Linear and not (module._forward_hooks or module._forward_pre_hooks)
-
-
-def _identity(inner: Tensor) -> Tensor:
-    return inner
 
 
 @contextmanager

@@ -125,15 +125,11 @@ def min_int8_weights() -> int:
     With VNNI it pays for smaller matrices, so that int8 results differ between processors.
     ``benchmarks/linears.py`` measures it.
     """
-    return _MIN_WITH_VNNI if _has_vnni() else _MIN_WITHOUT_VNNI
-
-
-def _has_vnni() -> bool:
-    """Whether PyTorch says so. It has no public function for that: where it cannot say, the answer is no."""
     try:
-        return bool(torch.cpu._is_vnni_supported())
-    except (AttributeError, RuntimeError):
-        return False
+        has_vnni = bool(torch.cpu._is_vnni_supported())
+    except (AttributeError, RuntimeError):  # the function is not public: where it cannot say, the answer is no
+        has_vnni = False
+    return _MIN_WITH_VNNI if has_vnni else _MIN_WITHOUT_VNNI
 
 
 _MIN_WITH_VNNI, _MIN_WITHOUT_VNNI = 2**16, 2**18

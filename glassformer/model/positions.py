@@ -36,6 +36,11 @@ def angles(n_positions: int, width: int) -> Float[Tensor, "position half"]:
     return torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies(width)
 
 
+def has_values() -> bool:
+    """Whether a tensor that is made now has values; on the device meta a model has shapes only."""
+    return torch.get_default_device().type != "meta"
+
+
 class SinusoidalPositions(nn.Module):
     """The paper's table: PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos of pos / 10000^(2i / d_model), interleaved."""
 
@@ -43,9 +48,11 @@ class SinusoidalPositions(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        angle = angles(config.max_length, config.d_model)
-        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-        self.register_buffer("table", table.float(), persistent=False)
+        table = torch.empty(config.max_length, config.d_model)
+        if has_values():
+            angle = angles(config.max_length, config.d_model)
+            table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
+        self.register_buffer("table", table, persistent=False)
 
     def forward(self, positions: Int[Tensor, "position"]) -> Float[Tensor, "position d_model"]:
         """The vector of each position."""
@@ -111,8 +118,11 @@ class AlibiPositions(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        slopes = 2.0 ** (-8.0 * torch.arange(1, config.n_heads + 1, dtype=torch.float64) / config.n_heads)
-        self.register_buffer("slopes", slopes.float(), persistent=False)
+        slopes = torch.empty(config.n_heads)
+        if has_values():
+            numbers = torch.arange(1, config.n_heads + 1, dtype=torch.float64)
+            slopes = (2.0 ** (-8.0 * numbers / config.n_heads)).float()
+        self.register_buffer("slopes", slopes, persistent=False)
 
     def forward(self, positions: Positions) -> Float[Tensor, "heads query key"]:
         """The bias of each query and key in each head."""
@@ -129,9 +139,12 @@ class RotaryPositions(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        angle = angles(config.max_length, config.d_k)
-        self.register_buffer("cos", angle.cos().float(), persistent=False)
-        self.register_buffer("sin", angle.sin().float(), persistent=False)
+        cos, sin = torch.empty(2, config.max_length, config.d_k // 2)
+        if has_values():
+            angle = angles(config.max_length, config.d_k)
+            cos, sin = angle.cos().float(), angle.sin().float()
+        self.register_buffer("cos", cos, persistent=False)
+        self.register_buffer("sin", sin, persistent=False)
 
     def forward(
         self, x: Float[Tensor, "batch heads position d_k"], positions: Int[Tensor, "position"]

@@ -1,10 +1,12 @@
 """The whole Transformer: figure 1 of the paper. Knows nothing of text, training or search. Section 3."""
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import ConfigError, check_type
 from glassformer.model.attention import MultiHeadAttention
@@ -64,6 +66,16 @@ class Decoder(nn.Module):
         return tap(self, "output", x, "batch tgt d_model")
 
 
+class _NoInitialValues(TorchFunctionMode):
+    """Leaves tensors as they are where ``torch.nn.init`` would fill them."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return keywords["tensor"] if "tensor" in keywords else args[0]
+        return func(*args, **keywords)
+
+
 class Transformer(nn.Module):
     """Source ids and target ids in, one logit for each entry of the target vocabulary out.
 
@@ -82,6 +94,15 @@ class Transformer(nn.Module):
         self.output_projection = OutputProjection(config)
         self._initialise()
         self._tie()
+
+    @classmethod
+    def without_values(cls, config: ModelConfig) -> "Transformer":
+        """A model on the device meta: its weights have names and shapes, but no values, and take no memory.
+
+        Nothing is computed there, because PyTorch imports its compiler for that, which takes a second.
+        """
+        with torch.device("meta"), _NoInitialValues():
+            return cls(config)
 
     def forward(
         self, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]

@@ -94,6 +94,11 @@ class DecodeConfig(Section):
     src_language: str = _batching(
         "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known"
     )
+    match_style: bool = _batching(
+        False,
+        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji at its "
+        "ends stay. A training sets it if its pairs are sentences with capitals",
+    )
     copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
     batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)
 

@@ -6,6 +6,8 @@ from typing import Literal
 from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
+_COPIED = "probability that a training pair is also learned in a noisy copy, which may have several kinds of noise:"
+
 
 def default_vocab_size(pairs: int) -> int:
     """The entries of a vocabulary that is trained on so many pairs, if ``text.vocab_size`` does not say."""
@@ -48,6 +50,11 @@ class TextConfig(Section):
         "al. 2020; there 0.1); 0 means the same tokens in all epochs",
         symbol="p", high=1.0,
     )  # fmt: skip
+    noise_case: float = knob(0.0, f"{_COPIED} the source in lower case", high=1.0)
+    noise_marks: float = knob(0.0, f"{_COPIED} without the mark that ends both sides", high=1.0)
+    noise_typos: float = knob(0.0, f"{_COPIED} the source with typing mistakes", high=1.0)
+    noise_names: float = knob(0.0, f"{_COPIED} other given names where one stands on both sides", high=1.0)
+    noise_numbers: float = knob(0.0, f"{_COPIED} other numbers where one stands on both sides", high=1.0)
     workers: int = knob(0, "processes that prepare a large corpus; 0 means one for each core", high=1024)
 
     def __post_init__(self) -> None:

@@ -44,10 +44,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def dates(seed: int) -> Task:
     """20,000 / 500 / 1,000 pairs, the languages and styles in turn."""
     pairs = drop_ambiguous(islice(_generate(Random(seed)), GENERATED_PAIRS))
-    splits = divide(pairs, attrgetter("tgt"), valid=0.03, test=0.05)
-    train, valid, test = splits.train[:TRAIN_PAIRS], splits.valid[:VALID_PAIRS], splits.test[:TEST_PAIRS]
+    train, valid, test = divide(pairs, attrgetter("tgt"), valid=0.03, test=0.05)
     summary = f"dates written in {len(LANGUAGES)} languages -> ISO 8601, {TRAIN_PAIRS:,} training pairs"
-    return Task("dates", summary, train, valid, test, settings=SETTINGS)
+    return Task("dates", summary, train[:TRAIN_PAIRS], valid[:VALID_PAIRS], test[:TEST_PAIRS], settings=SETTINGS)
 
 
 def _generate(random: Random) -> Iterator[Pair]:

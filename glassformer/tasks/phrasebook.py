@@ -7,13 +7,13 @@ Phrases are held out by their English text, the same ones for each target langua
 the training data: no one can guess an unknown word, but lists of names can be composed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
 from random import Random
-from typing import Any, Protocol, get_args
+from typing import Any, get_args
 
 from babel import Locale
 from babel.dates import format_date, format_skeleton, format_time
@@ -56,12 +56,8 @@ CURRENCIES = (
 )  # fmt: skip
 FIRST_DAY, DAYS = date(1950, 1, 1), 36_525
 
-
-class Phrase(Protocol):
-    """Something that every language can express."""
-
-    def __call__(self, *, locale: Locale) -> str:
-        """The words of one language."""
+Phrase = Callable[..., str]
+"""Something that every language can express: called with a ``locale``, it gives the words of that language."""
 
 
 def phrasebook(language: str, seed: int) -> Task:
@@ -69,10 +65,10 @@ def phrasebook(language: str, seed: int) -> Task:
     random = Random(seed)
     pairs = _translate(_phrases(random), language)
     random.shuffle(pairs)
-    splits = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
-    train = _translate(_names(), language) + splits.train
+    train, valid, test = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
+    train = _translate(_names(), language) + train
     summary = f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs"
-    return Task(f"phrasebook-{language}", summary, train, splits.valid, splits.test, settings=SETTINGS)
+    return Task(f"phrasebook-{language}", summary, train, valid, test, settings=SETTINGS)
 
 
 def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:

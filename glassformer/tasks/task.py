@@ -5,7 +5,7 @@ A hash of the text decides what is held out: the same under every seed and in ev
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from glassformer.text.corpus.corpus import Pair, source_fraction
 
@@ -22,12 +22,8 @@ class Task:
     settings: dict[str, dict[str, Any]]
 
 
-class Splits(NamedTuple):
-    """The pairs for training, for validation and for the test."""
-
-    train: list[Pair]
-    valid: list[Pair]
-    test: list[Pair]
+Splits = tuple[list[Pair], list[Pair], list[Pair]]
+"""The pairs for training, for validation and for the test."""
 
 
 def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, test: float) -> Splits:
@@ -35,10 +31,10 @@ def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, t
 
     The key is the source, or the target, with which all its sources are held out.
     """
-    splits = Splits([], [], [])
+    for_training, for_validation, for_test = splits = list[Pair](), list[Pair](), list[Pair]()
     for pair in pairs:
         fraction = source_fraction(key(pair))
-        split = splits.test if fraction < test else splits.valid if fraction < test + valid else splits.train
+        split = for_test if fraction < test else for_validation if fraction < test + valid else for_training
         split.append(pair)
     return splits
 

@@ -10,6 +10,7 @@ of it than a line is held in memory, and a line has a limit.
 import codecs
 import gzip
 import re
+import shlex
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -135,7 +136,7 @@ def _check_start(path: Path, first: bytes) -> None:
         command = _command(path, "iconv -f UTF-32 -t UTF-8")
         raise TextError(f"{path}:1:1: the file is UTF-32, expected UTF-8. Convert it: {command}")
     if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
-        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n' <")
+        place, command = first.index(b"\r") + 1, _command(path, "tr '\\r' '\\n'")
         raise TextError(
             f"{path}:1:{place}: lines end in a carriage return alone, expected line feeds. Convert it: {command}"
         )
@@ -165,10 +166,11 @@ def _encoding_hint(path: Path, raw: bytes, place: int) -> str:
 
 
 def _command(path: Path, program: str) -> str:
-    """A command line in which a program reads the file, which is unpacked before if it is gzip."""
+    """A command line that writes the file anew beside it, its bytes passed through a program; gzip stays gzip."""
     with path.open("rb") as stream:
         is_packed = stream.read(2) == _GZIP_MAGIC
-    return f"gzip -dc < {path.name} | {program.removesuffix(' <')}" if is_packed else f"{program} {path.name}"
+    old, new = (shlex.quote(str(place)) for place in (path, path.with_name(f"utf8-{path.name}")))
+    return f"gzip -dc < {old} | {program} | gzip > {new}" if is_packed else f"{program} < {old} > {new}"
 
 
 def is_blank(text: str) -> bool:

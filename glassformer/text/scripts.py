@@ -31,6 +31,11 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Where these parts are."""
+    return [found.span() for found in _WORD.finditer(text)]
+
+
 def is_mostly_unspaced(texts: Sequence[str]) -> bool:
     """Whether more than half of all characters are of scripts without spaces, so that words cannot be counted."""
     count = sum(len(_UNSPACED.findall(text)) for text in texts)

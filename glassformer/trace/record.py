@@ -15,6 +15,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.axes import LEGEND
@@ -114,8 +116,6 @@ class Trace:
 
         Raises ``StorageError`` when the directory also holds something else, or cannot be written.
         """
-        from safetensors import SafetensorError
-
         place = Path(directory).absolute()
         temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         try:
@@ -137,8 +137,6 @@ class Trace:
             shutil.rmtree(temporary, ignore_errors=True)
 
     def _write(self, place: Path) -> None:
-        from safetensors.torch import save_file
-
         tensors = {str(number): step.value for number, step in enumerate(self.steps, start=1)}
         tensors |= {
             f"{number}.gradient": self.gradients[step.key]
@@ -261,9 +259,6 @@ def _read_index(path: Path) -> list[dict[str, Any]]:
 
 
 def _read_values(path: Path) -> dict[str, Tensor]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

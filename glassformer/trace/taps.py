@@ -31,9 +31,7 @@ class _Recorder:
         check_type("model", model, nn.Module, "a module, such as a Translator's model", TraceError)
         self.paths = {id(module): path for path, module in model.named_modules(remove_duplicate=False)}
         self.config = getattr(model, "config", None)
-        self.edits = edits
-        self.only = only
-        self.gradients = gradients
+        self.edits, self.only, self.gradients = edits, only, gradients
         self.shown: bool = shown
         self.used_edits: set[str] = set()
         self.calls: Counter[str] = Counter()

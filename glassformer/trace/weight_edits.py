@@ -19,7 +19,12 @@ Edit = Callable[[Tensor], Tensor]
 
 def apply_edit(address: str, value: Tensor, edit: Edit) -> Tensor:
     """The result of ``edit`` on a copy of ``value``; raises ``TraceError`` if its shape or type differs."""
-    result = edit(value.clone())  # an edit in place must not change parameters, buffers or caches
+    try:
+        result = edit(value.clone())  # an edit in place must not change parameters, buffers or caches
+    except IndexError as error:
+        found = f"{address}: the edit selects a cell that is not there, this tensor is {tuple(value.shape)}: {error}."
+        advice = "A search passes the target position by position: edit a pass with a forced target."
+        raise TraceError(f"{found} {advice}") from error
     if not isinstance(result, Tensor):
         raise TraceError(f"{address}: the edit returned {type(result).__name__}, expected a tensor. Return one.")
     if result.shape != value.shape or result.dtype != value.dtype:

@@ -1,17 +1,23 @@
 """Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
 
 import hashlib
+import shlex
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
@@ -26,6 +32,7 @@ from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import decode_defaults, describe_settings
+from glassformer.version import __version__
 from glassformer.world import ALONE, World
 
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
@@ -310,8 +317,20 @@ def _report(trainer: Trainer, final: Validation) -> None:
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
-    write_report(run, make_report(title, lines, final.examples, records, text.counts))
-    trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
+    headline = f"{final.scores.format(separator=', ')} on {final.scores.sentences:,} held-out sentences"
+    facts = {
+        "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+        "directory": str(run.path.absolute()),
+        "version": f"glassformer {__version__}, PyTorch {torch.__version__}",
+        "settings": describe_settings(trainer.config, len(text.train), init=trainer.init is not None),
+        "training": f"{final.update:,} updates; all settings are in config.json and train.log of the directory",
+    }
+    page = make_report(
+        title, headline=headline, facts=facts, lines=lines, examples=final.examples, records=records,
+        counts=text.counts,
+    )  # fmt: skip
+    write_report(run, page)
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:

@@ -260,7 +260,7 @@ def test_a_page_that_is_translated_into_itself_says_the_same(page: Path) -> None
     segments = find_segments(page, FormatOptions())(text)
     again = apply_edits(text, [edit for one in segments for edit in one.edits(find_codes(one.parts))])
     assert again.split() == text.split()
-    assert len(segments) > 10
+    assert len(segments) >= min(10, text.count("\n\n"))
 
 
 def other_words(parts: Sequence[Part]) -> list[Part]:

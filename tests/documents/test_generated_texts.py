@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.generated_texts import FORMATS, Format, translate_generated
-from benchmarks.word_translator import Ordinary
+from benchmarks.word_translator import Ordinary, Permuting
 
 
 @pytest.mark.slow
@@ -21,3 +21,8 @@ def test_a_few_generated_texts_do(form: Format, tmp_path: Path) -> None:
     outcome = translate_generated(form, 2, 100, tmp_path, Ordinary(2, "x"))
     assert not outcome.silent
     assert len(outcome.needless) <= 3
+
+
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.ending)
+def test_whatever_the_order_of_the_words_nothing_is_lost_without_a_flag(form: Format, tmp_path: Path) -> None:
+    assert not translate_generated(form, 3, 150, tmp_path, Permuting(3, "x")).silent

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents.checks import changes, lost_numbers
-from glassformer.documents.draft import Draft, make_draft, mark_numbers
+from glassformer.documents.draft import Draft, find_word, make_draft, mark_numbers
 from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.placeholders import find_codes, split_parts
 from glassformer.documents.restore import is_better, restore
@@ -197,6 +197,11 @@ ROAD = (
 )  # fmt: skip
 
 
+def test_a_word_is_found_beside_scripts_without_spaces() -> None:
+    assert [one.start() for one in find_word("fvm", "fvms またはfvmを xfvm 图fvm。")] == [8, 19]
+    assert [one.start() for one in find_word("图", "地图fvm")] == [1]
+
+
 @pytest.mark.parametrize(
     ("alone", "expected"),
     [
@@ -239,8 +244,25 @@ def test_marks_in_a_link_behind_the_text_enclose_its_translation() -> None:
         ("Take {a\u00a0b} apples", "Nimm {a\u00a0b} Äpfel", "Nimm {a\u00a0b} Äpfel"),
         ("I\u00a0am 5", "Ich bin 5", "Ich bin 5"),
         ("5\u00a0cats", "Fünf Katzen, 15 Hunde", "Fünf Katzen, 15 Hunde"),
+        ("Hello<i> </i>there.", "Hallo<i></i>!", "Hallo<i></i>!"),
+        ("You have %s today.", "Du hast heute %s.", "Du hast heute %s."),
+        ("a <b>b </b>c.", "d <b>e</b>.", "d <b>e</b>."),
         (" 5\u00a0&shy;a ", "5 b", " 5\u00a0b "),
     ],
 )
 def test_a_no_break_space_stays_beside_a_number_and_in_a_code(source: str, text: str, expected: str) -> None:
     assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("Take {a} for seeing birds", "Nimm {a}, um Vögel zu sehen"),
+        ("Read {a} the book", "Das Buch lesen {a}."),
+        ("The bird {a} sings", "Der Vogel ({a}) singt"),
+        ("Take {a} or {b} now", "Nimm jetzt {a}, {b}!"),
+        ("the {a} bird", "„{a} Vogel“"),
+    ],
+)
+def test_no_space_comes_before_a_comma_or_into_a_bracket(source: str, text: str) -> None:
+    assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == text

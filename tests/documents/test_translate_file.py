@@ -50,6 +50,15 @@ def test_the_memory_comes_first_and_near_matches_are_shown(translator: Translato
     assert "'Where is the book?' -> 'Wo liegt es?'" in note.remark
 
 
+def test_a_memory_finds_letters_however_their_accents_are_written() -> None:
+    for written, wanted in (("cafe\u0301", "caf\u00e9"), ("caf\u00e9", "cafe\u0301")):
+        memory = Memory([Pair(f"The {written} is old.", "Das Café ist alt.")])
+        assert memory.exact(f"The {wanted} is old.") == "Das Café ist alt."
+        near = memory.near(f"The {wanted} is very old.")
+        assert near is not None
+        assert near.similarity > 0.8
+
+
 def test_a_term_is_required_and_nonsense_is_flagged_with_the_free_translation(
     translator: Translator, tmp_path: Path
 ) -> None:

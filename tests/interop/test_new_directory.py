@@ -40,7 +40,7 @@ def test_an_import_leaves_nothing_where_the_disk_is_full(imported, tmp_path, mon
 def test_an_export_leaves_nothing_where_the_disk_is_full(to, imported, tmp_path, monkeypatch):
     imported.write(tmp_path / "run")
     if to == "transformers":
-        monkeypatch.setattr("safetensors.torch.save_file", no_space)
+        monkeypatch.setattr("glassformer.interop.transformers_export.save_file", no_space)
     else:
         pytest.importorskip("ctranslate2")
         monkeypatch.setattr("ctranslate2.converters.Converter.convert", _fail)

@@ -22,14 +22,21 @@ def size(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def size_without_memory(config: ModelConfig) -> int:
-    with torch.device("meta"):
-        return size(Transformer(config))
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
+def test_a_model_without_values_has_the_names_and_shapes_of_the_model(positions):
+    config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
+
+    def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(one.shape) for name, one in (*model.named_parameters(), *model.named_buffers())}
+
+    empty = Transformer.without_values(config)
+    assert shapes(empty) == shapes(Transformer(config))
+    assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
+    assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
 
 
 def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():
-    with torch.device("meta"):
-        model = Transformer(ModelConfig.walkthrough())
+    model = Transformer.without_values(ModelConfig.walkthrough())
     assert size(model) == 44_312_696
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     norms = [module for module in model.modules() if isinstance(module, LayerNorm)]
@@ -55,7 +62,7 @@ def test_named_configurations_have_the_sizes_of_their_source(*, name, d_model, d
 
 @pytest.mark.parametrize(("name", "millions"), [("base", 65), ("big", 213)])
 def test_base_and_big_come_to_the_millions_of_parameters_in_table_3(name, millions):
-    assert size_without_memory(ModelConfig.from_name(name)) == pytest.approx(millions * 1e6, rel=0.04)
+    assert size(Transformer.without_values(ModelConfig.from_name(name))) == pytest.approx(millions * 1e6, rel=0.04)
 
 
 def test_a_parameter_count_worked_by_hand(small_config):

@@ -86,7 +86,7 @@ def test_a_full_disk_is_told_and_leaves_the_older_trace(trace, tmp_path, monkeyp
     def full(*_: object) -> None:
         raise SafetensorError("I/O error: File too large (os error 27)")
 
-    monkeypatch.setattr("safetensors.torch.save_file", full)
+    monkeypatch.setattr("glassformer.trace.record.save_file", full)
     with pytest.raises(StorageError, match="kept: the trace cannot be written: I/O error: File too large"):
         trace.save(tmp_path / "kept")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kept"]

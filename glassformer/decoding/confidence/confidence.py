@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 from glassformer.decoding.confidence.ngrams import NgramTable
 from glassformer.errors import CheckpointError
 from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
-from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, UNK_ID
 
 if TYPE_CHECKING:
@@ -60,14 +59,14 @@ class Confidence:
     fitted_on: Mapping[str, float]
 
     def estimate(self, source: str, source_tokens: list[str], hypothesis: "Hypothesis") -> float:
-        """The chance for one hypothesis, from 0 to 1."""
+        """The chance for one hypothesis of a source as the model read it, from 0 to 1."""
         log_odds = self.bias + math.fsum(self._contributions(source, source_tokens, hypothesis).values())
         return 0.5 * (1 + math.tanh(log_odds / 2))
 
     def reason(self, translation: "Translation") -> str:
         """What speaks most against the best hypothesis, in words."""
         best = translation.hypotheses[0]
-        contributions = self._contributions(translation.source, translation.source_tokens, best)
+        contributions = self._contributions(translation.read, translation.source_tokens, best)
         return FEATURES[min(contributions, key=contributions.__getitem__)]
 
     def warning(self, translation: "Translation") -> str | None:
@@ -131,7 +130,6 @@ def features(
     source: str, source_tokens: list[str], hypothesis: "Hypothesis", ngrams: NgramTable, length_ratio: float
 ) -> dict[str, float]:
     """The numbers that the regression weighs; of the source, as the model reads it."""
-    source = normalize_source(source)
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
         "log_prob": hypothesis.log_prob / max(1, len(hypothesis.ids)),

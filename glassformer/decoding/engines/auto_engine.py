@@ -17,7 +17,7 @@ from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from glassformer.decoding.batching import EncodedSource, output_limit, plan_decoding, read_sources
-from glassformer.decoding.engines.ctranslate2_engine import lacking_options, open_engine
+from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine, lacking_options, open_engine
 from glassformer.decoding.engines.engine import Engine, SearchResult
 from glassformer.decoding.engines.export_cache import find_export
 from glassformer.decoding.search.job import SearchJob
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
-    from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine
     from glassformer.decoding.engines.torch_engine import TorchEngine
 
 logger = logging.getLogger(__name__)

@@ -45,7 +45,7 @@ class BatchTranslator:
 
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
-        detokenizer = StreamingDetokenizer(self._tokenizer)
+        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
             try:
@@ -53,8 +53,10 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            yield detokenizer.put(certain)
-        yield detokenizer.end(best.ids)
+            piece = detokenizer.put(certain)
+            yield style.restore(piece, is_start=is_start)
+            is_start = is_start and not piece
+        yield style.restore(detokenizer.end(best.ids), is_start=is_start)
         return best
 
     def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:

@@ -1,10 +1,11 @@
 """The strategies: greedy search, beam search and sampling. This is the one place that chooses among them."""
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from itertools import takewhile
 
 import torch
+from torch import Tensor
 
 from glassformer.decoding.search.beam import SearchState
 from glassformer.decoding.search.beam_search import beam_steps
@@ -12,8 +13,8 @@ from glassformer.decoding.search.greedy import greedy_search, is_greedy
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output, run_to_end
 from glassformer.decoding.search.sampling import SampleState, sample_steps
-from glassformer.decoding.search.steps import Steps
-from glassformer.trace import is_tracing
+from glassformer.decoding.search.steps import Steps, pad_ids
+from glassformer.trace import is_tracing, note
 
 
 def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Output]]]:
@@ -29,7 +30,28 @@ def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     """
     if is_greedy(job) and not is_tracing():
         return greedy_search(steps, job)
-    return run_to_end(search_steps(steps, job))
+    found = run_to_end(search_steps(steps, job))
+    if is_tracing():
+        for name, value in result_tensors(found, steps.config.pad_id, steps.device).items():
+            note(f"search.{name}", value, "batch n_best tgt" if name == "results" else "batch n_best")
+    return found
+
+
+def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch.device) -> dict[str, Tensor]:
+    """The ranked outputs of each source: ids (batch n_best tgt), and log_probs, scores and whether they ended.
+
+    A place without an output has padding, -inf and False.
+    """
+    most = max(map(len, found))
+    nothing = Output([], -math.inf, -math.inf, truncated=True)
+    flat = [one for of_source in found for one in (*of_source, *[nothing] * (most - len(of_source)))]
+    values = {
+        "results": pad_ids([one.ids for one in flat], pad_id, device),
+        "result_log_probs": torch.tensor([one.log_prob for one in flat], device=device),
+        "result_scores": torch.tensor([one.score for one in flat], device=device),
+        "result_ended": torch.tensor([not one.truncated for one in flat], device=device),
+    }
+    return {name: value.view(len(found), most, *value.shape[1:]) for name, value in values.items()}
 
 
 class CertainPrefix:

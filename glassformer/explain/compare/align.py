@@ -21,9 +21,13 @@ _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined al
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Step):
-    """One tap of one side; ``present`` is True at the cells that exist, and None where all do."""
+    """One tap of one side; ``present`` is True at the cells that exist, and None where all do.
+
+    ``unit`` is what the tolerance is a share of; None stands for 1 + the tap's greatest number.
+    """
 
     present: Tensor | None = None
+    unit: float | None = None
 
     @property
     def mask(self) -> Tensor:

@@ -78,7 +78,9 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
     if torch.equal(left, right):
         return found
-    parted = counted & (left != right) & ~((left - right).abs() <= tolerance * (1 + scale))
+    unit = 1 + scale if first.unit is None else first.unit
+    found = replace(found, unit=unit)
+    parted = counted & (left != right) & ~((left - right).abs() <= tolerance * unit)
     looked_at = parted if bool(parted.any()) else counted
     size, cell = largest_difference(left.where(looked_at, 0.0), right.where(looked_at, 0.0))
     if size == 0:

@@ -26,6 +26,7 @@ from glassformer.explain.compare.findings import (
 )
 from glassformer.explain.compare.sides import Ids, Side, open_sides
 from glassformer.settings import DecodeConfig
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID
 
 TOLERANCE = 1e-4  # of a log-probability or a score, times 1 + its size
@@ -101,6 +102,7 @@ def diff_exchange(
         raise ConfigError(
             "diff: found no text, expected at least one sentence to compare the models on. Give --text."
         )
+    sources = [normalize_source(text) for text in sources]
     a, b = open_sides(first, second, device)
     names = a.name, b.name
     if not (a.can_run and b.can_run):

@@ -40,7 +40,11 @@ def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tg
 
 
 def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """With the stacked products and the beam slots of translating, one hypothesis for each source."""
+    """In the beam slots of translating, one hypothesis for each source; ``production`` compares several."""
+    return _run_steps(BeamSteps, model, src_ids, tgt_in_ids)
+
+
+def _run_float32(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return _run_steps(BeamSteps, for_inference(model, Precision.FLOAT32), src_ids, tgt_in_ids)
 
 
@@ -77,12 +81,15 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
     return _run_plain(model, *longer)
 
 
-def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    tensors = [*model.parameters(), *model.buffers()]
-    # New modules with the same weight tensors, so that a choice made for one model does not reach the other.
-    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in tensors})
+def fused_copy(model: Transformer) -> Transformer:
+    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
+    copied = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
     copied.use_fused_attention(in_traces=True)
-    return _run_plain(copied, src_ids, tgt_in_ids)
+    return copied
+
+
+def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
+    return _run_plain(fused_copy(model), src_ids, tgt_in_ids)
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -123,11 +130,18 @@ class Mode(StrEnum):
         "cached", "position by position with a cache, as the trace of a generation shows it",
         partial(_run_steps, DecoderSteps),
     )  # fmt: skip
-    TRANSLATED = "translated", "position by position in beam slots, as `translate` computes it", _run_translated
-    PACKED = "packed", "without padding, as training on a CPU computes it", _run_packed
+    TRANSLATED = (
+        "translated", "position by position in beam slots, and the outputs of `translate`, untraced", _run_translated,
+    )  # fmt: skip
+    FLOAT32 = (
+        "float32",
+        "the same with other linear maps, as `translate --precision float32` computes it",
+        _run_float32,
+    )
+    PACKED = "packed", "without padding, and the loss and gradients of training, untraced", _run_packed
     ALONE = "alone", "each sentence by itself, without padding", _run_alone
     PADDED = "padded", "with more padding on both sides", _run_padded
-    FUSED = "fused", "equation 1 in one kernel", _run_fused
+    FUSED = "fused", "equation 1 in one kernel, and the loss and gradients of training with it", _run_fused
     COMPILED = "compiled", "by `torch.compile`", _run_compiled
     BF16 = "bf16", "products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION
     INT8 = "int8", "large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION

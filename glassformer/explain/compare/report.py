@@ -3,7 +3,7 @@
 Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or null), ``largest`` (a tap), ``taps``,
 ``only`` (for each side, the taps that the other lacks: ``address`` and ``call``). A tap has ``address``, ``call``,
 ``stage``, ``title``, ``axes``, ``shapes``, ``same_shape``, ``cells``, ``parted``, ``size``, ``scale``, ``cell``,
-``tokens`` and ``values``. What is no finite number is "inf", "-inf" or "nan".
+``unit``, ``tokens`` and ``values``. What is no finite number is "inf", "-inf" or "nan".
 """
 
 import math
@@ -25,8 +25,8 @@ class TapDifference:
 
     ``cell`` has an index for each of ``axes``, ``tokens`` the token there where it is known. ``parted`` of the
     ``cells`` that were compared are out of tolerance; if there are any, ``cell`` is the worst of them. ``scale`` is
-    the greatest finite magnitude on the first side. Where nothing differs ``cell`` is empty; taps of different shapes
-    have no ``cells``.
+    the greatest finite magnitude on the first side, ``unit`` what the tolerance is a share of. Where nothing differs
+    ``cell`` is empty; taps of different shapes have no ``cells``.
     """
 
     address: str
@@ -38,6 +38,7 @@ class TapDifference:
     parted: int = 0
     size: float = 0.0
     scale: float = 0.0
+    unit: float = 1.0
     cell: tuple[int, ...] = ()
     tokens: tuple[str | None, ...] = ()
     values: tuple[float, float] = (0.0, 0.0)
@@ -92,8 +93,12 @@ class Difference:
             *_stage_lines(self.taps),
             *_only_lines(self),
             _largest_line(self.largest),
-            *(_first_lines(self.first, self.names) if self.first else ["They agree."]),
+            *(self.first_lines() or ["They agree."]),
         ]
+
+    def first_lines(self) -> list[str]:
+        """Where the sides first differ, and in what; nothing if they agree."""
+        return [] if self.first is None else list(_first_lines(self.first, self.names))
 
     def to_mapping(self) -> dict[str, Any]:
         """Ready for JSON, see the module's schema; infinities and NaN become words."""

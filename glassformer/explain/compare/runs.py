@@ -13,12 +13,14 @@ from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.compare.align import Positions
 from glassformer.explain.compare.compare import compare, diff_traces
 from glassformer.explain.compare.exchange import ExchangeDifference, diff_exchange
-from glassformer.explain.compare.passes import Mode, run_pass, usual_tolerance
+from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
+from glassformer.explain.compare.production import Sides, loss_sides, search_sides
 from glassformer.explain.compare.report import Difference
 from glassformer.explain.recording.sentences import read_sentences
 from glassformer.interop.programs import find_program
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
+from glassformer.settings import RunConfig
 from glassformer.trace import Trace
 
 Ways = tuple[Mode, Mode]
@@ -42,17 +44,38 @@ def diff_sides(
     tolerance: float | None = None,
     *,
     labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
+    config: RunConfig | None = None,
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without the padding.
 
-    Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``.
+    Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``,
+    ``config`` has the options by which ``translated`` searches and ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
     taps = [run_pass(side.way, side.model, src_ids, tgt_in_ids) for side in (first, second)]
     wanted = usual_tolerance(first.way, second.way) if tolerance is None else tolerance
     names = first.name or str(first.way), second.name or str(second.way)
-    return compare(taps[0], taps[1], wanted, Positions(real, labels or {}), names)
+    found = compare(taps[0], taps[1], wanted, Positions(real, labels or {}), names)
+    used = _production(first, second, src_ids, tgt_in_ids, config or RunConfig())
+    return replace(found, taps=(*found.taps, *compare(*used, wanted).taps)) if used else found
+
+
+def _production(first: Side, second: Side, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig) -> Sides | None:
+    """The outputs of translating, or the loss and gradients of training, where the other side runs the plain pass."""
+    ways = {first.way: first.model, second.way: second.model}
+    if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
+        return None
+    plain, pad_id = ways[Mode.PLAIN], first.model.config.pad_id
+    sources, read = ([row[row != pad_id].tolist() for row in ids] for ids in (src_ids, tgt_in_ids))
+    targets = [[*ids[1:], plain.config.eos_id] for ids in read]
+    if Mode.TRANSLATED in ways:
+        longest = max(map(len, targets))
+        sides = search_sides(plain, ways[Mode.TRANSLATED], sources, config.decode, longest).sides
+    else:
+        used = ways[Mode.PACKED] if Mode.PACKED in ways else fused_copy(ways[Mode.FUSED])
+        sides = loss_sides(plain, used, sources, targets, config.train)
+    return sides if first.way == Mode.PLAIN else sides[::-1]
 
 
 def diff_places(
@@ -101,6 +124,7 @@ def diff_places(
         sentences.batch.tgt_in_ids,
         tolerance,
         labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (sentences.vocab,)},
+        config=left.config,
     )
 
 

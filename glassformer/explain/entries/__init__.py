@@ -4,7 +4,7 @@ from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, check_type, nearest
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
-    embedding, positions, attention, layers, search, rules, candidates, sampling, training,
+    embedding, positions, attention, layers, search, rules, candidates, sampling, results, training,
 )  # fmt: skip
 from glassformer.explain.entries.entry import ENTRIES, Check, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope

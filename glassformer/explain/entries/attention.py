@@ -7,8 +7,8 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
+from glassformer.explain.entries.derivatives import linear, softmax
 from glassformer.explain.entries.entry import ENTRIES, add, change, entry, vary
 from glassformer.explain.entries.scope import Scope, sublayer_input
 
@@ -102,7 +102,7 @@ def _masked_scores(scope: Scope) -> Tensor:
 @entry(f"{_ALL}.weights", "Attention weights", "A = softmax(scores)", "3.2.1")
 def _weights(scope: Scope) -> Tensor:
     """For each query, weights over the keys that sum to one."""
-    return scope.here("masked_scores").softmax(dim=-1).masked_fill(~_mask(scope).any(dim=-1, keepdim=True), 0.0)
+    return softmax(scope.here("masked_scores"), -1).masked_fill(~_mask(scope).any(dim=-1, keepdim=True), 0.0)
 
 
 @entry(f"{_SELF}.weighted_values", "Weighted values", "A_i V_i", "3.2.1")

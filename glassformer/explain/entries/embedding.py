@@ -4,8 +4,9 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 
+from glassformer.explain.entries.derivatives import linear
 from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
@@ -64,7 +65,8 @@ def _causal_mask(scope: Scope) -> Tensor:
     cached = scope.context.decode.cache and scope.has("search.tgt_in_ids")
     start = scope.count("search.tgt_in_ids") - 1 if cached else 0
     n_queries = ids.shape[1]
-    return torch.ones(1, 1, n_queries, start + n_queries, dtype=torch.bool, device=ids.device).tril(start)
+    visible = torch.ones(1, 1, n_queries, start + n_queries, dtype=torch.bool, device=ids.device)
+    return visible if n_queries == 1 else visible.tril(start)  # one query stands at the last key
 
 
 @entry("embedding.embedded", "Token vectors", "E = W_emb[ids]", "3.4")

@@ -56,13 +56,15 @@ class TapEntry(Story):
 
     ``compute`` states the equation anew, in torch's own operations. ``repeat`` calls the function that the search
     itself runs, for cases that ``compute`` leaves out by returning None. A tap with neither is given.
-    ``error_scale`` is what a difference is measured by where the tap's own numbers are too small for that.
+    A difference is measured by the size of the number itself or by ``error_scale``, and by ``floor`` where that is
+    less: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight, which are small.
     """
 
     compute: Compute | None = None
     repeat: Compute | None = None
     variants: tuple[Variant, ...] = ()
     error_scale: Callable[[Scope], Tensor] | None = None
+    floor: float = 1.0
 
     def story(self, config: ModelConfig | None = None) -> Story:
         """The story for a model with this configuration; the paper's without one."""

@@ -1,9 +1,12 @@
 """The taps of layers: feed-forward, Add & Norm, layer norm, dropout, ends of the stacks. Sections 3.1, 3.3, 5.4."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
-from torch.nn.functional import gelu, linear, silu
+from torch.nn.functional import gelu, silu
 
+from glassformer.explain.entries.derivatives import layer_norm, linear, relu
 from glassformer.explain.entries.entry import add, entry, vary
 from glassformer.explain.entries.scope import (
     Scope,
@@ -16,7 +19,7 @@ from glassformer.explain.entries.scope import (
 )
 
 _BA = "3.1; Ba et al. 2016"
-_ACTIVATIONS = {"relu": torch.relu, "gelu": gelu, "swish": silu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swish": silu}
 
 
 def _greatest_summand(scope: Scope) -> Tensor:
@@ -91,7 +94,7 @@ def _norm_output(scope: Scope) -> Tensor:
     """A learned gain and bias for each of the d_model numbers."""
     gain, bias = scope.weight("gain"), scope.weight("bias")
     x = scope.at(norm_input(scope)).to(gain.dtype)
-    return torch.native_layer_norm(x, gain.shape, gain, bias, scope.config.norm_eps)[0]
+    return layer_norm(x, gain, bias, scope.config.norm_eps)
 
 
 _DROPPED = "In training each element is dropped with probability p."

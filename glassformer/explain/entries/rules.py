@@ -46,9 +46,9 @@ def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tenso
     """Apply the source's constraints to one row: no end before all phrases occur, nothing banned, the prefix."""
     if not scope.has("search.required_ids"):
         return
-    if not all(_occurs(phrase, written) for phrase in _phrases(scope, "required_ids", source)):
+    if not all(occurs(phrase, written) for phrase in phrases(scope, "required_ids", source)):
         processed[scope.config.eos_id] = -math.inf
-    for *past, last in _phrases(scope, "banned_ids", source):
+    for *past, last in phrases(scope, "banned_ids", source):
         if written[max(0, len(written) - len(past)) :] == past:
             processed[last] = -math.inf
     prefix = scope.at_call("search.prefix_ids", 0)[source]
@@ -58,13 +58,15 @@ def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tenso
         processed[number] = own[number]
 
 
-def _phrases(scope: Scope, name: str, source: int) -> list[list[int]]:
+def phrases(scope: Scope, name: str, source: int) -> list[list[int]]:
+    """The sequences of one source, without padding."""
     padded = scope.at_call(f"search.{name}", 0)[source].tolist()
-    phrases = [[number for number in phrase if number != scope.config.pad_id] for phrase in padded]
-    return [phrase for phrase in phrases if phrase]
+    found = [[number for number in phrase if number != scope.config.pad_id] for phrase in padded]
+    return [phrase for phrase in found if phrase]
 
 
-def _occurs(phrase: list[int], ids: list[int]) -> bool:
+def occurs(phrase: list[int], ids: list[int]) -> bool:
+    """Whether the ids of ``phrase`` stand in ``ids`` one after another."""
     return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -12,6 +13,7 @@ from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
 _NOT_IN_PAPER = "not in the paper"
+_LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is rounded by
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
@@ -64,9 +66,22 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
 _FILTERED = f"After {', '.join(_NAMES[:-1])} and {_NAMES[-1]}, where they are set; tokens left out have −∞."
 _TITLE, _SOURCE = "The distribution drawn from", "Holtzman et al. 2020"
-add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs)
+add("search.filtered_log_probs", _TITLE, _FILTERED, "log P′", _SOURCE, compute=_filtered_log_probs, floor=_LOG_PROB)
 _UNIFORM = "It depends on the seed, the sentence and the number of the sample alone."
-add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER)
+
+
+def _uniforms(scope: Scope) -> Tensor:
+    """The number of this step of each stream: PCG64, seeded by the seed, the source and the number of the sample."""
+    step, options = scope.step.call, scope.context.decode
+    rows = torch.arange(len(scope.at_call("search.limits", 0)))
+    for call in range(step):
+        rows = rows[~scope.at_call("search.done", call).cpu()]
+    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows.tolist())
+    streams = (np.random.Generator(np.random.PCG64(seed)).random(step + 1) for seed in seeds)
+    return scope.step.value.new_tensor([float(stream[step]) for stream in streams])
+
+
+add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER, compute=_uniforms)
 
 
 @entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)

@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.decoding.search.filters import PROCESSORS
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
-from glassformer.settings import DecodeConfig, TrainConfig
+from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.trace import Step
 
 _SUBLAYERS = {
@@ -28,13 +28,16 @@ _SUBLAYERS = {
 class PassContext:
     """What a pass was made with: the model, the options of its search or its update, and ids that follow from texts.
 
-    ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text.
+    ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text,
+    ``weight_gradients`` each weight to its gradient as it follows from those of the steps, and to the size by which a
+    difference is measured.
     """
 
     model: Transformer
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     train: TrainConfig | None = None
     derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
+    weight_gradients: Mapping[str, tuple[Tensor, float]] = field(default_factory=dict)
 
     @property
     def has_dropout(self) -> bool:
@@ -50,7 +53,17 @@ class Record:
         self.places: dict[str, list[int]] = defaultdict(list)
         for place, step in enumerate(steps):
             self.places[step.address].append(place)
-        self.weights = dict(context.model.named_parameters(remove_duplicate=False))
+        weights, config = dict(context.model.named_parameters(remove_duplicate=False)), context.model.config
+        self.weights = {name: weights[shared_name(name, config)].detach() for name in weights}
+
+
+def shared_name(weight: str, config: ModelConfig) -> str:
+    """The name of a weight, or that of the target embedding where the configuration says that they are one."""
+    tied = {"all": _TIED, "target": _TIED[:1], "none": ()}[config.tie_embeddings]
+    return "tgt_embedding.tokens.weight" if weight in tied else weight
+
+
+_TIED = ("output_projection.linear.weight", "src_embedding.tokens.weight")
 
 
 class Scope:
@@ -84,14 +97,14 @@ class Scope:
                 f"{self.step.address}: its equation needs {address}, which was not recorded before it. "
                 "Verify a whole trace, made without `only`."
             )
-        return self._record.steps[place].value
+        return self.value(place)
 
     def at_call(self, address: str, call: int) -> Tensor:
         """The value of one call of ``address``; raises ``TraceError`` when it was not recorded."""
         places = self._record.places.get(address, ())
         if call >= len(places):
             raise TraceError(f"{self.step.address}: its equation needs call {call} of {address}. Trace all steps.")
-        return self._record.steps[places[call]].value
+        return self.value(places[call])
 
     def all_named(self, name: str) -> list[Tensor]:
         """The latest value of this name in every module that recorded one."""
@@ -106,14 +119,17 @@ class Scope:
         own, other = self.place(self.step.address), self.place(f"{self.module}.{name}")
         return other is not None and (own is None or other > own)
 
+    def value(self, place: int) -> Tensor:
+        """The value of the step at a place of the trace."""
+        return self._record.steps[place].value
+
     def weight(self, name: str) -> Tensor:
         """A parameter, by its name in the step's module."""
-        return self._record.weights[f"{self.module}.{name}"].detach()
+        return self._record.weights[f"{self.module}.{name}"]
 
     def bias(self, name: str) -> Tensor | None:
         """The bias of a linear map, if it has one."""
-        address = f"{self.module}.{name}.bias"
-        return self._record.weights[address].detach() if address in self._record.weights else None
+        return self.weight(f"{name}.bias") if f"{self.module}.{name}.bias" in self._record.weights else None
 
     def at_rows(self, address: str) -> Tensor:
         """The latest value at ``address``, with its rows where the search has moved them since."""

@@ -25,7 +25,7 @@ from glassformer.settings import DecodeConfig
 _WU = "6.1; Wu et al. 2016, 7"
 _COVERAGE = "Wu et al. 2016, 7"
 _NOT_IN_PAPER = "not in the paper"
-_MIN_COVERAGE = torch.finfo(torch.float32).tiny
+_LEAST = torch.finfo(torch.float32).tiny
 
 
 @entry("search.tgt_in_ids", "Read at this step", "tᵢ", "3.1")
@@ -95,14 +95,21 @@ def _sentences(scope: Scope) -> Tensor:
 @entry("search.limits", "Longest outputs", "min(⌊a · n_src⌋ + b, max_length)", "6.1")
 def _limits(scope: Scope) -> Tensor | None:
     """The most ids that each output may have, with </s>; the source's own </s> does not count."""
-    return _carried_over(scope) if scope.step.call else None
+    if scope.step.call:
+        return _carried_over(scope)
+    if not scope.has("text.src_ids"):
+        return None
+    options, config = scope.context.decode, scope.config
+    n_src = (scope.at("text.src_ids") != config.pad_id).sum(dim=1) - 1
+    limits = (options.max_length_a * n_src.double()).long() + options.max_length_b
+    return limits.clamp(max=config.max_length).repeat_interleave(options.n_best if options.sample else 1)
 
 
 @entry("search.last_penalty", "Penalty at the limit", "((5 + limit) / 6)^α, or limit^α with length_norm power", _WU)
 def _last_penalty(scope: Scope) -> Tensor:
     """The length penalty of the longest output; with it, a bound on what a living hypothesis may still score."""
     limits = scope.at_call("search.limits", 0)
-    return _carried_over(scope) if scope.step.call else _penalty(limits, scope.context.decode)
+    return _carried_over(scope) if scope.step.call else length_penalty(limits, scope.context.decode)
 
 
 def _carried_over(scope: Scope) -> Tensor:
@@ -153,11 +160,16 @@ def _coverage_now(scope: Scope, step: int) -> Tensor:
     return state_before(scope, "covered", step) + by_hypothesis(scope, "attention", step)
 
 
-def _penalty(length: Tensor | int, options: DecodeConfig) -> Tensor:
+def length_penalty(length: Tensor | int, options: DecodeConfig) -> Tensor:
     """((5 + length) / 6)^α, or length^α."""
     lengths = torch.as_tensor(length).double()
     base = lengths if options.length_norm == "power" else (5 + lengths) / 6
     return (base**options.length_penalty).float()
+
+
+def coverage(covered: Tensor, options: DecodeConfig) -> Tensor:
+    """β Σᵢ log min(Σⱼ pᵢⱼ, 1), over the source positions."""
+    return options.coverage_penalty * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
 def _ending(scope: Scope, step: int) -> Tensor:
@@ -209,10 +221,9 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
         return scope.at_call("search.candidate_log_probs", step).masked_fill(~_ending(scope, step), -math.inf)
     options, length = scope.context.decode, state_before(scope, "ids", step).shape[2] + 1
     ranking = candidate_ranking(scope, step)
-    scores = ranking / _penalty(length, options).to(ranking.device)
+    scores = ranking / length_penalty(length, options).to(ranking.device)
     if options.coverage_penalty:
-        logarithms = _coverage_now(scope, step).clamp(min=_MIN_COVERAGE, max=1.0).log()
-        scores = scores + (options.coverage_penalty * logarithms.sum(dim=-1)).gather(1, parents)
+        scores = scores + coverage(_coverage_now(scope, step), options).gather(1, parents)
     return scores.masked_fill(~_ending(scope, step), -math.inf)
 
 
@@ -248,6 +259,6 @@ def _done(scope: Scope) -> Tensor:
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
     length = after["ids"].shape[2]
     stopping = options.early_stopping if options.beam > 1 else "beam"
-    penalty = _penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
+    penalty = length_penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]
     done = (after["finished_scores"][:, -1] >= sums.amax(dim=1) / penalty) | (length >= after["limits"])
     return done | (after["finished"] >= options.beam) if stopping == "beam" else done

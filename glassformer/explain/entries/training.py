@@ -6,11 +6,14 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import TraceError
+from glassformer.explain.entries.derivatives import log_softmax
 from glassformer.explain.entries.entry import add, entry
-from glassformer.explain.entries.scope import Scope
+from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
 
 _NOT_IN_PAPER = "not in the paper"
+_TINY = 1e-30  # what rates, moments and changes of weights are measured by at least
+_LAST_BITS = 2 * 2**-23 / 1e-6  # of a weight, in units of the tolerance
 _ADAM = "5.3; Kingma and Ba 2015"
 
 
@@ -35,7 +38,7 @@ def _target_distribution(scope: Scope) -> Tensor:
 @entry("loss.log_probs", "Log-probabilities", "log p = log softmax(logits)", "5.4")
 def _log_probs(scope: Scope) -> Tensor:
     """Of every token at every position."""
-    return scope.at("output_projection.logits").float().log_softmax(-1)
+    return log_softmax(scope.at("output_projection.logits").float(), -1)
 
 
 @entry("loss.nll_per_token", "Negative log-likelihood", "−log p(tgt_out)", "5.4")
@@ -58,7 +61,7 @@ def _mean(scope: Scope) -> Tensor:
     return scope.at("loss.per_token").sum() / (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
 
 
-@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER)
+@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER, floor=_TINY)
 def _gradient_norm(scope: Scope) -> Tensor:
     """Of all weights together, before clipping."""
     return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
@@ -70,7 +73,7 @@ _HALVED = "How often the training went back after it had diverged; each halves t
 add("update.restarts", "Restarts", _HALVED, "c ← c / 2ʳ", _NOT_IN_PAPER)
 
 
-@entry("update.rate", "Learning rate", "c · equation 3", "5.3")
+@entry("update.rate", "Learning rate", "c · equation 3", "5.3", floor=_TINY)
 def _rate(scope: Scope) -> Tensor:
     """Of this update, by the schedule."""
     # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
@@ -91,10 +94,20 @@ def _count(scope: Scope) -> Tensor:
     return scope.at("update.count_before") + 1
 
 
-add("weight.gradient", "Gradient", "How the loss changes with each weight.", "g = ∂loss / ∂w", "5.3")
+def _gradient_size(scope: Scope) -> Tensor:
+    """What a hundred-thousandth of is the most that a gradient may be off: its tensor's greatest, or what it sums."""
+    computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
+    return torch.full_like(computed, 10 * size)
 
 
-@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER)
+@entry("weight.gradient", "Gradient", "g = ∂loss / ∂w", "5.3", error_scale=_gradient_size, floor=_TINY)
+def _gradient(scope: Scope) -> Tensor | None:
+    """How the loss changes with each weight: the sum over the steps that read it."""
+    found = scope.context.weight_gradients.get(shared_name(scope.module, scope.config))
+    return None if found is None else found[0]
+
+
+@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER, floor=_TINY)
 def _clipped_gradient(scope: Scope) -> Tensor:
     """Scaled down when the norm of all gradients together is above the limit."""
     longest, norm = _options(scope).clip_norm or math.inf, scope.at("update.gradient_norm")
@@ -106,25 +119,48 @@ add("weight.first_moment_before", "First moment before", "Zero in the first upda
 add("weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
 
 
-@entry("weight.first_moment", "First moment", "m ← β₁ m + (1 − β₁) g", _ADAM)
+def _greatest_term(scope: Scope) -> Tensor:
+    """Of the two that the first moment adds up, and which may cancel."""
+    beta = _options(scope).adam_beta1
+    return torch.maximum(
+        beta * scope.here("first_moment_before").abs(), (1 - beta) * scope.here("clipped_gradient").abs()
+    )
+
+
+_FIRST = "m ← β₁ m + (1 − β₁) g"
+
+
+@entry("weight.first_moment", "First moment", _FIRST, _ADAM, error_scale=_greatest_term, floor=_TINY)
 def _first_moment(scope: Scope) -> Tensor:
     """A running mean of the gradient."""
     beta = _options(scope).adam_beta1
     return beta * scope.here("first_moment_before") + (1 - beta) * scope.here("clipped_gradient")
 
 
-@entry("weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM)
+@entry("weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM, floor=_TINY)
 def _second_moment(scope: Scope) -> Tensor:
     """A running mean of the squared gradient."""
     beta = _options(scope).adam_beta2
     return beta * scope.here("second_moment_before") + (1 - beta) * scope.here("clipped_gradient") ** 2
 
 
-@entry("weight.value", "Weight after", "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)", _ADAM)
-def _value(scope: Scope) -> Tensor:
-    """Moved against the first moment, with a step that the second moment scales."""
-    # The two corrections are taken together, as the kernel does.
+def _change(scope: Scope) -> Tensor:
+    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does."""
     options, count = _options(scope), int(scope.at("update.count_before")) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
-    return scope.here("value_before") - step_size * scope.here("first_moment") / (deviation + options.adam_eps)
+    return step_size * scope.here("first_moment") / (deviation + options.adam_eps)
+
+
+def _last_bits_and_change(scope: Scope) -> Tensor:
+    """Two of the last bits of the weight and a millionth of its change, which may be as small as those bits."""
+    return _LAST_BITS * scope.here("value_before").abs() + 2 * _change(scope).abs()
+
+
+_VALUE = "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)"
+
+
+@entry("weight.value", "Weight after", _VALUE, _ADAM, error_scale=_last_bits_and_change, floor=_TINY)
+def _value(scope: Scope) -> Tensor:
+    """Moved against the first moment, with a step that the second moment scales."""
+    return scope.here("value_before") - _change(scope)

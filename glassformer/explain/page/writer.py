@@ -91,7 +91,7 @@ class PageFrame:
 def _still(translator: Translator | None) -> str:
     """Why the page does not compute, in words; empty if it does."""
     if translator is None:
-        return "The recorded pass. walk.frame() shows the page that computes."
+        return "The recorded pass. The method frame() of this walk shows the page that computes."
     parameters = count_parameters(translator.model)
     if parameters <= MAX_PARAMETERS:
         return ""

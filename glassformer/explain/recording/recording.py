@@ -1,4 +1,4 @@
-"""One recorded pass of the model, in evaluation mode and without gradients."""
+"""One recorded pass or search of the model, in evaluation mode and without gradients."""
 
 from collections.abc import Mapping
 
@@ -6,6 +6,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.outputs import Output
+from glassformer.decoding.search.search import search
+from glassformer.decoding.search.steps import DecoderSteps, pad_ids
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating
 from glassformer.trace import Trace, tracing
@@ -28,3 +32,11 @@ def record_pass(
     with torch.no_grad(), evaluating(model), tracing(model, edits, only) as trace:
         model(src_ids.to(device), tgt_in_ids.to(device))
     return trace
+
+
+def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[Trace, list[list[Output]]]:
+    """The steps of a search that match ``only``, a row of the decoder for each hypothesis, and its ranked outputs."""
+    device = next(model.parameters()).device
+    with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:
+        src_ids = pad_ids(job.sources, model.config.pad_id, device)
+        return trace, search(DecoderSteps.from_sources(model, src_ids, job.options), job)

@@ -9,10 +9,11 @@ from torch import Tensor
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.search.steps import pad_ids
+from glassformer.decoding.sentences import read_text
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.lines import normalize_source, without_surrogates
+from glassformer.text.lines import without_surrogates
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
@@ -69,7 +70,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         check_texts("targets", targets)
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
-    sources = [normalize_source(without_surrogates(text)) for text in sources]
+    sources = [read_text(without_surrogates(text), translator.config) for text in sources]
     targets = None if targets is None else [without_surrogates(text) for text in targets]
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)

@@ -17,7 +17,10 @@ from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace
 
 _MOST = 5
-_IDS_OF = {"log_probs": "ids", "sums": "ids", "finished_scores": "finished_ids", "sampled_log_probs": "sampled_ids"}
+_IDS_OF = {
+    "log_probs": "ids", "sums": "ids", "finished_scores": "finished_ids", "sampled_log_probs": "sampled_ids",
+    "result_scores": "results",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -158,6 +161,8 @@ class RowLabels:
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
+        if step.name.startswith("result"):  # after the search: of every source
+            return tuple(range(size))
         rows = len(self.sentences)
         if size and rows % size == 0:  # the decoder's rows, or sentences or groups of them, each with as many rows
             return self.sentences[:: rows // size]

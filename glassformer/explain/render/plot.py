@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import TraceError
+from glassformer.errors import TraceError, check_type
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.tables import check_sentence
+from glassformer.text.tokenizer.tokenizer import SPACE_MARK
 from glassformer.trace.heat_maps import reads_and_writes
 
 if TYPE_CHECKING:
@@ -23,20 +24,29 @@ _MAX_LABELS = 40
 _INCHES = 0.34
 
 
-def plot_step(walk: WalkData, address: str, *, head: int | None, sentence: int) -> "Figure":
-    """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named."""
+Size = tuple[float, float]
+
+
+def plot_step(
+    walk: WalkData, address: str, *, head: int | None, sentence: int, title: str | None, size: Size | None
+) -> "Figure":
+    """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named.
+
+    ``title`` stands in place of the step's own; ``size`` is width and height in inches.
+    """
+    check_type("head", head, int | None, "a number from 0, or None for all heads", TraceError)
     step = walk[address]
     check_sentence(walk, sentence)
     values = step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
     maps, axes = _maps(step, values, head)
-    labels = _labels(walk, axes, sentence)
-    figure = _new_figure(figsize=_size(labels, maps[0][1].shape, len(maps)))
-    for place, (title, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
+    labels = _labels(walk, axes, sentence, maps[0][1].shape)
+    figure = _new_figure(figsize=size or _size(labels, maps[0][1].shape, len(maps)))
+    for place, (name, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
         _label(place, _axis_words(step, axes), labels, first=place is figure.axes[0])
-        place.set_title(title, fontsize=9)
+        place.set_title(name, fontsize=9)
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
-    figure.suptitle(f"{step.story.title}\n{address}", fontsize=10)
+    figure.suptitle(f"{step.story.title}\n{address}" if title is None else title, fontsize=10)
     return figure
 
 
@@ -76,14 +86,21 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
     return flat, axes[-2:] if len(axes) > 1 else ["", *axes]
 
 
-def _labels(walk: WalkData, axes: list[str], sentence: int) -> list[list[str]]:
-    """The tokens of the rows, which say what is read and written at a target position, and of the columns."""
+def _labels(walk: WalkData, axes: list[str], sentence: int, shape: torch.Size) -> list[list[str]]:
+    """The tokens of the rows, which say what is read and written at a target position, and of the columns.
+
+    An axis of another size, as the one row of a mask that holds for all, has none.
+    """
     sentences = walk.sentences
     src, rows, columns = list(sentences.src_tokens[sentence]), [], []
     if walk.kind == "forced":
         columns = list(sentences.tgt_in_tokens[sentence])
         rows = reads_and_writes(columns, sentences.tgt_out_tokens[sentence])
-    return [{"src": src, "tgt": rows}.get(axes[0], []), {"src": src, "tgt": columns}.get(axes[1], [])]
+    both = {"src": src, "tgt": rows}.get(axes[0], []), {"src": src, "tgt": columns}.get(axes[1], [])
+    return [
+        [token.replace(SPACE_MARK, " ").strip() or token for token in tokens] if len(tokens) == count else []
+        for tokens, count in zip(both, shape, strict=True)
+    ]
 
 
 def _size(labels: list[list[str]], shape: torch.Size, count: int) -> tuple[float, float]:

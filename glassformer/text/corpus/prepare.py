@@ -35,6 +35,7 @@ from glassformer.settings import TextConfig
 from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
+from glassformer.text.corpus.noise import noisy_copies
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
 from glassformer.text.lines import has_letter, normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers, load_tokenizers
@@ -57,8 +58,9 @@ class PreparedText:
 
     ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
     neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
-    wordless (sources without a letter), repeats (of validation pairs), valid, valid_too_long, valid_lopsided,
-    valid_kept, valid_wordless, and valid_seen: those whose source the training pairs have too.
+    wordless (sources without a letter), lower_starts (pairs with a side that begins with a lower-case letter),
+    repeats (of validation pairs), valid, valid_too_long, valid_lopsided, valid_kept, valid_wordless,
+    valid_lower_starts, and valid_seen: those whose source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -323,7 +325,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """The ids of the pairs to train on, the counts of kept, left out and wordless pairs, and the held-out pairs."""
+    """The ids of the pairs to train on, the counts that ``PreparedText`` explains, and the held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -351,11 +353,16 @@ class ChunkEncoder:
         for pair in map(Pair, *chunk):
             if not pair.blank:
                 (held_out if is_validation(pair, self.valid_share) else pairs).append(pair)
+        facts = {
+            "wordless": sum(not has_letter(pair.src) for pair in pairs),
+            "lower_starts": sum(any(side[:1].islower() for side in pair) for pair in pairs),
+        }
+        pairs += noisy_copies(list(pairs), self.config)
         src, tgt = (self._tokenize(side, [pair[side] for pair in pairs]) for side in (0, 1))
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]
         counts = Counter(reason or "kept" for reason in reasons)
-        counts["wordless"] = sum(not has_letter(pair.src) for pair in pairs)
+        counts.update(facts)
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:

@@ -103,10 +103,11 @@ _MODULE = re.compile(
     |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
     re.MULTILINE | re.VERBOSE,
 )
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, templates.
+# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
+# templates.
 _FORM_LINES = re.compile(
     r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
-    | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
+    | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _UNDERLINE = re.compile(r"^[^\w\n]*[=-][ \t]*\r?$", re.MULTILINE)  # of a heading

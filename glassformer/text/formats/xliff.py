@@ -76,10 +76,12 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     names none: XLIFF 2 wants one. Raises ``TextError`` if there is neither.
     """
     root, line_of = parse_xml(text, path), line_finder(text)
-    lacking = [(unit, sides) for unit in _translatable_units(root, translate=True) for sides in _lacking(text, unit)]
-    header = _name_target(text, path, root, language) if lacking else []
+    units = [
+        (unit, sides) for unit in _translatable_units(root, translate=True) for sides in _sides_to_fill(text, unit)
+    ]
+    header = _name_target(text, path, root, language) if units else []
     segments: list[FileSegment] = []
-    for unit, sides in lacking:
+    for unit, sides in units:
         marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
         others = [*header, *([] if marked is None else set_attributes(text, marked, state))]
         edits = partial(_edits, text, unit, sides, others)
@@ -138,7 +140,7 @@ def _is_untranslated(text: str, unit: Node) -> bool:
     return bool(states & _UNTRANSLATED_STATES) and xml_parts(text, source) == xml_parts(text, target)
 
 
-def _lacking(text: str, unit: Node) -> list[_Sides]:
+def _sides_to_fill(text: str, unit: Node) -> list[_Sides]:
     """The sides of a unit that lack a translation: tags alone are none of a source with words."""
     is_copy = _is_untranslated(text, unit)
     return [

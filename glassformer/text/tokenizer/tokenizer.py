@@ -6,7 +6,7 @@ kinds that cannot spell everything comes from text.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -14,7 +14,7 @@ from typing import Any, Self
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import StorageError, TokenizerError, check_path, check_type
-from glassformer.files import require_regular_file, write_durably
+from glassformer.files import require_regular_file, sha256, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.derivation import Derivation, PreToken
@@ -72,13 +72,13 @@ class Tokenizer:
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote; raises ``TokenizerError`` naming the file."""
+    def load(cls, path: Path, prepare: Callable[[str], str] = str) -> Self:
+        """Read what ``save`` wrote, or JSON that ``prepare`` turns into that; ``TokenizerError`` names the file."""
         path = check_path("path", path)
         try:
             require_regular_file(path)
             with path.open(encoding="utf-8") as file:
-                return cls(file.read(LARGEST_FILE + 1))  # one more is refused
+                return cls(prepare(file.read(LARGEST_FILE + 1)))  # one more is refused
         except OSError as error:
             raise TokenizerError(
                 f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."
@@ -206,8 +206,16 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 
 def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
     """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
-    one, other = Tokenizer.load(src), Tokenizer.load(tgt)
-    return one, one if one.digest == other.digest else other
+    one = Tokenizer.load(src)
+    return one, one if is_tokenizer(tgt, one.digest) else Tokenizer.load(tgt)
+
+
+def is_tokenizer(path: Path, digest: str) -> bool:
+    """Whether a file is that of the tokenizer with this ``digest``; one that cannot be read is not."""
+    try:
+        return sha256(path) == digest
+    except OSError:
+        return False
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:

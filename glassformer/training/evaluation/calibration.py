@@ -58,7 +58,7 @@ def fit_confidence(
     good = np.array([_is_good(one.text, pair.tgt, exact=exact) for one, pair in zip(done, pairs, strict=True)])
     ratio = float(np.median([log_length_ratio(pair.src, pair.tgt) for pair in pairs]))
     values = np.array([
-        list(features(one.source, one.source_tokens, one.hypotheses[0], table, ratio).values())
+        list(features(one.read, one.source_tokens, one.hypotheses[0], table, ratio).values())
         for one in (*done, *foreign)
     ])  # fmt: skip
     weights, bias = _fit(values, good, len(foreign))

@@ -83,9 +83,15 @@ def _word_overlap(one: Example) -> float:
     return len(reference & _words(one.output)) / max(1, len(reference))
 
 
-def _copies(one: Example) -> bool:
-    """Whether the output has a longer word of the source that the reference has not."""
-    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - _words(one.reference))
+def _copies(one: Example, known: frozenset[str]) -> bool:
+    """Whether the output has a longer word of the source that is not ``known`` as one of the target language."""
+    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - known)
+
+
+def _has_wrong_number(one: Example) -> bool:
+    """Whether the numbers in digits are others, and not only in words, as *half past three* and 3:30."""
+    output, reference = (sorted(_NUMBER.findall(text)) for text in (one.output, one.reference))
+    return output != reference and (_NUMBER.search(one.source) is not None or bool(output and reference))
 
 
 def _words(text: str) -> set[str]:
@@ -93,23 +99,27 @@ def _words(text: str) -> set[str]:
 
 
 # Each error with the test for it; of several that apply the first counts.
-_ERRORS: dict[str, Callable[[Example], bool]] = {
-    "a number is wrong": lambda one: sorted(_NUMBER.findall(one.output)) != sorted(_NUMBER.findall(one.reference)),
-    "words are repeated": _repeats,
-    "the end or a part is missing": lambda one: _length(one) < TOO_SHORT,
-    "something is added": lambda one: _length(one) > TOO_LONG,
-    "it says something else": lambda one: _word_overlap(one) < SOMETHING_ELSE,
+_ERRORS: dict[str, Callable[[Example, frozenset[str]], bool]] = {
+    "a number is wrong": lambda one, _: _has_wrong_number(one),
+    "words are repeated": lambda one, _: _repeats(one),
+    "the end or a part is missing": lambda one, _: _length(one) < TOO_SHORT,
+    "something is added": lambda one, _: _length(one) > TOO_LONG,
+    "it says something else": lambda one, _: _word_overlap(one) < SOMETHING_ELSE,
     "words are left untranslated": _copies,
-    "single words are wrong or in another order": lambda _: True,
+    "single words are wrong or in another order": lambda one, _: True,
 }
 
 
 def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """The examples that are not exact, by their kind of error, the most frequent kind first."""
+    """The examples that are not exact, by their kind of error, the most frequent kind first.
+
+    A word that any reference has is one of the target language, and not left untranslated.
+    """
     found: dict[str, list[Example]] = {}
+    known = frozenset(word for one in examples for word in _words(one.reference))
     for one in examples:
         if not one.is_exact:
-            found.setdefault(next(name for name, test in _ERRORS.items() if test(one)), []).append(one)
+            found.setdefault(next(name for name, test in _ERRORS.items() if test(one, known)), []).append(one)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -99,7 +100,9 @@ class LiveDisplay(Display):
     def _panel(self) -> RenderableType:
         parts: list[RenderableType] = []
         if self._progress is not None:
-            parts += [_numbers(self._progress), ProgressBar(total=1.0, completed=self._progress.fraction_done)]
+            bar = ProgressBar(total=1.0, completed=self._progress.fraction_done)
+            # A bar alone ends without a line feed, and what follows it would be cut off.
+            parts += [_numbers(self._progress), Padding(bar, 0)]
         if self._validation is not None:
             parts.append(_validation_table(self._validation, self._best))
             lines = sample_lines(self._validation, width=self._live.console.width - _FRAME)

@@ -1,6 +1,7 @@
 """report.html: a training on one page, for people who know no figures. It needs no network and no other file."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -36,7 +37,8 @@ table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); }
 td.n, th.n { text-align: right; }
 svg { width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
-dt { font-weight: 600; } dd { margin: 0 0 .5rem; }
+.headline { font-size: 1.35rem; font-weight: 600; } dt { font-weight: 600; }
+dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 """
 
 
@@ -60,14 +62,21 @@ def write_report(run: RunDirectory, page: str) -> None:
 
 def make_report(
     title: str,
+    *,
+    headline: str,
+    facts: Mapping[str, str],
     lines: Sequence[str],
     examples: Sequence[Example],
     records: Sequence[Mapping[str, Any]],
     counts: Mapping[str, int],
 ) -> str:
-    """The page: ``lines`` are from ``describe``, ``records`` from metrics.jsonl, ``counts`` from prepared text."""
+    """The page: ``lines`` are from ``describe``, ``records`` from metrics.jsonl, ``counts`` from prepared text.
+
+    ``headline`` is the result in numbers; ``facts`` say how it came about, each with its name.
+    """
     blocks = [
         f"<h1>{escape(title)}</h1>",
+        f'<p class="headline">{escape(headline)}</p>',
         *(f"<p>{escape(line)}</p>" for line in lines if not line.startswith((" ", "Typical"))),
         "<h2>How it learned</h2>",
         *_curves(records),
@@ -81,6 +90,8 @@ def make_report(
         _table(sorted(examples, key=lambda one: -one.wrong_words)),
         "<h2>The text</h2>",
         *_text(counts),
+        "<h2>How it was made</h2>",
+        "".join(["<dl>", *(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()), "</dl>"]),
     ]
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
@@ -97,24 +108,38 @@ def _curves(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
-    """A line through the points, with its minimum and maximum as labels."""
+    """A line through the points, between round numbers that hold all of them."""
     (left, right), values = (points[0][0], points[-1][0]), [value for _, value in points]
-    low, high = min(values), max(values)
-    across, up = max(right - left, 1e-9), max(high - low, 1e-9)
-    places = " ".join(
-        f"{50 + (x - left) / across * (_WIDTH - 60):.1f},{10 + (high - y) / up * (_HEIGHT - 40):.1f}"
-        for x, y in points
-    )
+    ticks, digits = _ticks(min(values), max(values))
+    across, up = max(right - left, 1e-9), ticks[-1] - ticks[0]
+
+    def height(value: float) -> float:
+        return 10 + (ticks[-1] - value) / up * (_HEIGHT - 40)
+
+    places = " ".join(f"{50 + (x - left) / across * (_WIDTH - 60):.1f},{height(y):.1f}" for x, y in points)
     floor = _HEIGHT - 30
+    lines = "".join(
+        f'<path d="M50 {height(tick):.1f}H{_WIDTH - 10}" stroke="var(--line)"/>'
+        f'<text x="45" y="{height(tick) + 4:.1f}" text-anchor="end">{tick:.{digits}f}</text>'
+        for tick in ticks
+    )
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{name}: from {values[0]:.2f} to '
-        f'{values[-1]:.2f}"><path d="M50 10V{floor}H{_WIDTH - 10}" fill="none" stroke="var(--line)"/>'
+        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{name}: from {values[0]:.{digits}f} to '
+        f'{values[-1]:.{digits}f}">{lines}<path d="M50 10V{floor}" stroke="var(--line)"/>'
         f'<polyline points="{places}" fill="none" stroke="var(--{color})" stroke-width="2"/>'
-        f'<text x="45" y="16" text-anchor="end">{high:.2f}</text>'
-        f'<text x="45" y="{floor}" text-anchor="end">{low:.2f}</text>'
         f'<text x="50" y="{_HEIGHT - 12}">update {left:,.0f}</text>'
         f'<text x="{_WIDTH - 10}" y="{_HEIGHT - 12}" text-anchor="end">update {right:,.0f}</text></svg>'
     )
+
+
+def _ticks(low: float, high: float) -> tuple[list[float], int]:
+    """Two to five round numbers, the first at most ``low`` and the last at least ``high``; and their digits."""
+    span = max(high - low, 1e-3 * max(1.0, abs(high)))
+    power = 10.0 ** math.floor(math.log10(span / 2))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= (1 - 1e-6) * span / 3)
+    first, last = math.floor(round(low / step, 6)), math.ceil(round(high / step, 6))
+    ticks = [number * step for number in range(first, max(last, first + 1) + 1)]
+    return ticks, max(0, -math.floor(math.log10(step) + 1e-9))
 
 
 def _by_length(examples: Sequence[Example]) -> str:

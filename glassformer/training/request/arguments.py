@@ -48,9 +48,8 @@ class TrainRequest:
 
         Without a name the model follows from the number of pairs (``default_model``). A named model sets its sizes
         only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name
-        ``src`` and ``tgt`` (with ``valid_src``, ``valid_tgt``), or ``pairs`` (with ``valid``), or ``task``, and
-        ``mix``, a file of other pairs. Paths in the TOML, including ``run`` and ``init``, are relative to its
-        directory. Raises ``ConfigError``.
+        ``src`` and ``tgt`` (``valid_src``, ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``, a file
+        of other pairs. All paths in the TOML are relative to its directory. Raises ``ConfigError``.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})

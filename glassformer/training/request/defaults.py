@@ -24,6 +24,7 @@ from glassformer.training.request.data import FileSource, TrainingText
 
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
 _NEARLY_ALL = 0.999  # of the pairs, whose targets the limit of length leaves twice the room that they need
+_FEW_LOWER = 0.1  # of the pairs begin with a lower-case letter: they are sentences
 _FEW_WORDLESS = 0.01  # of the sources; more of them teach something
 
 # Why a default is what it is. The figures are from docs/results.md, Few pairs: those of Tatoeba and of Multi30k.
@@ -60,7 +61,8 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
 
     An output may have as many tokens for each of the source as the training targets have, and at least 50 more, or
     twice what all but a thousandth of the pairs have more. Texts without a letter are not copied if the training
-    teaches to translate them. The source's language is known if the files name it.
+    teaches to translate them. Texts in other styles are read as sentences if the pairs are such. The source's
+    language is known if the files name it.
     """
     src, tgt = (np.asarray(side.lengths, np.int64) - 1 for side in (text.train.src_side, text.train.tgt_side))
     ratio = max(1.0, math.ceil(10 * tgt.sum() / max(1, src.sum())) / 10)
@@ -69,6 +71,7 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
         "max_length_a": min(ratio, 100.0),
         "max_length_b": max(DecodeConfig().max_length_b, 10 * math.ceil(2 * more / 10)),
         "copy_wordless": text.counts.get("wordless", 0) < _FEW_WORDLESS * len(src),
+        "match_style": text.counts.get("lower_starts", len(src)) < _FEW_LOWER * len(src),
         "src_language": _source_language(source) if isinstance(source, FileSource) else "",
     }
     default = DecodeConfig()

@@ -29,7 +29,7 @@ from glassformer.trace import Step, Trace, tracing
 
 PLACES = 200
 POSITIONS = ModelConfig.choices("positions")
-QUICK = [Mode.CACHED, Mode.TRANSLATED, Mode.PACKED, Mode.ALONE, Mode.PADDED, Mode.FUSED, Mode.DOUBLE]
+QUICK = [Mode.CACHED, Mode.TRANSLATED, Mode.FLOAT32, Mode.PACKED, Mode.ALONE, Mode.PADDED, Mode.FUSED, Mode.DOUBLE]
 
 
 def one_layer(small_model, **changes):

@@ -101,6 +101,7 @@ def test_the_columns_of_the_decoder_s_self_attention_are_what_it_reads(walked):
     [
         (CROSS, {"head": 11}, "head: found 11, expected 0 to 10"),
         ("encoder.memory", {"head": 0}, "has no heads"),
+        (CROSS, {"head": "2"}, "head: found str, expected a number from 0"),
         (CROSS, {"sentence": 3}, "sentence: found 3, expected 0 to 2"),
         ("encoder.memry", {}, "no such step"),
     ],
@@ -117,3 +118,18 @@ def test_axes_have_words_and_those_of_attention_say_who_asks(walked):
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: tgt", "key: src")
     figure = walked.plot("encoder.memory")
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("src", "d_model")
+
+
+def test_a_figure_takes_a_title_a_size_and_plain_tokens(walked):
+    figure = walked.plot(CROSS, head=0, title="Who looks at whom", size=(4.0, 3.0))
+    assert (figure.get_suptitle(), tuple(figure.get_size_inches())) == ("Who looks at whom", (4.0, 3.0))
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == [token.replace("▁", "") for token in walked.sentences.src_tokens[0]]
+
+
+@pytest.mark.parametrize("address", ["src_mask", "causal_mask"])
+def test_a_mask_is_shown_with_whole_rows_alone(walked, address):
+    place = walked.plot(address).axes[0]
+    rows, columns = place.images[0].get_array().shape
+    assert sorted(place.get_ylim()) == [-0.5, rows - 0.5]
+    assert sorted(place.get_xlim()) == [-0.5, columns - 0.5]

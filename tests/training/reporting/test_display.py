@@ -10,7 +10,7 @@ from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.evaluation import score
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.reporting.display import PlainDisplay, open_display
-from glassformer.training.reporting.run_log import RunLog, prepare_line
+from glassformer.training.reporting.run_log import RunLog, TrainProgress, prepare_line
 
 HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
@@ -66,3 +66,24 @@ def test_a_validation_shows_the_same_samples_right_and_wrong(terminal: bool) -> 
     assert "✓ 3 March 2031 -> 2031-03-03" in shown
     assert "✗ 1 May 1999 -> 1991-05-01   (1999-05-01)" in shown
     assert "reference  x" in shown
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_panel_shows_the_scores_below_the_bar(width: int) -> None:
+    progress = TrainProgress(
+        update=1200, epoch=3, loss=2.5, perplexity=12.18, tokens_per_s=4321.0, learning_rate=1e-3,
+        gradient_norm=0.5, elapsed_s=75.0, left_s=225.0, fraction_done=0.25,
+    )  # fmt: skip
+    out = io.StringIO()
+    with open_display(Console(file=out, width=width, force_terminal=True, color_system=None)) as display:
+        display.on_validation(Validation(1000, 0.5, score(["a b"], ["a c"]), (), 0.0), best=True)
+        display.on_validation(Validation(1100, 0.6, score(["a b"], ["a c"]), (), 0.0), best=False)
+        display.on_update(progress, due=False)
+    lines = [line.strip("│ ") for line in out.getvalue().splitlines()]
+    bar = max(at for at, line in enumerate(lines) if "━" in line)
+    assert set(lines[bar]) <= {"━", "╸", "╺"}
+    shown = " ".join(" ".join(lines[bar + 1 :]).split())
+    assert shown.startswith(
+        "validation loss 0.600 ppl 1.82 BLEU 0.0 chrF 25.0 exact 0.0 % (update 1100) best loss 0.500"
+    )
+    assert lines[bar - 1].startswith("1,200")

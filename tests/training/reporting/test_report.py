@@ -13,7 +13,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.training.evaluation.results import Example
 from glassformer.training.reporting.diagnosis import Shares, advise, count_errors, describe
-from glassformer.training.reporting.report import make_report, read_metrics
+from glassformer.training.reporting.report import _ticks, make_report, read_metrics
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.request.defaults import describe_settings
@@ -35,6 +35,7 @@ NEAR = Example("The dog sleeps.", "Der Hund schlief.", "Der Hund schläft.")
         ("Der Hund schlief.", "Der Hund schläft.", "single words are wrong or in another order"),
         ("TomTomTomTom", "Tom ist da.", "words are repeated"),
         ("Hahahahahahaha ja", "Hahahahahahaha nein", "single words are wrong or in another order"),
+        ("Um 3:30 Uhr im Haus", "Um halb vier im Haus", "single words are wrong or in another order"),
         ("东西很好很好很好很好", "东西很好", "words are repeated"),
         ("他今", "他今天不在家里吃饭", "the end or a part is missing"),
         ("他明天不在家里吃饭", "他今天不在家里吃饭", "single words are wrong or in another order"),
@@ -118,12 +119,44 @@ class Page(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
 
 
+def made(examples: list[Example], records: list[dict[str, Any]], counts: dict[str, int]) -> str:
+    facts = {"date": "2026-01-02", "command": "glassformer train <x>"}
+    return make_report(
+        "A <run>", headline="BLEU 45.1 on 3", facts=facts, lines=describe(examples, records, 90), examples=examples,
+        records=records, counts=counts,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (2.0, 5.0, ["2", "3", "4", "5"]),
+        (0.871, 0.874, ["0.871", "0.872", "0.873", "0.874"]),
+        (0.87, 0.87, ["0.8700", "0.8705"]),
+        (0.0, 63.2, ["0", "50", "100"]),
+        (11.8, 43.9, ["0", "20", "40", "60"]),
+        (1e5, 1e5, ["100000", "100050"]),
+    ],
+)
+def test_the_axis_of_a_curve_has_round_numbers_that_differ(low: float, high: float, ticks: list[str]) -> None:
+    found, digits = _ticks(low, high)
+    assert [f"{tick:.{digits}f}" for tick in found] == ticks
+    assert found[0] <= low <= high <= found[-1]
+
+
+def test_a_word_alike_in_both_languages_is_not_left_untranslated() -> None:
+    one = Example("My computer is old", "Mein computer ist alt", "Mein Rechner ist alt")
+    other = Example("A computer", "Ein Computer", "Ein Computer")
+    assert count_errors([one]) == {"words are left untranslated": [one]}
+    assert count_errors([one, other]) == {"single words are wrong or in another order": [one]}
+
+
 def test_the_page_is_whole_and_safe() -> None:
     evil = Example("<script>x</script>", "a & b", "c < d")
     records = [{**one, "valid_chrf": 10.0 * number} for number, one in enumerate(curve(5, 4, 3, 2))]
     counts = {"read": 100, "kept": 90, "valid": 5, "empty": 3, "too_long": 0, "lopsided": 2, "repeats": 0}
     examples = [EXACT, NEAR, evil]
-    page = Page(text := make_report("A <run>", describe(examples, records, 90), examples, records, counts))
+    page = Page(text := made(examples, records, counts))
     assert page.links == []
     assert page.tags.count("svg") == 2
     assert "script" not in page.tags

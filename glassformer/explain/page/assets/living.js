@@ -199,7 +199,7 @@ export class Living {
     };
     const { best } = await this.call("beam", src_ids, this.search());
     return this.sentenceOf(
-      { source: text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
+      { source: read.text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
       best.ids,
     );
   }

@@ -546,5 +546,36 @@ export class Tokenizer {
   }
 }
 
+// As `glassformer/text/lines.py` has them: signs without width, and the scripts and pictures in which joiners stay.
+const JOINING = "\u0590-\u1cff\u2190-\u2bff\ufe0f\ua800-\uabff\u{10a00}-\u{11fff}\u{1f000}-\u{1faff}";
+const UNREAD = new RegExp(`[\u00ad\u200b\u2060\ufeff]|[\u200c\u200d](?<![${JOINING}][\u200c\u200d])`, "gu");
+
+/** A source as a model reads it: trimmed, with plain single spaces and no signs without width.
+ * @param {string} text */
+export const normalizeSource = (text) =>
+  text
+    .replace(UNREAD, "")
+    .replace(/[\s\x1c-\x1f\x85]+/gu, " ")
+    .trim();
+
+// As `glassformer/text/style.py` has them: pictures and spaces at the ends of a text; how many capitals are a style.
+const PICTURES =
+  "\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}"
+  + "\\u{e0020}-\\u{e007f}\\ufe0f\\u200d\\u20e3\\s";
+const AT_ENDS = new RegExp(`^[${PICTURES}]+|[${PICTURES}]+$`, "gu");
+const LEAST_CAPITALS = 5;
+
+/** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; pictures stay
+ * out. @param {string} text */
+export const readSentence = (text) => {
+  const letters = text.match(/\p{L}/gu) ?? [];
+  if (!letters.length) return normalizeSource(text);
+  const read = normalizeSource(text.replace(AT_ENDS, ""));
+  const capitals = letters.length >= LEAST_CAPITALS && letters.every((one) => /\p{Uppercase}/u.test(one));
+  if (!capitals && !/^\p{Lowercase}.* /u.test(read)) return read;
+  const [first, ...rest] = capitals ? read.toLowerCase() : read;
+  return first.toUpperCase() + rest.join("");
+};
+
 /** The tokenizer of a JSON of the `tokenizers` library, as text or read. @param {any} json @returns {Tokenizer} */
 export const createTokenizer = (json) => new Tokenizer(typeof json === "string" ? JSON.parse(json) : json);

@@ -4,7 +4,7 @@
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
-import { createTokenizer } from "./tokenizer.js";
+import { createTokenizer, normalizeSource, readSentence } from "./tokenizer.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
@@ -19,6 +19,7 @@ export class PageWorker {
     this.tokenizers = null;
     /** @type {PassRecord | null} */
     this.last = null;
+    this.matchesStyle = false;
   }
 
   get model() {
@@ -31,6 +32,7 @@ export class PageWorker {
    * @param {Living} living */
   load({ config, weights, tokenizers, decode = {} }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
+    this.matchesStyle = Boolean(decode.match_style);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
     return { parameters: this.loaded.parameters, ignored: ignoredSettings(decode) };
@@ -42,9 +44,10 @@ export class PageWorker {
     return this.tokenizers[side];
   }
 
-  /** @param {"src" | "tgt"} side @param {string} text */
+  /** With the text as the model reads it. @param {"src" | "tgt"} side @param {string} text */
   encodeText(side, text) {
-    return this.tokenizer(side).encode(text);
+    const read = side === "src" ? (this.matchesStyle ? readSentence : normalizeSource)(text) : text;
+    return { text: read, ...this.tokenizer(side).encode(read) };
   }
 
   /** @param {"src" | "tgt"} side @param {number[]} ids */

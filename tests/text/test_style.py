@@ -1,0 +1,49 @@
+"""Texts in capitals, without a capital, and with pictures: what the model reads, and how its answer comes back."""
+
+import pytest
+
+from glassformer.text.style import read_style, split_pictures
+
+
+@pytest.mark.parametrize(
+    ("typed", "read", "answer", "restored"),
+    [
+        ("I AM AT HOME.", "I am at home.", "Ich heiße Tom.", "ICH HEISSE TOM."),
+        ("HELLO!", "Hello!", "Hallo!", "HALLO!"),
+        ("where do you live", "Where do you live", "Wo wohnst du", "wo wohnst du"),
+        ("I love you.", "I love you.", "Ich liebe dich.", "Ich liebe dich."),
+        ("NATO", "NATO", "NATO", "NATO"),  # an abbreviation
+        ("house", "house", "Haus", "Haus"),  # one word is no sentence
+        ("iPhone", "iPhone", "iPhone", "iPhone"),
+        ("3 men sleep.", "3 men sleep.", "3 Männer schlafen.", "3 Männer schlafen."),
+        ("今日は晴れです。", "今日は晴れです。", "Heute ist es sonnig.", "Heute ist es sonnig."),
+        ("", "", "", ""),
+    ],
+)
+def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(
+    typed: str, read: str, answer: str, restored: str
+) -> None:
+    found, style = read_style(typed)
+    assert (found, style.restore(answer)) == (read, restored)
+
+
+def test_only_the_start_of_an_answer_loses_its_capital() -> None:
+    _, style = read_style("my dog sleeps")
+    pieces = [style.restore("Mein", is_start=True), style.restore(" Hund", is_start=False)]
+    assert "".join(pieces) == "mein Hund"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("I love you ❤️", ("", "I love you", " ❤️")),
+        ("🎉 Congratulations! 🎉🎉 ", ("🎉 ", "Congratulations!", " 🎉🎉 ")),
+        ("👨\u200d👩\u200d👧 My family", ("👨\u200d👩\u200d👧 ", "My family", "")),
+        ("My cat 🐱 sleeps.", ("", "My cat 🐱 sleeps.", "")),
+        ("❤️", ("❤️", "", "")),
+        ("10 € → 12 $", ("", "10 € → 12 $", "")),
+    ],
+)
+def test_pictures_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str]) -> None:
+    assert split_pictures(text) == parts
+    assert "".join(parts) == text
