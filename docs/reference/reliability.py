@@ -61,6 +61,8 @@ PREPARE, TOKENIZER, WORKERS = (
     "tests/text/tokenizer/test_tokenizer.py",
     "tests/text/corpus/test_workers.py",
 )
+GROWTH, MARIAN = "tests/text/formats/test_growth.py", "tests/interop/test_marian.py"
+FORMATS = "tests/documents/test_formats.py"
 JOURNAL, SHARDS = "tests/documents/test_journal.py", "tests/cli/test_shards.py"
 TRAIN, KILLING = "tests/training/test_train.py", "tests/training/loop/test_kill.py"
 CPU = "tests/training/loop/test_cpu.py"
@@ -123,6 +125,36 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
         (CHECKPOINT, "test_all_files_of_a_checkpoint_have_the_mode_of_an_ordinary_file"),
         ("tests/trace/test_taps.py", "test_a_block_inside_a_block_is_refused_and_the_outer_one_goes_on"),
         ("tests/test_files.py", "test_what_is_replaced_keeps_its_permissions_and_an_error_keeps_it")]),
+    ("A document took all time", [
+        (GROWTH, "test_many_segments_take_proportional_time"),
+        (GROWTH, "test_hostile_pages_take_proportional_time"),
+        (GROWTH, "test_hostile_markdown_takes_proportional_time"),
+        (GROWTH, "test_hostile_tables_take_proportional_time"),
+        (GROWTH, "test_a_long_text_and_a_long_line_take_proportional_time"),
+        (GROWTH, "test_messages_in_a_message_take_proportional_time"),
+        (GROWTH, "test_a_code_among_many_words_is_placed_in_proportional_time")]),
+    ("A glossary or a memory took seconds for each text", [
+        (GROWTH, "test_the_terms_of_a_large_glossary_hardly_cost_time"),
+        (GROWTH, "test_a_large_glossary_and_one_long_text_take_proportional_time"),
+        (GROWTH, "test_nonsense_of_a_memory_is_compared_within_bounds")]),
+    ("Few bytes took gigabytes", [
+        ("tests/text/corpus/test_corpus.py", "test_a_bomb_of_attributes_is_refused_before_its_elements_are_made"),
+        (UNBOUNDED, "test_a_row_of_more_columns_than_spreadsheets_have_is_refused"),
+        (UNBOUNDED, "test_a_workbook_whose_few_cells_make_many_is_refused"),
+        (UNBOUNDED, "test_a_workbook_that_declares_attributes_is_refused"),
+        (MARIAN, "test_aliases_of_yaml_are_refused_before_they_grow"),
+        (MARIAN, "test_json_of_another_program_without_end_is_refused_before_it_is_read"),
+        (HOSTILE, "test_json_without_end_is_refused_before_it_is_read"),
+        ("tests/text/tokenizer/test_sentencepiece.py", "test_a_model_of_many_fields_is_refused")]),
+    ("Markup, or a formula, came in with a translation", [
+        (FORMATS, "test_no_markup_comes_in_with_a_translation"),
+        (FORMATS, "test_a_cell_that_a_spreadsheet_would_compute_is_doubtful")]),
+    ("A wrong type at a door of the API ended in a bare TypeError", [
+        ("tests/documents/test_wrong_types.py", "test_a_wrong_value_is_one_of_our_errors")]),
+    ("A wrong output was noticed after the work", [
+        (CLI, "test_an_output_that_cannot_be_written_is_said_before_a_model_is_loaded"),
+        (CLI, "test_an_output_of_shards_that_cannot_be_written_is_said_before_a_model_is_loaded"),
+        (CLI, "test_a_walk_that_cannot_be_written_is_said_before_a_model_is_loaded")]),
     ("A stop lost what was done of a document", [
         (JOURNAL, "test_a_stopped_translation_goes_on_to_the_same_file_and_report"),
         (JOURNAL, "test_a_killed_command_goes_on_with_the_same_command"),

@@ -15,6 +15,7 @@ from glassformer.text.formats.segment import Code, Edit, Part
 from glassformer.text.scripts import is_unspaced
 
 _MAX_DEPTH = 200  # elements in one another
+_BLOCK = 256  # bytes
 # Elements inside a text whose content is to be translated; that of the others is code.
 ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
 STANDS_ALONE = {"ph", "x"}
@@ -24,6 +25,8 @@ _ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*("[^"]*"|'[^']*')""")
 
 class Node:
     """An element and where it stands in the file: it from ``start`` to ``end``, what it holds from ``inner`` on."""
+
+    __slots__ = ("attributes", "children", "end", "inner", "inner_end", "name", "start")  # a file has millions
 
     def __init__(self, name: str, attributes: dict[str, str], start: int) -> None:
         self.name, self.attributes, self.start = name, attributes, start
@@ -61,9 +64,10 @@ class _XmlReader:
 
     def __init__(self, text: str, path: Path) -> None:
         self._text, self._path, self._raw = text, path, text.encode("utf-8")
-        # How many characters begin up to each byte: expat counts bytes.
-        octets = np.frombuffer(self._raw, np.uint8)
-        self._characters = np.cumsum((octets & 0xC0) != 0x80, dtype=np.int32)
+        # How many characters begin before each block of bytes: expat counts bytes.
+        begins = (np.frombuffer(self._raw, np.uint8) & 0xC0) != 0x80
+        counts = np.add.reduceat(begins, np.arange(0, len(begins), _BLOCK), dtype=np.int64)
+        self._before = [0, *np.cumsum(counts).tolist()]
         self._parser = expat.ParserCreate("utf-8", namespace_separator=None)
         self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
         refuse_declarations(self._parser, path)
@@ -72,13 +76,17 @@ class _XmlReader:
 
     def parse(self) -> None:
         """Read the whole text."""
-        self._parser.Parse(self._raw, True)
+        try:
+            self._parser.Parse(self._raw, True)
+        finally:  # or each of the two would keep the other one
+            self._parser.StartElementHandler = self._parser.EndElementHandler = None
 
     @property
     def _place(self) -> int:
         """Where the parser is, in characters."""
         byte = self._parser.CurrentByteIndex
-        return int(self._characters[byte]) - 1 if byte < len(self._raw) else len(self._text)
+        block = byte // _BLOCK
+        return int(self._before[block]) + len(self._raw[block * _BLOCK : byte].decode("utf-8", "ignore"))
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) > _MAX_DEPTH:
