@@ -304,6 +304,8 @@ INLINE = [
 @example("See [the house](http://a.b/c).")
 @example("Call `a.b()`.")
 @example("[the house].\n\n[the house]: http://a.b/c")
+@example("***it*word*z")
+@example("_**bold.**_ **")
 def test_links_and_code_of_a_paragraph_stay(paragraph: str) -> None:
     check_markup(f"a{paragraph}z\n\n[ref]: r.s/t 'u.v'\n")
 

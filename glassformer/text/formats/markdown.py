@@ -1,21 +1,20 @@
 """Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import TextError
 from glassformer.text.formats.html import EMPTY_TAGS, html_segments
+from glassformer.text.formats.markdown_writer import write_markdown
 from glassformer.text.formats.segment import (
     Code,
     Edit,
     FileSegment,
     Part,
-    join_parts,
     join_texts,
     line_number,
     mark_codes,
@@ -159,72 +158,10 @@ def _markdown_segment(
     in_paragraph = not in_table and not before.markup.startswith("#")
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        source = " ".join(part for part in parts if isinstance(part, str))
-        unused, is_unchanged = (
-            Counter(map(_bare, source.split())),
-            _without_marks(translated) == _without_marks(parts),
-        )
-        written, begins_line = "", in_paragraph  # where another block might begin
-        for is_markup, group in groupby(translated, lambda part: isinstance(part, Code) and not part.is_text):
-            text = join_parts(group)
-            if is_markup:
-                text = _LINE_END.sub(" ", text).replace("\n", f"\n{indent}")
-            else:
-                text = text.replace("\n", " ")
-                text = text if is_unchanged else _escape_markdown(text, source, unused)
-                text = _BLOCK_START.sub(r"\1\\\2", text) if begins_line else text
-            written += text
-            begins_line = in_paragraph and written.endswith(f"\n{indent}")
+        written = write_markdown(translated, parts, f"\n{indent}", in_paragraph=in_paragraph)
         return [Edit(*span, written.replace("|", "\\|") if in_table else written)]
 
     return FileSegment(parts, line, edits)
-
-
-def _without_marks(parts: Iterable[Part]) -> list[Part]:
-    """The same parts, with those that are text in the file as text."""
-    return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
-
-
-_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
-# What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
-_BLOCK_START = re.compile(
-    r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|:(?=::|\s)|[!?](?=[!?]{2})|\$(?=\$)|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))"
-)
-_INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
-# Signs; of these those that are no markup where they stand, and those that are none in a word that the source has;
-# a backslash that would escape what follows it.
-_MARKUP = re.compile(
-    rf"""(?P<harmless> (?<=[^\W_])_+(?=[^\W_]) | (?<!\S)\*(?!\S) | (?<!~)~(?!~) | <(?![A-Za-z/!?]) )
-    | (?P<kept> \[[^\[\]\s*_`<~\\]+\](?=[^(\[:]) | (?<=[^\W_])\*(?=[^\W_]) )
-    | {_INLINE_SIGNS.pattern} | \\(?=[!-/:-@\[-`{{-~]|\Z)""",
-    re.VERBOSE,
-)
-_MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
-_WORD = re.compile(r"\S+\s*|\s+")
-
-
-def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
-    """``text`` with a backslash before each sign that may be markup, and before each backslash that would escape.
-
-    What cannot be markup where it stands has none if the source has that sign. Each ``known`` word counts once.
-    """
-
-    def escape(piece: str) -> str:
-        word = _bare(piece)
-        known[word] -= 1
-
-        def write(found: re.Match[str]) -> str:
-            is_plain = found[0][0] in source if found["harmless"] else found["kept"] and known[word] >= 0
-            return found[0] if is_plain else _MARKUP_SIGN.sub(r"\\\g<0>", found[0])
-
-        return _MARKUP.sub(write, piece)
-
-    return "".join(escape(piece) for piece in _WORD.findall(text))
-
-
-def _bare(word: str) -> str:
-    """A word without the punctuation round it."""
-    return word.strip().strip(".,;:!?…\"'()«»„“”‚‘’")
 
 
 class _InlineReader:

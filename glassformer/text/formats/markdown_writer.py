@@ -1,0 +1,91 @@
+"""Writes translated paragraphs into Markdown: what would be markup, and was none, gets a backslash."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from glassformer.text.formats.segment import Code, Part, join_parts, join_texts
+
+_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
+# What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
+_BLOCK_START = re.compile(
+    r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|:(?=::|\s)|[!?](?=[!?]{2})|\$(?=\$)|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))"
+)
+_DELIMITERS = ("*", "_", "~")
+_INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
+# Signs; of these those that are no markup where they stand, and those that are none in a word that the source has;
+# a backslash that would escape what follows it.
+_MARKUP = re.compile(
+    rf"""(?P<harmless> (?<=[^\W_])_+(?=[^\W_]) | (?<!\S)\*(?!\S) | (?<!~)~(?!~) | <(?![A-Za-z/!?]) )
+    | (?P<kept> \[[^\[\]\s*_`<~\\]+\](?=[^(\[:]) | (?<=[^\W_])\*(?=[^\W_]) )
+    | {_INLINE_SIGNS.pattern} | \\(?=[!-/:-@\[-`{{-~]|\Z)""",
+    re.VERBOSE,
+)
+_MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+def write_markdown(translated: Sequence[Part], parts: Sequence[Part], line_break: str, *, in_paragraph: bool) -> str:
+    """The text of a block; ``parts`` are those of its source, ``line_break`` what parts its lines.
+
+    In a paragraph the start of a line might begin another block, and is escaped too.
+    """
+    source = " ".join(part for part in parts if isinstance(part, str))
+    unused, is_unchanged = Counter(map(_bare, source.split())), _without_marks(translated) == _without_marks(parts)
+    own_edges = {edge for _, text, *edges in _runs(parts) for edge in edges}
+    written, begins_line = "", in_paragraph
+    for is_markup, text, *edges in _runs(translated):
+        if is_markup:
+            piece = _LINE_END.sub(" ", text).replace("\n", line_break)
+        else:
+            piece = text.replace("\n", " ")
+            if not is_unchanged:
+                first, last = (len(edge) if edge in own_edges else 0 for edge in edges)
+                inner = _escape_markdown(piece[first : len(piece) - last], source, unused)
+                piece = piece[:first] + inner + piece[len(piece) - last :]
+            piece = _BLOCK_START.sub(r"\1\\\2", piece) if begins_line else piece
+        written += piece
+        begins_line = in_paragraph and written.endswith(line_break)
+    return written
+
+
+def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
+    """Whether each run is markup, its text, and the signs at the ends of a text that join those of markup beside it.
+
+    Where the source has them too they are not escaped: a backslash between would change what the markup means.
+    """
+    groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)
+    runs = [("", True), *((join_parts(group), is_markup) for is_markup, group in groups), ("", True)]
+    for (before, _), (text, is_markup), (after, _) in zip(runs, runs[1:], runs[2:], strict=False):
+        first, last = (sign if sign in _DELIMITERS and not is_markup else "" for sign in (before[-1:], after[:1]))
+        yield is_markup, text, text[: len(text) - len(text.lstrip(first))], text[len(text.rstrip(last)) :]
+
+
+def _without_marks(parts: Iterable[Part]) -> list[Part]:
+    """The same parts, with those that are text in the file as text."""
+    return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
+
+
+def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
+    """``text`` with a backslash before each sign that may be markup, and before each backslash that would escape.
+
+    What cannot be markup where it stands has none if the source has that sign. Each ``known`` word counts once.
+    """
+
+    def escape(piece: str) -> str:
+        word = _bare(piece)
+        known[word] -= 1
+
+        def write(found: re.Match[str]) -> str:
+            is_plain = found[0][0] in source if found["harmless"] else found["kept"] and known[word] >= 0
+            return found[0] if is_plain else _MARKUP_SIGN.sub(r"\\\g<0>", found[0])
+
+        return _MARKUP.sub(write, piece)
+
+    return "".join(escape(piece) for piece in _WORD.findall(text))
+
+
+def _bare(word: str) -> str:
+    """A word without the punctuation round it."""
+    return word.strip().strip(".,;:!?…\"'()«»„“”‚‘’")
