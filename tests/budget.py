@@ -17,12 +17,12 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_640,
     "trace": 660,
-    "text": 5_350,
+    "text": 5_640,
     "interop": 2_160,
     "decoding": 4_110,
     "training": 4_650,
-    "explain": 7_230,
-    "documents": 2_170,
+    "explain": 8_320,
+    "documents": 2_420,
     "cli": 2_080,
     OTHERS: 2_910,
     ASSETS: 8_864,  # what Prettier made of it, plus 300
