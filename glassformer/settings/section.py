@@ -64,6 +64,8 @@ class Section:
 
         A retired setting is left out at a value that changed nothing, and refused at any other.
         """
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{_section_name(cls)}: found {values!r:.60}, expected a section with settings.")
         for key, (neutral, last_commit) in cls.retired.items():
             if key in values and values[key] not in neutral:
                 raise ConfigError(

@@ -321,3 +321,9 @@ def test_numbers_and_nests_that_python_refuses_are_answered_in_words(tmp_path):
     (tmp_path / "deep.toml").write_text(f"a = {'[' * 100_000}")
     with pytest.raises(ConfigError, match=r"deep.toml: is not valid TOML"):
         read_toml(tmp_path / "deep.toml")
+
+
+@pytest.mark.parametrize("values", [None, 1, "x", [], [["d_model", 8]]])
+def test_what_is_no_section_is_refused_in_words(values):
+    with pytest.raises(ConfigError, match=r"model: found .*, expected a section with settings\."):
+        ModelConfig.from_mapping(values)
