@@ -26,7 +26,7 @@ from glassformer.files import (
 )
 from glassformer.text.formats.segment import Code
 
-TEXTS_PER_CHUNK = 100
+TEXTS_PER_CHUNK = 500
 logger = logging.getLogger(__name__)
 _ADVICE = "Free some space; the same command continues."
 
