@@ -70,14 +70,14 @@ def print_effect(found: list[Change], plain: WalkData, console: Console) -> None
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
         console.print()
-        console.print(Text(f"{sentence + 1}  {printable(source)} → {printable(plain.sentences.targets[sentence])}"))
+        console.print(Text(f"{sentence}  {printable(source)} → {printable(plain.sentences.targets[sentence])}"))
         console.print(_table(rows))
     moved = sum(change.before[0] != change.after[0] for change in found)
     largest = max(found, key=lambda change: math.inf if math.isnan(change.divergence) else change.divergence)
     console.print(
         Text(
             f"{moved} of {len(found)} next tokens changed; the distribution moved most after "
-            f"{printable(largest.read)!r} of sentence {largest.sentence + 1}: {_nats(largest.divergence)} nats."
+            f"{printable(largest.read)!r} of sentence {largest.sentence}: {_nats(largest.divergence)} nats."
         )
     )
 
