@@ -40,9 +40,9 @@ def tokens_of(walked) -> dict[str, tuple]:
 @pytest.mark.slow
 def test_every_generation_is_printed_at_every_width(walked, printed, width):
     steps = tuple(step for step in walked.steps if step.address.startswith("search."))
-    for text in (printed(walked, width), printed(replace(walked, steps=steps), width, values=True, row=1)):
+    for text in (printed(walked, width), printed(replace(walked, steps=steps), width, values=True, sentence=1)):
         assert "\x1b" not in text
-        assert all(f"{number}  {source}" in text for number, source in enumerate(SOURCES, 1))
+        assert all(f"{number}  {source}" in text for number, source in enumerate(SOURCES))
         if width >= 80:
             assert max(map(len, text.splitlines())) <= width
 
