@@ -67,7 +67,7 @@ def test_the_walk_opens_steps_and_numbers_inside_the_notebook(browser, shown, no
         frame = page.locator("iframe").first.element_handle().content_frame()
         frame.wait_for_selector("#view .view")
         assert frame.url == "about:srcdoc"
-        assert "walk.frame()" in frame.inner_text("#typing")
+        assert "The method frame()" in frame.inner_text("#typing")
         frame.click("svg.figure .box >> nth=0")
         until(frame, "location.hash !== ''")
         frame.evaluate("location.hash = 'decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]'")

@@ -248,7 +248,7 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
 
 
 def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
-    text = (MIXED * 60)[:2000]
+    text = normalize_source((MIXED * 60)[:2000])
     tokens, longest = len(Translator.load().src_tokenizer.to_ids(text)) + 1, bundled.config.max_length
     assert tokens > longest
     with open_page(browser, bundled_file) as page:
