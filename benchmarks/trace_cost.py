@@ -27,7 +27,7 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import Step, tracing
 
 SENTENCES, LENGTH, LONGEST = 8, 12, 14
-OPTIONS = DecodeConfig(beam=4)
+OPTIONS = DecodeConfig(beam=4, max_length_a=0.0, max_length_b=LONGEST)
 
 
 @contextmanager

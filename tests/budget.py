@@ -20,7 +20,7 @@ BUDGET = {
     "text": 5_640,
     "interop": 2_160,
     "decoding": 4_110,
-    "training": 4_650,
+    "training": 4_660,
     "explain": 8_320,
     "documents": 2_420,
     "cli": 2_080,

@@ -331,6 +331,7 @@ def _report(trainer: Trainer, final: Validation) -> None:
         counts=text.counts,
     )  # fmt: skip
     write_report(run, page)
+    trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
 def _flatten(config: RunConfig) -> dict[str, Any]:

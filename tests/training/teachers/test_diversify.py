@@ -41,7 +41,7 @@ def translations(place: Path, direction: str) -> Path:
 
 
 def usable(translation: Translation) -> bool:
-    return not (translation.source_truncated or translation.hypotheses[0].truncated)
+    return not (translation.source_truncated or translation.limit_warning)
 
 
 def run_diversify(place: Path, source: FileSource, teachers: dict[str, RunConfig], lines: Lines) -> DiversifyResult:
