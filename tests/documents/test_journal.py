@@ -20,6 +20,7 @@ from glassformer.files import hidden_names, lock_file, open_to_append
 from glassformer.text.formats.segment import Code, Part
 
 TEXTS, PER_CHUNK = 20, 3
+COMMANDS_CHUNK = journal.TEXTS_PER_CHUNK  # in a process of its own
 CHUNKS = -(-TEXTS // PER_CHUNK)
 
 
@@ -181,9 +182,7 @@ def test_nothing_is_kept_where_the_output_is_no_file_of_its_own(page, capfdbinar
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
 def test_a_killed_command_goes_on_with_the_same_command(tmp_path) -> None:
     path, out = tmp_path / "in.txt", tmp_path / "out.txt"
-    path.write_text(
-        "".join(f"The man buys {number} <b>old</b> books.\n" for number in range(5 * journal.TEXTS_PER_CHUNK))
-    )
+    path.write_text("".join(f"The man buys {number} <b>old</b> books.\n" for number in range(5 * COMMANDS_CHUNK)))
     words = [sys.executable, "-m", "glassformer", "translate", "--input", path, "--beam", "1", "--out"]
 
     def run(*more: object) -> str:
@@ -199,7 +198,7 @@ def test_a_killed_command_goes_on_with_the_same_command(tmp_path) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert not out.exists()
-    assert f"after {3 * journal.TEXTS_PER_CHUNK:,} texts that were translated before a stop" in run(out)
+    assert f"after {3 * COMMANDS_CHUNK:,} texts that were translated before a stop" in run(out)
     assert out.read_text() == (tmp_path / "whole.txt").read_text()
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt", "whole.txt"]
 
