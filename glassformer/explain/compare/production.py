@@ -134,7 +134,7 @@ def _longest(log_probs: dict[_Row, Tensor], model: Transformer) -> Iterator[_Row
     return (row for row in real if row not in continued)
 
 
-def _forced(model: Transformer, sources: Sequence[Sequence[int]], read: Sequence[Sequence[int]]) -> Tensor:
+def _plain_log_probs(model: Transformer, sources: Sequence[Sequence[int]], read: Sequence[Sequence[int]]) -> Tensor:
     """The log-probabilities (batch tgt vocab) after each id that is read, by the plain pass."""
     config = model.config
     src_ids, tgt_in_ids = (pad_ids(rows, config.pad_id, torch.device("cpu")) for rows in (sources, read))
@@ -148,7 +148,7 @@ def _log_prob_taps(  # noqa: PLR0917  # what was searched, which rows of it, and
     model: Transformer, job: SearchJob, read: Sequence[_Row], log_probs: dict[_Row, Tensor], prefix: str, call: int
 ) -> tuple[Aligned, Aligned]:
     """The log-probabilities at the worst entry of each position, of the plain pass and of the search."""
-    expected = _forced(model, [job.sources[source] for source, _ in read], [ids for _, ids in read])
+    expected = _plain_log_probs(model, [job.sources[source] for source, _ in read], [ids for _, ids in read])
     own = torch.zeros_like(expected)
     present = torch.zeros(expected.shape[:2], dtype=torch.bool)
     for row, (source, ids) in enumerate(read):

@@ -13,7 +13,7 @@ from torch import Tensor
 from glassformer.explain.entries.entry import add
 from glassformer.explain.entries.rules import occurs, phrases
 from glassformer.explain.entries.scope import Scope, has_rules
-from glassformer.explain.entries.search import coverage, length_penalty
+from glassformer.explain.entries.search import SCORE, coverage, length_penalty
 
 _NOT_IN_PAPER = "not in the paper"
 
@@ -28,7 +28,7 @@ class _Found:
     ended: bool
 
 
-def _ranked(scope: Scope) -> list[list[_Found]]:
+def _rank_outputs(scope: Scope) -> list[list[_Found]]:
     """The outputs of each source: those that ended first, then by missing sequences, then by score."""
     options = scope.context.decode
     limits = scope.at_call("search.limits", 0)
@@ -103,7 +103,7 @@ def _cut(scope: Scope, state: int, place: int) -> Iterator[_Found]:
 
 def _results(scope: Scope) -> Tensor:
     """One field of the ranked outputs; the name of the tap says which."""
-    found = _ranked(scope)
+    found = _rank_outputs(scope)
     most = max(map(len, found))
     places: list[list[_Found | None]] = [[*outputs, *[None] * (most - len(outputs))] for outputs in found]
     if scope.step.name == "results":
@@ -126,7 +126,6 @@ add("search.results", "The outputs, ranked", _ORDER, "sort by (ended, score)", "
 _WITH_EOS = "The sum over all its tokens, with </s> if it ended; by the model alone."
 add("search.result_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P", "6.1", compute=_results)
 _SCORES = "By these they are ranked: the sums, divided by the length penalty; the best output is the translation."
-_SCORE = "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1)"
-add("search.result_scores", "Their scores", _SCORES, _SCORE, "6.1; Wu et al. 2016, 7", compute=_results)
+add("search.result_scores", "Their scores", _SCORES, SCORE, "6.1; Wu et al. 2016, 7", compute=_results)
 _ENDED = "False for an output that was cut at its greatest length: it stands behind all that ended."
 add("search.result_ended", "Whether they ended", _ENDED, "last token = </s>", _NOT_IN_PAPER, compute=_results)

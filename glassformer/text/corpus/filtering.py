@@ -1,6 +1,7 @@
 """Counts a corpus, chooses the validation share, and decides which pairs are too long or lopsided to train on."""
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import nextafter
 from random import Random
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from glassformer.errors import TextError
 from glassformer.settings import TextConfig, default_vocab_size
 from glassformer.text.corpus.corpus import Pair, is_validation, source_fraction
+from glassformer.text.lines import has_letter
 
 _MAX_VALIDATION_PAIRS = 1000
 _VALIDATION_DIVISOR = 20
@@ -28,6 +30,14 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
     """The statistics of a chunk: a list of sources and a list of their targets."""
     fractions = [source_fraction(pair.src) for pair in map(Pair, *chunk) if not pair.blank]
     return ChunkStats(len(chunk[0]), np.array(fractions, dtype=np.float64))
+
+
+def count_traits(pairs: Sequence[Pair]) -> Counter[str]:
+    """How many sources have no letter, and how many pairs a side that begins with a lower-case letter."""
+    return Counter(
+        wordless=sum(not has_letter(pair.src) for pair in pairs),
+        lower_starts=sum(any(side[:1].islower() for side in pair) for pair in pairs),
+    )
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,10 @@ from glassformer.files import (
 from glassformer.settings import TextConfig
 from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedTexts, EncodedWriter
-from glassformer.text.corpus.filtering import CorpusStats, count_chunk, rejection_reason, training_texts
+from glassformer.text.corpus.filtering import CorpusStats, count_chunk, count_traits, rejection_reason, training_texts
 from glassformer.text.corpus.noise import noisy_copies
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.lines import has_letter, normalize_source
+from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -353,16 +353,12 @@ class ChunkEncoder:
         for pair in map(Pair, *chunk):
             if not pair.blank:
                 (held_out if is_validation(pair, self.valid_share) else pairs).append(pair)
-        facts = {
-            "wordless": sum(not has_letter(pair.src) for pair in pairs),
-            "lower_starts": sum(any(side[:1].islower() for side in pair) for pair in pairs),
-        }
+        counts = count_traits(pairs)
         pairs += noisy_copies(list(pairs), self.config)
         src, tgt = (self._tokenize(side, [pair[side] for pair in pairs]) for side in (0, 1))
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]
-        counts = Counter(reason or "kept" for reason in reasons)
-        counts.update(facts)
+        counts.update(reason or "kept" for reason in reasons)
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
