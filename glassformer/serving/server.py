@@ -17,6 +17,7 @@ from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.explanations import Explanations
 from glassformer.serving.files import Files
+from glassformer.serving.http import door
 from glassformer.serving.http.access import Access
 from glassformer.serving.http.visit import Serving
 from glassformer.serving.metrics import Metrics
@@ -51,11 +52,22 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
 
     Raises ``ConfigError`` for a port that cannot be had, and what ``open_serving`` raises.
     """
+    if config.access_log:
+        _print_visits(report)
     listener = _listen(config)
     try:
         asyncio.run(_serve(listener, runs, langs, config, report))
     finally:
         listener.close()
+
+
+def _print_visits(report: Report) -> None:
+    """Let the door say each request that it has seen."""
+    handler = logging.Handler()
+    handler.emit = lambda record: report(record.getMessage())  # type: ignore[method-assign]  # of this one
+    handler.addFilter(lambda record: record.levelno == logging.INFO)
+    door.logger.addHandler(handler)
+    door.logger.setLevel(logging.INFO)
 
 
 def _listen(config: ServeConfig) -> socket.socket:

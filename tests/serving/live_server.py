@@ -32,6 +32,11 @@ class Live:
     def translate(self, **more: Any) -> httpx.Response:
         return httpx.post(f"{self.url}/translate", json=HOUSE | more, timeout=60)
 
+    def waiting(self) -> float:
+        """The texts that wait in its queue."""
+        text = httpx.get(f"{self.url}/metrics").text
+        return float(text.partition("\nglassformer_waiting_texts ")[2].partition("\n")[0])
+
     def workers(self) -> list[int]:
         """The processes that the server has started and that run Python."""
         found = []
@@ -48,8 +53,9 @@ class Live:
     def stop(self, sign: int = signal.SIGTERM) -> int:
         """Tell it to end, and wait; its exit code."""
         self.process.send_signal(sign)
-        self.log += self.process.communicate(timeout=60)[1]
-        return self.process.returncode
+        assert self.process.stderr is not None
+        self.log = self.process.stderr.read()
+        return self.process.wait(timeout=60)
 
 
 @contextmanager
@@ -57,15 +63,16 @@ def live_server(*options: str) -> Iterator[Live]:
     command = [sys.executable, "-m", "glassformer", "serve", "--port", "0", *options]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
         line = process.stderr.readline()
-        assert line.startswith("http://"), line + process.communicate(timeout=10)[1]
+        assert line.startswith("http://"), line + process.stderr.read()
         yield Live(line.partition(": ")[0], process)
     finally:
         if process.poll() is None:
             process.kill()
-            process.communicate(timeout=60)
+        process.wait(timeout=60)
+        process.stderr.close()
 
 
 def wait_for(condition: Any, seconds: float = 30.0) -> None:

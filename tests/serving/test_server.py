@@ -14,7 +14,8 @@ import pytest
 from live_server import GERMAN, live_server, wait_for
 
 pytestmark = pytest.mark.slow
-LONG = "The house is small. " * 300
+LONG = " ".join(f"The house of number {number} is small." for number in range(80))
+LONGER = " ".join(f"The garden of number {number} is small." for number in range(1200))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,12 @@ def test_models_are_loaded_anew_without_a_lost_request(live):
 
 
 @pytest.mark.parametrize(
-    "sent", [b"", b"POST /translate HT", b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"]
+    "sent",
+    [
+        b"",
+        b"POST /translate HT",
+        b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: text/json\r\nContent-Length: 9\r\n\r\n{",
+    ],
 )
 def test_a_client_that_sends_slowly_or_nothing_is_not_waited_for(live, sent):
     with socket.create_connection(("127.0.0.1", live.port)) as client:
@@ -77,13 +83,9 @@ def test_a_client_that_sends_slowly_or_nothing_is_not_waited_for(live, sent):
 
 def test_a_client_that_leaves_frees_what_it_had_waiting(live):
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{live.url}/translate", json={"q": [LONG] * 8, "source": "en", "target": "de"}, timeout=0.3)
+        httpx.post(f"{live.url}/translate", json={"q": LONGER, "source": "en", "target": "de"}, timeout=0.3)
 
-    def waiting() -> float:
-        text = httpx.get(f"{live.url}/metrics").text
-        return float(text.partition("\nglassformer_waiting_texts ")[2].partition("\n")[0])
-
-    wait_for(lambda: waiting() == 0, 5)
+    wait_for(lambda: live.waiting() == 0, 5)
 
 
 def test_many_connections_at_once(live):
@@ -98,7 +100,7 @@ def test_many_connections_at_once(live):
 def test_it_finishes_what_it_has_begun_and_refuses_the_rest():
     with live_server("--workers", "1", "--drain-s", "20") as live, ThreadPoolExecutor(1) as pool:
         running = pool.submit(live.translate, q=LONG)
-        time.sleep(0.5)
+        wait_for(lambda: live.waiting() > 0)
         live.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         refused = live.translate()
@@ -111,8 +113,8 @@ def test_it_finishes_what_it_has_begun_and_refuses_the_rest():
 
 def test_it_ends_within_its_limit_and_refuses_what_is_not_done():
     with live_server("--workers", "1", "--drain-s", "1") as live, ThreadPoolExecutor(1) as pool:
-        running = pool.submit(live.translate, q=[LONG] * 8)
-        time.sleep(0.5)
+        running = pool.submit(live.translate, q=LONGER)
+        wait_for(lambda: live.waiting() > 0)
         began = time.monotonic()
         live.process.send_signal(signal.SIGTERM)
         assert running.result().status_code == 503

@@ -28,8 +28,9 @@ async def read_values(request: Request) -> Values:
 
     Raises ``Refusal`` for JSON that is none or no object.
     """
-    if request.method != "GET" and is_json(request):
-        values = decode_json(await request.body())
+    body = await request.body() if is_json(request) else b""
+    if is_json(request) and (body or request.method != "GET"):
+        values = decode_json(body)
         if not isinstance(values, dict):
             raise Refusal(400, "Invalid JSON format")
         return values

@@ -100,7 +100,7 @@ class BatchQueue:
     def open(self, seconds: float) -> Job:
         """A job that ends after ``seconds``; ``Refusal`` if too much is waiting, or the server stops."""
         if self.is_draining:
-            raise self._stopping()
+            raise self.stopping()
         if self.waiting >= self._config.queue:
             tokens = sum(item.tokens for heap in self._heaps.values() for _, _, item in heap)
             message = f"Slowdown: {self.waiting:,} texts are waiting"
@@ -125,7 +125,7 @@ class BatchQueue:
     def put(self, recipe: Recipe, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
         """The future result of each text, given with its tokens; ``Refusal`` if nothing is translated any more."""
         if self.is_closed or job.is_gone:
-            raise self._stopping()
+            raise self.stopping()
         loop = asyncio.get_running_loop()
         items = [Item(text, tokens, job, loop.create_future()) for text, tokens in texts]
         for item in items:
@@ -204,10 +204,11 @@ class BatchQueue:
         self.is_draining = self.is_closed = True
         for heap in self._heaps.values():
             for _, _, item in heap:
-                item.refuse(self._stopping())
+                item.refuse(self.stopping())
         self._heaps.clear()
         self.waiting = 0
         self._changed.set()
 
-    def _stopping(self) -> Refusal:
+    def stopping(self) -> Refusal:
+        """What is said to who is not served any more."""
         return Refusal(503, "the server stops; ask another one, or ask again soon", retry_after=self._config.drain_s)

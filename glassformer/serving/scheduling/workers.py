@@ -149,6 +149,10 @@ class Workers:
             except WorkerEndedError:
                 self.queue.put_back(batch)
                 worker = await self._replace(worker)
+            except asyncio.CancelledError:
+                for item in batch.items:
+                    item.refuse(self.queue.stopping())
+                raise
 
     async def _replace(self, worker: WorkerProcess) -> WorkerProcess:
         self._remove(worker)
@@ -195,7 +199,7 @@ class Workers:
 
     async def close(self) -> None:
         """End all processes once they have done their batches; the queue has to be closed."""
-        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         self.kill()
 
     def kill(self) -> None:
