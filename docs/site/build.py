@@ -2,13 +2,16 @@
 
     python docs/site/build.py           writes build/site; a warning is an error
 
-The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it.
+The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it. Where a
+lesson says "See it live", the living page stands below it in a fold, at the address that the lesson names: one page
+for all lessons, which a browser reads when the fold is opened.
 """
 
 import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +32,14 @@ GROUPS = {
     ],
 }  # fmt: skip
 EXPLAIN = ("walk", "Walk", "print_walk", "print_attention", "print_heads", "narrate_step")
+LIVING, SENTENCE = Path("docs", "learn", "living.html"), "I love you, too."
+_LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S)
+_ADDRESS = re.compile(r"`(#[\w.]+)`")
+_FRAME = (
+    "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
+    '<iframe title="The living page" loading="lazy" src="../living.html{address}" '
+    'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
+)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
@@ -44,6 +55,9 @@ def prepare() -> None:
     shutil.copy(ROOT / "examples" / "README.md", SOURCE / "examples" / "README.md")
     for name in ("conf.py", "scorer.js"):
         shutil.copy(SITE / name, SOURCE / name)
+    size_mb = write_living_page(SOURCE / "extra" / LIVING)
+    for page in (SOURCE / "docs" / "learn" / "pages").glob("*.md"):
+        page.write_text(embed_living_page(page.read_text(encoding="utf-8"), size_mb), encoding="utf-8")
     _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")
     (SOURCE / "api.md").write_text(api_page(), encoding="utf-8")
     card = (ROOT / "glassformer" / "bundled" / "en-de" / "README.md").read_text(encoding="utf-8")
@@ -57,6 +71,26 @@ def prepare() -> None:
         text = page.read_text(encoding="utf-8")
         page.write_text(_LINK.sub(partial(_resolve, page=page, place=place), text), encoding="utf-8")
     (SOURCE / "index.md").write_text(contents(), encoding="utf-8")
+
+
+def write_living_page(path: Path) -> float:
+    """The living page of the bundled model, which the lessons' pages have in common; returns its MB."""
+    from glassformer import Translator
+    from glassformer.explain import walk
+
+    path.parent.mkdir(parents=True)
+    return len(walk(Translator.load(), [SENTENCE]).to_page(path, run="en-de", run_option="").encode()) / 1e6
+
+
+def embed_living_page(lesson: str, size_mb: float) -> str:
+    """A lesson's page with the living page below each "See it live", in a fold, at the address that stands there."""
+
+    def add_frame(live: re.Match[str]) -> str:
+        address = _ADDRESS.search(live[0])
+        frame = _FRAME.format(size=size_mb, address=address[1] if address else "")
+        return f"{live[0]}\n\n{textwrap.indent(frame, '  ' * bool(live[1]))}\n"
+
+    return _LIVE.sub(add_frame, lesson)
 
 
 def _resolve(link: re.Match[str], page: Path, place: Path) -> str:

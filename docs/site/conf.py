@@ -10,6 +10,7 @@ myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # lessons begin their sections at the level of their source
 html_theme, html_title = "furo", "glassformer"
 html_copy_source = False
+html_extra_path = ["extra"]  # the living page
 html_search_scorer = str(Path(__file__).with_name("scorer.js"))
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "show-inheritance": False, "undoc-members": False}
