@@ -35,9 +35,8 @@ async def read_values(request: Request) -> Values:
             raise Refusal(400, "Invalid JSON format")
         return values
     pairs: list[tuple[str, str | Upload]] = [*request.query_params.multi_items()]
-    if request.method != "GET":
-        async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
-            pairs += [(name, await _read(value)) for name, value in form.multi_items()]
+    async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
+        pairs += [(name, await _read(value)) for name, value in form.multi_items()]
     values = Values()
     for name, value in pairs:
         read = value if isinstance(value, Upload) else _one_line_end(value)
