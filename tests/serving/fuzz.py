@@ -100,7 +100,7 @@ def schemathesis(url: str, requests: int) -> int:
     """Let schemathesis make requests from the description; its exit code."""
     import subprocess
 
-    operations = 24
+    operations = 30
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/spec", "--checks", "not_a_server_error", "--phases", "fuzzing",
                "--max-examples", str(max(1, requests // operations)), "--request-timeout", "90",
                "--exclude-path-regex", "/v1/explain|/download_file", "--generation-deterministic"]  # fmt: skip

@@ -67,8 +67,8 @@ class Access:
             return Client(f"key {digest}", found[0])
         if self._config.require_key:
             contact = self._config.key_contact
-            ask = f"Visit {contact}" if contact else "Please contact the server operator"
-            raise Refusal(400, f"{ask} to get an API key")
+            unknown = "Please contact the server operator to get an API key"
+            raise Refusal(400, f"Visit {contact} to get an API key" if contact else unknown)
         return Client(f"address {address}", self._config.request_limit)
 
     def _charge(self, client: Client, texts: int, of_address: _Count) -> dict[str, str]:
