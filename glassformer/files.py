@@ -198,7 +198,17 @@ def check_output(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
-    trial = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    _try_to_write(place.parent)
+
+
+def check_directory(path: Path) -> None:
+    """Raise the ``OSError`` of making a directory, or of writing a file to it, in advance."""
+    place = real_path(path)
+    _try_to_write(next(each for each in (place, *place.parents) if each.exists()))
+
+
+def _try_to_write(directory: Path) -> None:
+    trial = directory / f".{secrets.token_hex(8)}{WRITING}"
     trial.touch(exist_ok=False)
     trial.unlink()
 
