@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer.axes import LEGEND
 from glassformer.errors import StorageError, TraceError, check_path, nearest
-from glassformer.files import check_directory, read_json_file
+from glassformer.files import check_directory, check_safetensors, read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
@@ -277,6 +277,7 @@ def _read_index(path: Path) -> list[dict[str, Any]]:
 
 def _read_values(path: Path) -> dict[str, Tensor]:
     try:
+        check_safetensors(path)
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise TraceError(f"{path}: cannot be read: {error}. The trace is incomplete.") from error
