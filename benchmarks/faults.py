@@ -20,7 +20,7 @@ import tomllib
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -256,23 +256,31 @@ def counts(results: dict[str, Any]) -> dict[str, Counter[str]]:
     return {**{area: count for area, count in table.items() if area != "all"}, "all": table["all"]}
 
 
-def write_page(results: dict[str, Any]) -> None:
-    """The tables of the page, between its two marks."""
-    lines = [
-        "| part | faults | found by `--verify` | found by `diff` | missed |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
+def fault_table(results: dict[str, Any]) -> Iterator[str]:
+    """How many of each part are found, and where each is."""
+    yield "| part | faults | found by `--verify` | found by `diff` | missed |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
     for area, count in counts(results).items():
-        lines.append(f"| {area} | {count['faults']} | {count['verify']} | {count['diff']} | {count['missed']} |")
-    lines += ["", "| part | fault | `--verify` | `diff` |", "| --- | --- | --- | --- |"]
+        yield f"| {area} | {count['faults']} | {count['verify']} | {count['diff']} | {count['missed']} |"
+    yield from ("", "| part | fault | `--verify` | `diff` |", "| --- | --- | --- | --- |")
     for fault in FAULTS:
         cells = [cell(results[fault.name][name]) for name in ("verify", "diff")]
         if cells == ["–", "–"]:
             cells[0] = f"missed: {fault.reason}"
-        lines.append(f"| {fault.area} | {fault.name} | {' | '.join(cells)} |")
-    start, end = "<!-- faults -->\n", "<!-- end -->"
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(start)
-    PAGE.write_text(before + start + "\n".join(lines) + "\n" + end + rest.partition(end)[2], encoding="utf-8")
+        yield f"| {fault.area} | {fault.name} | {' | '.join(cells)} |"
+
+
+def write_tables(mark: str, lines: Iterable[str]) -> None:
+    """Put the lines between two marks of the page."""
+    before, start, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    PAGE.write_text(before + start + "\n".join(lines) + "\n" + end + after, encoding="utf-8")
+
+
+def read_results(path: Path | None) -> dict[str, Any]:
+    """What was measured before, if anything was."""
+    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
+    return results
 
 
 def cell(found: str) -> str:
@@ -288,12 +296,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="write the table of the page, and measure nothing")
     parser.add_argument("--only", help="the name of one fault")
     options = parse_options(parser, "--only 'length penalty one short'", kept="faults.json")
-    known = options.json is not None and options.json.exists() and not options.again
-    results = json.loads(options.json.read_text(encoding="utf-8")) if known else {}
+    results = {} if options.again else read_results(options.json)
     if options.only:
         results.pop(options.only, None)
     if options.table:
-        write_page(results)
+        write_tables("faults", fault_table(results))
         return
     measure([fault for fault in FAULTS if options.only in (None, fault.name)], results, options)
     write_json(options.json, results)

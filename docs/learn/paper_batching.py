@@ -56,6 +56,7 @@ for phrase in (
     "Mondlandung",
 ):
     print(f"{phrase:20} {' '.join(tokenizer.to_tokens(tokenizer.to_ids(phrase)))}")
+assert len(tokenizer.to_ids("Montag")) == 1 < len(tokenizer.to_ids("Mondlandung"))
 lesson.states("5.1", "source and target share one vocabulary", True, text.src_tokenizer is text.tgt_tokenizer)
 
 # %% [markdown]
@@ -69,7 +70,7 @@ used = {
 both = used["English"] & used["German"]
 for name, ids in used.items():
     print(f"{name:8} uses {len(ids):5,} of {tokenizer.size:,} entries, {len(both) / len(ids):.0%} of them shared")
-assert both
+assert set(tokenizer.to_ids("in 5")) <= both
 
 # %% [markdown]
 # ## Padding
@@ -87,6 +88,7 @@ axes.hist([src_lengths, tgt_lengths], bins=bins, label=["English sources", "Germ
 axes.set_xlabel("tokens, </s> counted")
 axes.set_ylabel("sentences")
 axes.legend()
+assert min(side.max() / side.min() for side in (src_lengths, tgt_lengths)) > 5
 fig.tight_layout()
 plt.show()
 plt.close("all")
@@ -177,6 +179,9 @@ assert abs(alone - together) < 1e-4
 # by repeating our lengths a hundred times, and count the tokens that are not padding.
 
 # %%
+few = plan_batches(src_lengths, tgt_lengths, 25_000, seed=1, epoch=1)
+assert len(few) < 10
+assert min(np.ptp(src_lengths[batch]) for batch in few) > 5
 many_src, many_tgt = np.tile(src_lengths, 100), np.tile(tgt_lengths, 100)
 large = plan_batches(many_src, many_tgt, 25_000, seed=1, epoch=1)
 src_tokens, tgt_tokens = (np.array([side[batch].sum() for batch in large]) for side in (many_src, many_tgt))

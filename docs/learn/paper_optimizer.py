@@ -19,6 +19,7 @@ import torch
 from lesson import Lesson
 
 from glassformer import ModelConfig, TrainConfig, Transformer
+from glassformer.settings import WARMUP
 from glassformer.text.corpus.batches import Batch
 from glassformer.training.loop.optimizer import adam_step, new_optimizer
 from glassformer.training.loop.schedule import learning_rate
@@ -63,6 +64,10 @@ lesson.states(
 )
 print(f"the peak of base: {peak:.2e} = 1 / √(512 · 4,000) = {1 / math.sqrt(512 * 4_000):.2e}")
 print(f"the peak of big : {learning_rate(4_000, paper, 1_024):.2e}")
+longer = TrainConfig(schedule="noam", warmup=8_000)
+assert learning_rate(8_000, longer, 512) < peak
+assert math.isclose(learning_rate(8_001, longer, 512), learning_rate(8_001, paper, 512), rel_tol=1e-12)
+assert all(learning_rate(step, paper, 1_024) < rate for step, rate in enumerate(rates, 1))
 
 # %% [markdown]
 # The peak is 1 / √(d_model · warmup). So `warmup` is two knobs in one: a longer climb is also a lower peak, and after
@@ -125,6 +130,9 @@ def adam_by_hand(gradients: list[float], rate: float, corrected: bool = True) ->
     return moves
 
 
+for steady in (1.0, 1e-4):
+    assert all(math.isclose(move, -0.001, rel_tol=1e-4) for move in adam_by_hand([steady] * 20, 0.001))
+
 # %% [markdown]
 # The same by the real thing: `new_optimizer` and `adam_step` are what training calls. One weight, five gradients.
 
@@ -140,6 +148,10 @@ for number, (gradient, expected) in enumerate(zip(gradients, adam_by_hand(gradie
     move = one_weight.weight.item() - before
     print(f"{number:6} {gradient:9.2f} {expected:13.7f} {move:14.7f}")
     assert math.isclose(move, expected, rel_tol=1e-6)
+moves = adam_by_hand(gradients, 0.001)
+assert math.isclose(moves[0], -0.001, rel_tol=1e-6)
+assert moves[2] < 0
+assert 0.7 < moves[4] / moves[3] < 1
 
 # %% [markdown]
 # The first move is the rate itself, 0.001: after one update $\hat m$ is the gradient and $\sqrt{\hat v}$ its size. A
@@ -244,6 +256,7 @@ plt.close("all")
 climbed, jumped = (sum(curve[-10:]) / 10 for curve in curves.values())
 assert climbed < jumped - 0.2
 assert abs(jumped - math.log(17)) < 0.1
+assert WARMUP == {"pre": 500, "post": 4_000}
 
 # %% [markdown]
 # The one that starts at the peak falls to the loss of "every answer alike" and stays there: its first moves, each one

@@ -88,8 +88,10 @@ lesson.slips(
 # shorter of it:
 
 # %%
-for width in (16, 64, 512):
-    print(f"d_model {width:4}: from 1 to {float(1 / frequencies(width)[-1]):,.0f}, in units of 2π")
+reached = {width: float(1 / frequencies(width)[-1]) for width in (16, 64, 512)}
+for width, longest in reached.items():
+    print(f"d_model {width:4}: from 1 to {longest:,.0f}, in units of 2π")
+assert reached[16] < reached[64] < reached[512]
 
 # %% [markdown]
 # ## Why relative positions should be easy
@@ -133,6 +135,10 @@ plt.close("all")
 by_distance = [float(products.diagonal(k).max() - products.diagonal(k).min()) for k in range(100)]
 print(f"products of equal distance differ by at most {max(by_distance):.1e}")
 assert max(by_distance) < 1e-3
+falls = products[200, 200:300].diff() < 0
+assert products[200].argmax() == 200
+assert falls[:3].all()
+assert not falls.all(), "it wavers"
 
 # %% [markdown]
 # ## The kinds of positions
@@ -193,6 +199,7 @@ early, late = (turn(q, places) @ turn(k, places).transpose(-2, -1) for places in
 print(f"queries differ by up to {float((turn(q, here) - turn(q, there)).abs().max()):.2f}")
 print(f"products differ by up to {float((early - late).abs().max()):.1e}")
 assert float((early - late).abs().max()) < 1e-4
+assert float((turn(q, here) - turn(q, there)).abs().max()) > 0.1
 
 # %% [markdown]
 # ## Longer than anything seen
@@ -209,6 +216,11 @@ print(
     f"{len(test_pairs):,} pairs of {min(len(pair.tgt.split()) for pair in test_pairs)} to 48 to be tested on, such as"
 )
 print(f"  {example.src}")
+learned, tested = ([len(pair.tgt.split()) for pair in pairs] for pairs in (train_pairs, test_pairs))
+assert max(learned) == 22 < min(tested)
+assert {word for pair in test_pairs for word in pair.src.split()} <= {
+    word for pair in train_pairs for word in pair.src.split()
+}
 print(f"  {example.tgt[:60]} ... ({len(example.tgt.split())} actions)")
 
 # %% [markdown]
@@ -240,6 +252,7 @@ else:
 if result is not None:
     fig, panels = plt.subplots(1, 2, figsize=(7, 3.3), gridspec_kw={"width_ratios": [1, 1.6]})
     kinds = list(result["models"])
+    assert len(kinds) == 3
     assert max(result["models"], key=lambda kind: result["models"][kind]["test_exact_match"]) != "sinusoidal"
     panels[0].bar(kinds, [result["models"][kind]["test_exact_match"] for kind in kinds])
     panels[0].set_ylabel(f"% of commands of more than\n{result['longest_trained']} actions that are all right")

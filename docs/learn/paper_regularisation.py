@@ -134,6 +134,7 @@ with torch.no_grad():
 print(f"training:   largest difference between two passes {float((first - second).abs().max()):.3f}")
 print(f"evaluation: largest difference between two passes {float((third - fourth).abs().max()):.3f}")
 assert torch.equal(third, fourth)
+assert not torch.equal(first, second)
 
 # %% [markdown]
 # ## Label smoothing: a softer answer
@@ -170,6 +171,7 @@ for vocab in (10, 37_000):
     q, other = over_all(3, vocab), over_the_wrong_ones(3, vocab)
     print(f"vocab {vocab:6,}   over all          : {q[3]:.7f} for the right one, {q[0]:.2e} for each other")
     print(f"{'':14} over the wrong ones: {other[3]:.7f} for the right one, {other[0]:.2e} for each other")
+    assert float((q - other).abs().max()) > 0.009 if vocab == 10 else float((q - other).abs().max()) < 3e-6
 
 fig, axes = plt.subplots(figsize=(7, 3.2))
 entries = torch.arange(10)
@@ -240,6 +242,9 @@ print("gradient ", asked.grad[0, 0])
 print("p - q    ", expected)
 assert torch.allclose(asked.grad[0, 0], expected, atol=1e-6)
 assert asked.grad[1, 2].abs().sum() == 0  # padding
+sure = torch.tensor([[[0.0, 0.0, 0.0, 9.0]]], requires_grad=True)  # the right token has all but 0.04 %
+smoothed_loss(sure, torch.tensor([[3]]), PAD, 0.0)[0].backward()
+assert sure.grad[0, 0, 3] < 0, "the loss without smoothing still falls as the right logit rises"
 
 # %% [markdown]
 # ## The lowest loss there is
@@ -261,6 +266,7 @@ for vocab in (10, 1_000, 37_000):
         f"vocab {vocab:6,}: entropy {entropy(q):.4f}  p = q: smoothed {float(perfect):.4f}, plain {float(plain):.4f}"
     )
     assert math.isclose(entropy(q), float(perfect), abs_tol=1e-3)
+assert round(entropy(over_all(3, 37_000)), 2) == 1.38
 
 confidences = [number / 1_000 for number in range(700, 1_000)]
 fig, axes = plt.subplots(figsize=(7, 3.3))
@@ -308,6 +314,7 @@ print("r          ", r)
 print("found      ", found)
 print("(1-ε)r+ε/V ", (1 - EPSILON) * r + EPSILON / 10)
 assert torch.allclose(found, (1 - EPSILON) * r + EPSILON / 10, atol=1e-3)
+assert round(1 / float(over_all(3, 37_000)[3]), 2) == 1.11
 best = math.exp(-float((r[r > 0] * r[r > 0].log()).sum()))
 smoothed = math.exp(-float((r[r > 0] * found[r > 0].log()).sum()))
 print(

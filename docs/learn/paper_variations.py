@@ -140,6 +140,8 @@ big_then = count(on_paper(**BIG, src_vocab=smallest, tgt_vocab=smallest))
 biased = count(on_paper(attention_bias=True, output_bias=True))
 print(f"biases add {biased - counts['base']:,} parameters to base")
 assert biased - counts["base"] < 100_000
+assert round(big_then / 1e6) == 217
+assert intervals["big"][0] < 36_000 < intervals["big"][1]
 lesson.slips(
     "table 3 and 5.1",
     "base: millions of parameters with 37,000 entries",
@@ -236,7 +238,7 @@ for family, members in FAMILIES.items():
     falls = list(perplexities) == sorted(perplexities, reverse=True)
     rises = list(bleus) == sorted(bleus)
     print(f"{family:8} perplexity falls with each step: {falls}   BLEU rises with each step: {rises}")
-    assert rises or family == "layers"
+    assert rises == (family != "layers")
     lesson.states("6.2 (B), (C)", f"larger {family}: lower perplexity at each step", True, falls)
 
 # %% [markdown]

@@ -3,7 +3,8 @@
     python docs/site/build.py           writes build/site; a warning is an error
 
 The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it. The
-living page of the bundled model is ``try.html``.
+living page of the bundled model is ``try.html``; where a lesson says "See it live", it stands below that in a fold,
+at the address that the lesson names, and a browser reads it when the fold is opened.
 """
 
 import json
@@ -11,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -44,6 +46,13 @@ EXPLAIN = (
     "walk", "Walk", "record_pass", "print_walk", "print_attention", "print_heads", "print_heatmap", "narrate_step",
 )  # fmt: skip
 ATTRIBUTION = ("direct_logit_attribution", "logit_lens", "occlusion", "patch_sweep", "integrated_gradients")
+_LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S)
+_ADDRESS = re.compile(r"`(#[\w.]+)`")
+_FRAME = (
+    "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
+    '<iframe title="The living page" loading="lazy" src="../../../try.html{address}" '
+    'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
+)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
 
 
@@ -62,6 +71,9 @@ def prepare() -> None:
     shutil.copy(SITE / "conf.py", SOURCE / "conf.py")
     shutil.copytree(SITE / "static", SOURCE / "_static")
     shutil.copytree(SITE / "templates", SOURCE / "_templates")
+    size_mb = write_living_page(SOURCE / "extra" / TRY)
+    for page in (SOURCE / "docs" / "learn" / "pages").glob("*.md"):
+        page.write_text(embed_living_page(page.read_text(encoding="utf-8"), size_mb), encoding="utf-8")
     _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")
     (SOURCE / "api.md").write_text(api_page(), encoding="utf-8")
     card = (ROOT / "glassformer" / "bundled" / "en-de" / "README.md").read_text(encoding="utf-8")
@@ -76,6 +88,26 @@ def prepare() -> None:
         page.write_text(_LINK.sub(partial(_resolve, page=page, place=place), text), encoding="utf-8")
     (SOURCE / "_static" / "sections.js").write_text(sections_js(_pages(SOURCE)), encoding="utf-8")
     (SOURCE / "index.md").write_text(contents(), encoding="utf-8")
+
+
+def write_living_page(path: Path) -> float:
+    """The living page of the bundled model; returns its MB."""
+    from glassformer import Translator
+    from glassformer.explain import walk
+
+    path.parent.mkdir(parents=True)
+    return len(walk(Translator.load(), [SENTENCE]).to_page(path, run="en-de", run_option="").encode()) / 1e6
+
+
+def embed_living_page(lesson: str, size_mb: float) -> str:
+    """A lesson's page with the living page below each "See it live", in a fold, at the address that stands there."""
+
+    def add_frame(live: re.Match[str]) -> str:
+        address = _ADDRESS.search(live[0])
+        frame = _FRAME.format(size=size_mb, address=address[1] if address else "")
+        return f"{live[0]}\n\n{textwrap.indent(frame, '  ' * bool(live[1]))}\n"
+
+    return _LIVE.sub(add_frame, lesson)
 
 
 def _resolve(link: re.Match[str], page: Path, place: Path) -> str:
@@ -190,16 +222,7 @@ def main() -> int:
     done = subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", SOURCE, OUT])
     for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
         (OUT / name).unlink(missing_ok=True)  # of Sphinx's own search
-    write_try_page()
     return done or int(bool(print_lost_addresses()))
-
-
-def write_try_page() -> None:
-    """The living page of the bundled model."""
-    from glassformer import Translator
-    from glassformer.explain import walk
-
-    walk(Translator.load(), [SENTENCE]).to_page(OUT / TRY, run="en-de", run_option="")
 
 
 def print_lost_addresses() -> list[str]:

@@ -10,6 +10,7 @@ myst_enable_extensions = ["attrs_inline"]
 suppress_warnings = ["myst.header"]  # lessons begin their sections at the level of their source
 html_theme, html_title = "furo", "glassformer"
 html_copy_source = False
+html_extra_path = ["extra"]  # the living page
 smartquotes_action = "qe"  # the two dashes of an option stay two
 html_static_path = ["_static"]
 html_css_files = ["style.css"]

@@ -26,6 +26,7 @@ _STEPS = "Write every step to this file"
 _TRAINING = "Walk through one training step on TEXT and --tgt"
 _VERIFY = "Recompute every step from those before it, and report"
 _TARGET = "The target to force, one for each TEXT; the model's own translation if none"
+_FROM_IDS = "Each TEXT is the ids of one, such as '40 3047 481'"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
 
@@ -81,6 +82,7 @@ def trace(
     texts: Annotated[list[str], argument("What to walk through the model", "TEXT")],
     run: opt.Run = None,
     tgt: Annotated[list[str] | None, option(_TARGET, panel=_MODE)] = None,
+    from_ids: Annotated[bool, option(_FROM_IDS, "--from-ids", panel=_MODE)] = False,
     generate: Annotated[bool, option("Walk through every step of a generation", "--generate", panel=_MODE)] = False,
     training: Annotated[bool, option(_TRAINING, "--training", panel=_MODE)] = False,
     verify: Annotated[bool, option(_VERIFY, "--verify", panel=_PROOF)] = False,
@@ -107,6 +109,7 @@ def trace(
         generate=generate,
         training=training,
         verify=verify,
+        from_ids=from_ids,
         options=decode,
         edits=[from_shell(text) for text in edit or ()],
         only=shown.only,
@@ -195,11 +198,12 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     """Whether the engine that ``translate`` takes writes what a walk without a given target wrote; says so."""
     from glassformer.decoding import Translator
 
-    if request.targets is not None or request.options.get("sample") or not all(map(str.strip, request.sources)):
+    sources = made.walk.sentences.sources if request.from_ids else request.sources
+    if request.targets is not None or request.options.get("sample") or not all(map(str.strip, sources)):
         return True
     with Translator.load(request.run, device=request.device) as translator:
         options = translator.config.with_changes(request.options)
-        found = [one.text for one in translator.translate(request.sources, options)]
+        found = [one.text for one in translator.translate(sources, options)]
         same = found == list(made.walk.sentences.targets)
         engines = " and ".join(sorted(translator.used_engines))
     typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {found}'}.")

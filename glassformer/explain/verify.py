@@ -133,7 +133,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     device = next(model.parameters()).device
     ids = [[*derivation.ids, walk.config.eos_id] for derivation in walk.sentences.src_derivations]
     derived_ids = {"text.src_ids": pad_ids(ids, walk.config.pad_id, device)}
-    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids)
+    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids, saved=walk.saved)
     steps = [replace(step, value=step.value.to(device)) for step in walk.trace]
     if walk.kind != "training":
         return verify(steps, context)

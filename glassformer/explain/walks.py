@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint import newest_valid
+from glassformer.checkpoint import newest_valid, read_tensors
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_texts, output_limit, read_sources
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import record_pass, record_search
-from glassformer.explain.recording.sentences import Sentences, read_sentences
+from glassformer.explain.recording.sentences import Sentences, read_sentences, text_of_ids
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
@@ -29,7 +29,7 @@ from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit, check_selection
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.distributed import ParallelStrategy
-from glassformer.training.loop.optimizer import freeze, new_optimizer, restore_optimizer
+from glassformer.training.loop.optimizer import OPTIMIZER, freeze, new_optimizer, restore_optimizer
 from glassformer.training.loop.update import update
 
 _PROBABILITIES = "output_projection.probabilities"
@@ -131,9 +131,11 @@ def walk_training(
     model = copy.deepcopy(translator.model).train()
     freeze(model, train.freeze, report=lambda _: None)
     strategy, optimizer, state = ParallelStrategy(model, train), new_optimizer(model, train), TrainState()
+    saved: dict[str, Tensor] = {}
     if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
         state = TrainState.read(latest)
         restore_optimizer(strategy, optimizer, latest)
+        saved = read_tensors(latest, OPTIMIZER)
     device = next(model.parameters()).device
     own_dropout = torch.random.fork_rng([device] if device.type == "cuda" else [])
     batch = sentences.batch
@@ -141,7 +143,7 @@ def walk_training(
         torch.manual_seed(train.seed)
         update(strategy, optimizer, [batch], tokens=batch.target_tokens, state=state, config=train)
     trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
-    return build_walk(translator, sentences, trace, only=only, kind="training", train=train)
+    return build_walk(translator, sentences, trace, only=only, kind="training", train=train, saved=saved)
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,10 @@ class WalkResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``."""
+    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``.
+
+    With ``from_ids`` the sources are ids, such as ``"40 3047 481"``, of a text that the tokenizer spells by them.
+    """
 
     run: Path
     sources: Sequence[str]
@@ -162,6 +167,7 @@ class WalkRequest:
     generate: bool = False
     training: bool = False
     verify: bool = False
+    from_ids: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     edits: Sequence[str] = ()
     only: str = "*"
@@ -196,14 +202,15 @@ class WalkRequest:
         """Load the run and make the walk; raises whatever loading and walking raise."""
         run = RunDirectory(self.run).load(self.device)
         translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+        sources = [text_of_ids(translator, ids) for ids in self.sources] if self.from_ids else self.sources
         if self.generate:
             options = translator.config.with_changes(self.options)
-            return WalkResult(walk_generation(translator, self.sources, options, only=self.only))
+            return WalkResult(walk_generation(translator, sources, options, only=self.only))
         if self.training:
             learned = self.targets or ()
-            made = walk_training(translator, self.sources, learned, run.config.train, run=self.run, only=self.only)
+            made = walk_training(translator, sources, learned, run.config.train, run=self.run, only=self.only)
             return WalkResult(made)
-        plain = walk(translator, self.sources, self.targets, only=self.only)
+        plain = walk(translator, sources, self.targets, only=self.only)
         if not self.edits:
             return WalkResult(plain)
         edits = parse_edits(self.edits, plain, translator)

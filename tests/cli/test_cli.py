@@ -421,6 +421,25 @@ def test_trace_shows_the_numbers_of_any_sentence_and_the_ids_of_all(call: Run, t
     assert "--sentence: found without --values" in call("trace", "a", "b", "--run", trained, "--sentence", 1).err
 
 
+def test_a_walk_of_ids_is_that_of_their_text(call: Run, trained: Path) -> None:
+    run = RunDirectory(trained).load("cpu")
+    ids = run.src_tokenizer.to_ids("ab ba")
+    numbers = " ".join(map(str, ids))
+    whole = call("trace", "ab ba", "--run", trained, "--values").out
+    for given in (numbers, f"{numbers} {run.model.config.eos_id}"):
+        assert call("trace", given, "--from-ids", "--run", trained, "--values").out == whole
+    assert "Everything follows." in call("trace", numbers, "--from-ids", "--run", trained, "--verify").out
+    for given, message in (
+        ("ab", "--from-ids: found 'ab', expected numbers from 0 to "),
+        (" ", "--from-ids: found ' ', expected numbers from 0 to "),
+        (f"{numbers} {run.src_tokenizer.size}", f"found '{run.src_tokenizer.size}', expected numbers from 0 to "),
+        (f"{numbers} 0", f"but the model reads that as '{numbers} {run.model.config.eos_id}'. Give those ids"),
+    ):
+        result = call("trace", given, "--from-ids", "--run", trained)
+        assert (result.code, result.out) == (2, "")
+        assert message in result.err
+
+
 @pytest.mark.parametrize(("arguments", "message", "code"), MISTAKES, ids=lambda value: str(value)[:60])
 def test_a_mistake_gets_one_clear_line_and_no_traceback(
     arguments: list[str], message: str, code: int, call: Run, trained: Path, files: tuple[Path, Path], tmp_path: Path

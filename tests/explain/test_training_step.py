@@ -73,7 +73,14 @@ def test_long_targets_and_many_sentences_are_cut(translator):
 def test_each_weight_has_one_line_of_norms(trained, translator):
     section = section_of(trained, "Update")
     (table,) = section.tables
-    assert [step.name for step in section.steps] == ["gradient_norm", "cooldown", "count_before", "rate", "count"]
+    assert [step.name for step in section.steps] == [
+        "gradient_norm",
+        "cooldown",
+        "count_before",
+        "rate",
+        "count",
+        "gradients_left",
+    ]
     weights = dict(translator.model.named_parameters())
     assert [row[0] for row in table.rows] == list(weights)
     moved = (
@@ -142,7 +149,7 @@ def test_after_a_restart_the_rate_is_halved_frozen_weights_stay_and_the_step_fol
     assert restarted["update.restarts"].value.item() == 1
     assert restarted["update.rate"].value.item() == learning_rate(1, restarted.train, 22) / 2
     names = [step.name for step in section_of(restarted, "Update").steps]
-    assert names == ["gradient_norm", "cooldown", "restarts", "count_before", "rate", "count"]
+    assert names == ["gradient_norm", "cooldown", "restarts", "count_before", "rate", "count", "gradients_left"]
     for name, weight in translator.model.named_parameters():
         is_frozen = name.startswith("encoder.") or name.endswith(".w_q.weight")
         assert torch.equal(restarted[f"{name}.value"].value, weight) == is_frozen, name

@@ -3,7 +3,7 @@
 import pkgutil
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -11,19 +11,22 @@ import torch
 from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.checkpoint import read_tensors, save_checkpoint
 from glassformer.decoding import Constraints, Translator
 from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.errors import TraceError
-from glassformer.explain import walk
+from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
 from glassformer.explain.verify import audit_operations, prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import tracing
-from glassformer.training.loop import schedule, update
+from glassformer.training.loop import optimizer, schedule, update
+from glassformer.training.loop.checkpointing import TrainState
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
 SEARCHES = [
@@ -134,6 +137,62 @@ def test_a_training_step_follows_down_to_each_weight(build, changes, dropout):
     updates = [step for step in verification.steps if step.address.endswith(".value")]
     assert len(updates) == len(list(translator.model.parameters()))
     assert max(step.error for step in updates) < 6e-7, "a little more than one bit of a weight"
+
+
+def moments_are_exchanged(monkeypatch):
+    other = {"exp_avg": "exp_avg_sq", "exp_avg_sq": "exp_avg"}
+
+    def read(*place):
+        return {"/".join([other.get(key, key), name]): value for key, name, value in split(read_tensors(*place))}
+
+    monkeypatch.setattr(optimizer, "read_tensors", read)
+
+
+def split(tensors):
+    return [(*name.split("/", 1), value) for name, value in tensors.items()]
+
+
+def the_count_is_one_ahead(monkeypatch):
+    def read(*place):
+        return {f"{key}/{name}": value + (key == "step") for key, name, value in split(read_tensors(*place))}
+
+    monkeypatch.setattr(optimizer, "read_tensors", read)
+
+
+def weights_are_not_the_models(monkeypatch):
+    def freeze(model, *_, **__):
+        with torch.no_grad():
+            model.output_projection.linear.weight[0, 0] += 1e-3
+
+    monkeypatch.setattr(walks, "freeze", freeze)
+
+
+MOMENTS = {"first_moment_before", "second_moment_before"}
+# What an update begins with or leaves, and the steps that do not follow when that is another.
+BEGINNINGS = {
+    lambda monkeypatch: None: set(),
+    moments_are_exchanged: MOMENTS,
+    the_count_is_one_ahead: {"count_before"},
+    lambda monkeypatch: monkeypatch.setattr(torch.optim.Adam, "zero_grad", lambda *_, **__: None): {"gradients_left"},
+    weights_are_not_the_models: {"value_before"},
+}
+
+
+@pytest.mark.parametrize("fault", BEGINNINGS)
+def test_an_update_begins_with_what_its_checkpoint_holds_and_leaves_no_gradient(build, tmp_path, monkeypatch, fault):
+    translator, train = build(tie_embeddings="none", dropout=0.0), TrainConfig(warmup=7)
+    model = deepcopy(translator.model)
+    adam = optimizer.new_optimizer(model, train)
+    for weight in model.parameters():
+        weight.grad = torch.full_like(weight, 0.3)
+    adam.step()
+    saved = {optimizer.OPTIMIZER: optimizer.optimizer_tensors(model, adam)}
+    save_checkpoint(RunDirectory(tmp_path).latest, 1, saved, {"counters": asdict(TrainState(update=1))})
+    fault(monkeypatch)
+    walked = walk_training(translator, SOURCES, TARGETS, train, run=tmp_path)
+    off = {step.address.rpartition(".")[2] for step in verify_walk(walked, translator.model).off}
+    assert BEGINNINGS[fault] == off & {"count_before", "gradients_left", "value_before", *MOMENTS}
+    assert bool(off) == bool(BEGINNINGS[fault])
 
 
 def test_an_untrained_step_moves_a_copy_and_not_the_model(build):

@@ -30,7 +30,7 @@ class PassContext:
 
     ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text,
     ``weight_gradients`` each weight to its gradient as it follows from those of the steps, and to the size by which a
-    difference is measured.
+    difference is measured; ``saved`` holds the optimizer's tensors of the checkpoint that an update began with.
     """
 
     model: Transformer
@@ -38,6 +38,7 @@ class PassContext:
     train: TrainConfig | None = None
     derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
     weight_gradients: Mapping[str, tuple[Tensor, float]] = field(default_factory=dict)
+    saved: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def has_dropout(self) -> bool:
@@ -124,8 +125,8 @@ class Scope:
         return self._record.steps[place].value
 
     def weight(self, name: str) -> Tensor:
-        """A parameter, by its name in the step's module."""
-        return self._record.weights[f"{self.module}.{name}"]
+        """A parameter, by its name in the step's module, which is the parameter itself if ``name`` is empty."""
+        return self._record.weights[f"{self.module}.{name}".rstrip(".")]
 
     def bias(self, name: str) -> Tensor | None:
         """The bias of a linear map, if it has one."""

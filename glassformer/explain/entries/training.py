@@ -85,7 +85,11 @@ def _rate(scope: Scope) -> Tensor:
     return rate
 
 
-add("update.count_before", "Updates before", "How many updates the moments have seen.", "t − 1", _ADAM)
+@entry("update.count_before", "Updates before", "t − 1", _ADAM)
+def _count_before(scope: Scope) -> Tensor:
+    """How many updates the moments have seen: as the checkpoint says, else none."""
+    counts = [int(value) for name, value in scope.context.saved.items() if name.startswith("step/")]
+    return torch.full_like(scope.step.value, max(counts, default=0))
 
 
 @entry("update.count", "Number of this update", "t", _ADAM)
@@ -114,9 +118,28 @@ def _clipped_gradient(scope: Scope) -> Tensor:
     return scope.here("gradient") * (longest / (norm + 1e-6)).clamp(max=1.0)
 
 
-add("weight.value_before", "Weight before", "As the forward pass used it.", "w", _ADAM)
-add("weight.first_moment_before", "First moment before", "Zero in the first update.", "m", _ADAM)
-add("weight.second_moment_before", "Second moment before", "Zero in the first update.", "v", _ADAM)
+@entry("weight.value_before", "Weight before", "w", _ADAM)
+def _value_before(scope: Scope) -> Tensor:
+    """As the forward pass used it."""
+    return scope.weight("")
+
+
+def _saved(scope: Scope, moment: str) -> Tensor:
+    """A moment as the checkpoint holds it; zeros where it holds none."""
+    found = scope.context.saved.get(f"{moment}/{scope.module}")
+    return torch.zeros_like(scope.step.value) if found is None else found.to(scope.step.value.device)
+
+
+@entry("weight.first_moment_before", "First moment before", "m", _ADAM)
+def _first_moment_before(scope: Scope) -> Tensor:
+    """As the checkpoint holds it; zero in the first update."""
+    return _saved(scope, "exp_avg")
+
+
+@entry("weight.second_moment_before", "Second moment before", "v", _ADAM)
+def _second_moment_before(scope: Scope) -> Tensor:
+    """As the checkpoint holds it; zero in the first update."""
+    return _saved(scope, "exp_avg_sq")
 
 
 def _greatest_term(scope: Scope) -> Tensor:
@@ -164,3 +187,9 @@ _VALUE = "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)
 def _value(scope: Scope) -> Tensor:
     """Moved against the first moment, with a step that the second moment scales."""
     return scope.here("value_before") - _change(scope)
+
+
+@entry("update.gradients_left", "Gradients left", "0", _NOT_IN_PAPER)
+def _gradients_left(scope: Scope) -> Tensor:
+    """How many weights keep their gradient, to which the next update would add its own: none."""
+    return torch.zeros_like(scope.step.value)

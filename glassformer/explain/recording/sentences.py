@@ -97,6 +97,32 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     )
 
 
+def text_of_ids(translator: Translator, numbers: str) -> str:
+    """The source whose ids these are, such as ``"40 3047 481"``, with or without the ``</s>`` at their end.
+
+    Raises ``InputError`` for what is no id of the source vocabulary, and for ids that no text has, because the
+    tokenizer spells what they say in another way.
+    """
+    tokenizer, config = translator.src_tokenizer, translator.model.config
+    parts = numbers.replace(",", " ").split()
+    wrong = next((part for part in parts if not part.isdecimal() or int(part) >= tokenizer.size), None)
+    if not parts or wrong is not None:
+        raise InputError(
+            f"--from-ids: found {numbers if wrong is None else wrong!r}, expected numbers from 0 to "
+            f"{tokenizer.size - 1}, the entries of the vocabulary, with spaces between them."
+        )
+    ids = [int(part) for part in parts]
+    ids = ids[:-1] if ids[-1] == config.eos_id else ids
+    text = tokenizer.to_text(ids)
+    [read] = read_sources([read_text(text, translator.config)], tokenizer, config)
+    if read.ids != [*ids, config.eos_id]:
+        raise InputError(
+            f"--from-ids: found {numbers!r}, which is the text {text!r}, but the model reads that as "
+            f"'{' '.join(map(str, read.ids))}'. Give those ids, or the text."
+        )
+    return text
+
+
 def _spelling_lines(derivation: Derivation) -> list[str]:
     """Each pre-token, followed by the steps that spell it."""
     return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]

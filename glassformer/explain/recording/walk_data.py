@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
@@ -54,7 +54,8 @@ class WalkData:
     """The sentences, the whole recorded trace, and the chosen steps in order; ``only`` is the glob that chose them.
 
     ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
-    update). ``decode`` and ``train`` are the options of the last two.
+    update). ``decode`` and ``train`` are the options of the last two, ``saved`` the optimizer's tensors in the file
+    of the checkpoint that an update began with.
     """
 
     config: ModelConfig
@@ -65,6 +66,7 @@ class WalkData:
     kind: str = "forced"
     decode: DecodeConfig | None = None
     train: TrainConfig | None = None
+    saved: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __getitem__(self, address: str) -> WalkStep:
         """The first step at an address; raises ``TraceError`` like the trace when there is none."""

@@ -73,6 +73,7 @@ def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
     optimizer.step()
     _note_state(model, optimizer, "")
     optimizer.zero_grad(set_to_none=True)
+    note("update.gradients_left", lambda: torch.tensor(sum(one.grad is not None for one in model.parameters())), "")
 
 
 def note_gradients(model: nn.Module, name: str) -> None:
