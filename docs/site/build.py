@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -49,7 +50,7 @@ _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (
     "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
-    f'<iframe title="The living page" loading="lazy" src="../../../{TRY}{{address}}" '
+    '<iframe title="The living page" loading="lazy" src="../../../try.html{address}" '
     'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
 )
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
@@ -178,10 +179,12 @@ def api_page() -> str:
 
 def contents() -> str:
     """The README and, group by group, every page; one that no group names stands in the last."""
-    every = {page.relative_to(SOURCE).with_suffix("").as_posix() for page in SOURCE.rglob("*.md")} - {
-        "README",
-        "index",
-    }
+    every = {page.relative_to(SOURCE).with_suffix("").as_posix() for page in SOURCE.rglob("*.md")}
+    commands = sorted(page for page in every if page.startswith("docs/commands/"))
+    every -= {"README", "index", *commands}
+    overview = SOURCE / "docs" / "commands.md"
+    own = [f"{Path(page).name} <{page.removeprefix('docs/')}>" for page in commands]
+    overview.write_text(overview.read_text(encoding="utf-8") + "\n" + _toctree(own), encoding="utf-8")
     readme = (SOURCE / "README.md").read_text(encoding="utf-8")
     (SOURCE / "README.md").unlink()
     named: set[str] = set()
@@ -193,8 +196,14 @@ def contents() -> str:
         if group == "Reference":
             pages += sorted(every - named - set(pages))
         named |= set(pages)
-        trees.append("\n".join(["```{toctree}", ":hidden:", f":caption: {group}", "", *pages, "```", ""]))
+        trees.append(_toctree(pages, group))
     return readme + "\n" + "\n".join(trees)
+
+
+def _toctree(pages: Sequence[str], caption: str = "") -> str:
+    """Pages for the contents at the side, which are not shown in the text."""
+    options = [":hidden:", *([f":caption: {caption}"] if caption else [])]
+    return "\n".join(["```{toctree}", *options, "", *pages, "```", ""])
 
 
 def _order(page: str) -> tuple[int, str]:

@@ -11,9 +11,14 @@ suppress_warnings = ["myst.header"]  # lessons begin their sections at the level
 html_theme, html_title = "furo", "glassformer"
 html_copy_source = False
 html_static_path, html_extra_path = ["_static"], ["extra"]  # extra: the living page
+smartquotes_action = "qe"  # the two dashes of an option stay two
 html_css_files = ["style.css"]
 html_favicon = "_static/favicon.svg"
-html_theme_options = {"light_logo": "logo.svg", "dark_logo": "logo-dark.svg"}
+html_theme_options = {
+    "light_logo": "logo.svg", "dark_logo": "logo-dark.svg",
+    "light_css_variables": {"color-brand-primary": "#3d4692", "color-brand-content": "#3d4692"},
+    "dark_css_variables": {"color-brand-primary": "#a3aeea", "color-brand-content": "#a3aeea"},
+}  # fmt: skip
 html_sidebars = {
     "**": [
         "sidebar/brand.html", "try.html", "sidebar/search.html", "sidebar/scroll-start.html",

@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 WEIGHTS = {
-    "CHANGELOG": 0.2, "CONTRIBUTING": 0.4, "docs/design": 0.4, "docs/learn": 0.5, "docs/index": 0.5,
+    "CHANGELOG": 0.2, "api": 0.7, "CONTRIBUTING": 0.4, "docs/design": 0.4, "docs/learn": 0.5, "docs/index": 0.5,
     "docs/reliability": 0.5, "docs/differences": 0.5, "docs/faults": 0.5, "docs/figures": 0.5, "docs/results": 0.6,
     "docs/speed": 0.6, "docs/steps": 0.6, "docs/settings": 0.7, "docs/commands": 0.7, "docs/exchange": 0.8,
     "docs/howto": 1.6,
@@ -19,6 +19,7 @@ WEIGHTS = {
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)
+_FENCE_LINE = re.compile(r"^(?:`{3,}|~{3,}).*$", re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#* *$", re.MULTILINE)
 _LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)(?:\{[^}]*\})?")
 _TAG = re.compile(r"</?[a-z][^<>]*>")
@@ -66,8 +67,8 @@ def make_anchor(title: str) -> str:
 def plain_text(markdown: str) -> str:
     """Text without the signs of Markdown; the docstring in place of a directive that shows it."""
     text = _DOCUMENTED.sub(lambda found: _docstring(found[1]), markdown)
-    text = _TAG.sub(" ", _LINK.sub(r"\1", text))
-    return " ".join(re.sub(r"[`*|#>]|^-+$|\{eval-rst\}", " ", text, flags=re.MULTILINE).split())
+    text = _TAG.sub(" ", _LINK.sub(r"\1", _FENCE_LINE.sub(" ", text)))
+    return " ".join(re.sub(r"[`*|#>]|^-+$", " ", text, flags=re.MULTILINE).split())
 
 
 def _docstring(name: str) -> str:

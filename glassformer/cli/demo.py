@@ -183,9 +183,7 @@ def _open_page(console: Console, page: Path) -> None:
     if watched and webbrowser.open(page.absolute().as_uri()):
         console.print(Text(f"It is open in your browser:  {page}"), soft_wrap=True)
     else:
-        console.print(
-            Text(f"Open it in a browser, here or on any machine that you copy it to:  {page}"), soft_wrap=True
-        )
+        console.print(Text(f"Open it in a browser, here or where you copy it to:  {page}"), soft_wrap=True)
 
 
 def _title(console: Console, text: str) -> None:

@@ -322,7 +322,9 @@ def test_diff_compares_ways_and_names_where_they_part(call: Run, trained: Path) 
 
 
 MISTAKES = [
-    (["translate", "hello", "--run", "nowhere"], "is not a run directory", 2),
+    (["translate", "hello", "--run", "nowhere"], "is not a run directory: it does not exist", 2),
+    (["explore", "hello", "--run", "nowhere"], "nowhere: is not a run directory: it does not exist", 2),
+    (["explore", "{run}"], "the directory of a model, expected a sentence. To look into that model, name it: --run", 2),
     (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
     (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
     (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 to ", 2),

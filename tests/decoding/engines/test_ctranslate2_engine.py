@@ -324,6 +324,15 @@ def test_a_user_without_a_home_needs_none_where_the_run_can_be_written(run, monk
         Translator.load(engine="ctranslate2")
 
 
+def test_a_cache_that_cannot_be_written_says_what_to_set(monkeypatch, tmp_path):
+    (tmp_path / "cache").write_text("a file, in which nobody makes a directory", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(
+        StorageError, match=r"cannot be kept there .*Set XDG_CACHE_HOME to a directory that can be wr"
+    ):
+        Translator.load(engine="ctranslate2")
+
+
 def test_a_sentence_from_the_shell_loads_no_pytorch(fast):
     check = (
         "import sys\nfrom glassformer.cli.main import app\n"

@@ -1,0 +1,65 @@
+"""The demo waits for a reader on a terminal and nowhere else, and ends with the page in a browser where there is one."""
+
+import io
+import os
+import sys
+import webbrowser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+from rich.console import Console
+
+from glassformer.cli import demo
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[TextIO]:
+    """What is typed at a terminal, which is standard input; standard output is one too."""
+    typed, read = os.openpty()
+    with open(typed, "w", encoding="utf-8") as keyboard, open(read, encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        monkeypatch.delenv("CI", raising=False)
+        yield keyboard
+
+
+def shown_by_pause(*, is_terminal: bool) -> str:
+    console = Console(file=io.StringIO(), force_terminal=is_terminal)
+    demo._pause(console)
+    return console.file.getvalue()
+
+
+def test_on_a_terminal_enter_goes_on(terminal: TextIO) -> None:
+    terminal.write("\n")
+    terminal.flush()
+    assert "[Enter] goes on" in shown_by_pause(is_terminal=True)
+
+
+def test_without_a_reader_a_terminal_goes_on_by_itself(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "LONGEST_PAUSE", 0.01)
+    assert "[Enter] goes on" in shown_by_pause(is_terminal=True)
+
+
+@pytest.mark.parametrize("place", ["a pipe", "an automatic build"])
+def test_nothing_waits_elsewhere(place: str, terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo.select, "select", lambda *_: pytest.fail("it waits"))
+    if place == "an automatic build":
+        monkeypatch.setenv("CI", "true")
+    assert shown_by_pause(is_terminal=place != "a pipe") == ""
+
+
+@pytest.mark.parametrize(("display", "told"), [(":0", "It is open in your browser"), ("", "Open it in a browser")])
+def test_the_page_is_opened_where_there_is_a_screen(
+    display: str, told: str, terminal: TextIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: bool(opened.append(address) or True))
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    console = Console(file=io.StringIO(), width=200)
+    demo._open_page(console, tmp_path / "demo.html")
+    assert told in console.file.getvalue()
+    assert opened == ([(tmp_path / "demo.html").as_uri()] if display else [])
