@@ -84,9 +84,9 @@ $(BIN)/.site: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,site]'
 	@touch $@
 
-site: $(BIN)/.site  ## build the site to build/site; a warning is an error
+site: $(BIN)/.site  ## build the site to build/site, with the living page as try.html; a warning is an error
 	$(BIN)/python docs/site/build.py
-	node docs/site/search.js build/site
+	node docs/site/search.js build/site/_static/sections.js
 
 bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/idle_taps.py

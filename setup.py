@@ -12,6 +12,7 @@ from setuptools import setup
 
 ROOT = Path(__file__).resolve().parent
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
+_PICTURE = re.compile(r'<picture>.*?<img alt="([^"]*)" src="([^"]*)">\s*</picture>', re.S)
 _LINK = re.compile(r"(?P<picture>!?)\[(?P<words>[^\[\]]*)\]\((?P<path>[^)\s#:]+)(?P<heading>#[^)\s]*)?\)")
 
 
@@ -25,7 +26,7 @@ def long_description(readme: str, repository: str | None, version: str) -> str:
         address = f"{repository.rstrip('/')}/{view}/v{version}/{link['path']}{link['heading'] or ''}"
         return f"{link['picture']}[{link['words']}]({address})"
 
-    return _LINK.sub(rewrite, _COMMENT.sub("", readme))
+    return _LINK.sub(rewrite, _PICTURE.sub(r"![\1](\2)", _COMMENT.sub("", readme)))
 
 
 if __name__ == "__main__":  # how setuptools runs this file

@@ -1,10 +1,11 @@
-"""Writes the pages that code and results know: commands, settings, mistakes, speed ...; ``--check`` compares.
+"""Writes the pages that code and results know: commands, settings, speed, charts ...; ``--check`` compares.
 
     python docs/generate.py           writes them
     python docs/generate.py --check   writes nothing; ends with 1 and names each page that differs, each dead link
 
 Everything is read from signatures, fields, stories and stored results, or said by our own errors, and nothing from a
-terminal, so the pages are the same on every machine and under every version of the libraries.
+terminal, so the pages are the same on every machine and under every version of the libraries. In the README and where
+the project is cited it writes the addresses that ``[project.urls]`` of pyproject.toml names.
 """
 
 import argparse
@@ -12,9 +13,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from reference.commands import commands_page
+from reference.address import NAMING, fill_addresses
+from reference.commands import command_pages, commands_page
 from reference.errors import errors_page
 from reference.links import dead_links
+from reference.measured import charts, measured_page
 from reference.reliability import reliability_page, was_measured
 from reference.results import reports, results_page
 from reference.settings import settings_page
@@ -27,6 +30,7 @@ LINKED_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
     "errors.md": errors_page, "speed.md": speed_page, "training_cost.md": training_cost_page,
+    "measured.md": measured_page, **charts(), **command_pages(),
 }  # fmt: skip
 if was_measured():
     PAGES["reliability.md"] = reliability_page
@@ -36,7 +40,11 @@ if reports():
 
 def write() -> None:
     for name, make in PAGES.items():
+        (DOCS / name).parent.mkdir(exist_ok=True)
         (DOCS / name).write_text(make(), encoding="utf-8", newline="\n")
+    for name in NAMING:
+        path = DOCS.parent / name
+        path.write_text(fill_addresses(path.read_text("utf-8")), encoding="utf-8", newline="\n")
 
 
 def complaints() -> list[str]:
@@ -44,7 +52,10 @@ def complaints() -> list[str]:
     found = [f"docs/{name}: is not what the code says; run `python docs/generate.py`."
              for name, make in PAGES.items() if read_page(DOCS / name) != make()]  # fmt: skip
     root = DOCS.parent
-    return found + dead_links(root, [*map(root.joinpath, LINKED_PAGES), *sorted(DOCS.glob("*.md"))])
+    found += [f"{name}: does not name the addresses of pyproject.toml; run `python docs/generate.py`."
+              for name in NAMING if (text := read_page(root / name)) != fill_addresses(text)]  # fmt: skip
+    pages = [*DOCS.glob("*.md"), *DOCS.glob("commands/*.md")]
+    return found + dead_links(root, [*map(root.joinpath, LINKED_PAGES), *sorted(pages)])
 
 
 def read_page(path: Path) -> str:

@@ -133,13 +133,13 @@ class RunDirectory:
         if self.has_checkpoints:
             raise RunError(
                 f"{self.path}: holds checkpoints but no config.json, without which a training cannot continue. Put a "
-                "copy of config.json back, or name another --run."
+                "copy of config.json back, or name another directory."
             )
         foreign = self._foreign_names()
         if foreign:
             raise RunError(
                 f"{self.path}: holds {', '.join(map(repr, foreign[:3]))}{' and more' if len(foreign) > 3 else ''}, "
-                "which no training wrote; expected a run, or a new or empty directory. Name another --run."
+                "which no training wrote; expected a run, or a new or empty directory. Name another one."
             )
 
     def _foreign_names(self) -> list[str]:
@@ -167,7 +167,7 @@ class RunDirectory:
     def create(self) -> None:
         """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
         self.check_name()
-        with storage_errors(self.path, "Name another --run."):
+        with storage_errors(self.path, "Name another directory."):
             make_directory(self.path)
             probe = self.path / PROBE
             with write_durably(probe):
@@ -180,7 +180,7 @@ class RunDirectory:
             os.fspath(self.path.absolute()).encode()
         except UnicodeEncodeError as error:
             raise StorageError(
-                f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another --run."
+                f"{str(self.path)!r}: is not UTF-8, as checkpoints need. Name another directory."
             ) from error
 
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
@@ -192,9 +192,10 @@ class RunDirectory:
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
         """The settings and the data of the run; ``RunError`` if there is none here."""
         if not self.exists:
+            lacking = "has no config.json" if self.path.is_dir() else "does not exist"
             raise RunError(
-                f"{self.path}: is not a run directory: it has no config.json. "
-                "Name one with --run, or make one: glassformer train --src A.en --tgt A.de --run DIR."
+                f"{self.path}: is not a run directory: it {lacking}, expected the directory of a training. "
+                "Name one, or make one: glassformer train --src A.en --tgt A.de --run DIR."
             )
         document = read_json(self.config_file)
         try:
@@ -263,7 +264,7 @@ class RunDirectory:
         if not checkpoints(self.latest) and (checkpoints(self.final) or len(checkpoints(self.history)) > 1):
             raise RunError(
                 f"{self.path}: holds a model, but in {self.latest.name}/ no state to continue its training from. To "
-                f"train on from the model: --init {quote(str(self.path))} and another --run."
+                f"train on from the model: glassformer train ... --init {quote(str(self.path))} --run NEW."
             )
         for checkpoint in (found for series in self.series for found in reversed(checkpoints(series))):
             try:
@@ -323,7 +324,7 @@ class RunDirectory:
         if self.has_checkpoints:
             raise CheckpointError(
                 f"{self.path}: has no valid checkpoint to use: those that it has are damaged. Put back a copy of the "
-                "run, or train in another --run."
+                "run, or train in another directory."
             )
         raise RunError(
             f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
@@ -349,7 +350,7 @@ class RunDirectory:
                 file.seek(0)
                 raise RunError(
                     f"{self.path}: is being trained by process {file.read(20).strip() or '?'}. "
-                    "Wait for it, stop it, or name another --run."
+                    "Wait for it, stop it, or name another directory."
                 ) from error
             file.truncate(0)
             file.write(str(os.getpid()))

@@ -286,10 +286,11 @@ def test_links_of_the_readme_lead_to_this_version_in_the_repository() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     described = make(readme, "https://example.org/glassformer/", "0.1.0")
     relative = re.findall(r"\]\((?!https://)([^)]+)\)", readme)
+    relative += re.findall(r'<img alt="[^"]*" src="([^"]+)"', readme)
     assert len(relative) > 20
     for path in relative:
         assert (ROOT / path.partition("#")[0]).exists(), path
-        view = "raw" if path.endswith(".png") else "blob"
+        view = "raw" if path.endswith((".png", ".webp")) else "blob"
         assert f"](https://example.org/glassformer/{view}/v0.1.0/{path})" in described
     assert make("![a picture](docs/a.png)\n[the docs](docs/a.md#b), [x](https://x.org)", None, "1") == (
         "\nthe docs, [x](https://x.org)"

@@ -156,11 +156,11 @@ def test_the_figures_that_other_pages_give_of_the_lessons_are_those_of_their_rec
     statements = sum(len(run["statements"]) for run in runs.values())
     slips = sum(len(render.slips(run)) for run in runs.values())
     minutes = sum(run["seconds"] for run in runs.values()) / 60
-    measured = (ROOT / "docs" / "measured.md").read_text("utf-8")
+    measured = (ROOT / "docs" / "figures.md").read_text("utf-8")
     row = re.search(
         r"statements of the lessons' sources recomputed \| (\d+); (\d+) of them are slips; (\d+) minutes", measured
     )
-    assert row, "docs/measured.md: no row of the lessons"
+    assert row, "docs/figures.md: no row of the lessons"
     assert (int(row[1]), int(row[2]), int(row[3])) == (statements, slips, round(minutes))
     differences = (ROOT / "docs" / "differences.md").read_text("utf-8")
     for kind in set(ModelConfig.choices("positions")) - {"sinusoidal"}:

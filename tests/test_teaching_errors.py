@@ -3,7 +3,9 @@
 The table is run here, and printed with the real messages in docs/errors.md by docs/reference/errors.py.
 """
 
+import ast
 import io
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -419,3 +421,29 @@ def test_the_checks_leave_a_compiled_decoder_one_graph_for_all_shapes(small_mode
             expected = model.decode(tgt_in_ids, memory, memory_mask)
             torch.testing.assert_close(decode(tgt_in_ids, memory, memory_mask), expected)
             torch.compiler.set_stance("fail_on_recompile")
+
+
+PUBLIC_ROOMS = ("run_directory.py", "files.py", "checkpoint.py", "decoding", "documents", "text", "trace", "model",
+                "explain/walk.py", "explain/recording/walk_data.py", "explain/recording/attribution.py")  # fmt: skip
+
+
+def test_messages_of_python_do_not_speak_of_options_of_the_command_line():
+    """A whole command may be quoted; an option alone means nothing to who has written no command."""
+    package = Path(glassformer.__file__).parent
+    places = [
+        found
+        for room in PUBLIC_ROOMS
+        for found in ([package / room] if room.endswith(".py") else sorted((package / room).rglob("*.py")))
+    ]
+    spoken = []
+    for path in places:
+        tree = ast.parse(path.read_text("utf-8"))
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        docs |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr | ast.Constant) and id(node) not in docs:
+                parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                text = "".join(str(part.value) for part in parts if isinstance(part, ast.Constant))
+                if re.search(r"(?<![-\w])--[a-z]{2,}", text.partition("glassformer ")[0]):
+                    spoken.append(f"{path.relative_to(package)}:{node.lineno}: {text}")
+    assert spoken == []

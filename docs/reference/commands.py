@@ -1,8 +1,9 @@
-"""The page of commands, from the functions that implement them."""
+"""The page of commands and one for each of them, from the functions that implement them."""
 
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
@@ -16,31 +17,50 @@ VALUE_WORDS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
 def commands_page() -> str:
+    """All commands, each in a line, and what the exit codes mean."""
     return page(
         "Commands",
         "`glassformer COMMAND --help` prints this on your terminal, and `glassformer --version` the version."
         " Settings without an option of their own are set with `--set section.key=value`: see "
         "[settings](settings.md).",
-        *(
-            command_section(registered.name or registered.callback.__name__, registered.callback)
-            for registered in app.registered_commands
-            if registered.callback
-        ),
+        table(["command", "what it does"], map(_line, commands().items())),
         "## Exit codes",
         "Each error is one message on standard error that says what was found, what was expected and what to do.",
         table(["code", "meaning"], exit_codes()),
     )
 
 
-def command_section(name: str, callback: Callable[..., Any]) -> str:
-    doc = inspect.getdoc(callback) or ""
-    examples = re.findall(r"\[bold\](.*?)\[/bold\]", doc)
-    about = prose(re.sub(r"\[bold\].*?\[/bold\]", "", doc)).strip()
-    blocks = [f"## glassformer {name}", about]
-    if examples:
-        blocks.append("```sh\n" + "\n".join(examples) + "\n```")
-    blocks.append(table(["argument or option", "meaning", "default"], parameters(callback)))
-    return "\n\n".join(blocks)
+def commands() -> dict[str, Callable[..., Any]]:
+    """The functions that implement the commands, by their names."""
+    found = ((registered.name, registered.callback) for registered in app.registered_commands)
+    return {name or callback.__name__: callback for name, callback in found if callback}
+
+
+def command_pages() -> dict[str, Callable[[], str]]:
+    """What makes the page of each command, by its path in docs."""
+    return {f"commands/{name}.md": partial(command_page, name, callback) for name, callback in commands().items()}
+
+
+def _line(command: tuple[str, Callable[..., Any]]) -> list[str]:
+    name, callback = command
+    return [f"[{name}](commands/{name}.md)", about(callback).partition("\n")[0].split(". ")[0].rstrip(".") + "."]
+
+
+def about(callback: Callable[..., Any]) -> str:
+    """What a command does, without its examples."""
+    return prose(re.sub(r"\[bold\].*?\[/bold\]", "", inspect.getdoc(callback) or "")).strip()
+
+
+def command_page(name: str, callback: Callable[..., Any]) -> str:
+    """What a command does, its examples, its arguments and options."""
+    examples = re.findall(r"\[bold\](.*?)\[/bold\]", inspect.getdoc(callback) or "")
+    return page(
+        f"glassformer {name}",
+        about(callback),
+        "```sh\n" + "\n".join(examples) + "\n```" if examples else "",
+        table(["argument or option", "meaning", "default"], parameters(callback)),
+        "All [commands](../commands.md), [settings](../settings.md) and [exit codes](../commands.md#exit-codes).",
+    )
 
 
 def parameters(callback: Callable[..., Any]) -> Iterator[list[str]]:

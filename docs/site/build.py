@@ -2,11 +2,12 @@
 
     python docs/site/build.py           writes build/site; a warning is an error
 
-The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it. Where a
-lesson says "See it live", the living page stands below it in a fold, at the address that the lesson names: one page
-for all lessons, which a browser reads when the fold is opened.
+The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it. The
+living page of the bundled model is ``try.html``. Where a lesson says "See it live", it stands below in a fold, at the
+address that the lesson names: one page for all, which a browser reads when the fold is opened.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -17,27 +18,38 @@ from pathlib import Path
 
 SITE = Path(__file__).resolve().parent
 ROOT = SITE.parents[1]
+sys.path[:0] = [str(SITE), str(ROOT / "docs")]
+
+from pictures import plain_pictures, with_variants  # noqa: E402
+from reference.address import fill_addresses  # noqa: E402
+from sections import read_sections  # noqa: E402
+
 SOURCE, OUT = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
+TRY, SENTENCE = "try.html", "I love you, too."
 GROUPS = {
-    "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
     "Use": [
         "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
         "docs/errors", "examples/README",
     ],
     "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
-    "Measured": ["docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability"],
+    "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
+    "Measured": [
+        "docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability", "docs/figures",
+    ],
     "Reference": [
         "docs/commands", "docs/settings", "api", "docs/index", "docs/design", "CONTRIBUTING", "CHANGELOG", "card",
     ],
 }  # fmt: skip
-EXPLAIN = ("walk", "Walk", "print_walk", "print_attention", "print_heads", "narrate_step")
-LIVING, SENTENCE = Path("docs", "learn", "living.html"), "I love you, too."
+EXPLAIN = (
+    "walk", "Walk", "record_pass", "print_walk", "print_attention", "print_heads", "print_heatmap", "narrate_step",
+)  # fmt: skip
+ATTRIBUTION = ("direct_logit_attribution", "logit_lens", "occlusion", "patch_sweep", "integrated_gradients")
 _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S)
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (
     "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
-    '<iframe title="The living page" loading="lazy" src="../living.html{address}" '
+    f'<iframe title="The living page" loading="lazy" src="../../../{TRY}{{address}}" '
     'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
 )
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")
@@ -51,11 +63,14 @@ def prepare() -> None:
     )
     for name in TOP:
         shutil.copy(ROOT / name, SOURCE / name)
+    readme = SOURCE / "README.md"
+    readme.write_text(fill_addresses(readme.read_text(encoding="utf-8"), try_page=TRY), encoding="utf-8")
     (SOURCE / "examples").mkdir()
     shutil.copy(ROOT / "examples" / "README.md", SOURCE / "examples" / "README.md")
-    for name in ("conf.py", "scorer.js"):
-        shutil.copy(SITE / name, SOURCE / name)
-    size_mb = write_living_page(SOURCE / "extra" / LIVING)
+    shutil.copy(SITE / "conf.py", SOURCE / "conf.py")
+    shutil.copytree(SITE / "static", SOURCE / "_static")
+    shutil.copytree(SITE / "templates", SOURCE / "_templates")
+    size_mb = write_living_page(SOURCE / "extra" / TRY)
     for page in (SOURCE / "docs" / "learn" / "pages").glob("*.md"):
         page.write_text(embed_living_page(page.read_text(encoding="utf-8"), size_mb), encoding="utf-8")
     _write_notebooks(SOURCE / "docs" / "learn" / "notebooks")
@@ -68,13 +83,14 @@ def prepare() -> None:
             if page.name == "card.md"
             else ROOT / page.parent.relative_to(SOURCE)
         )
-        text = page.read_text(encoding="utf-8")
+        text = plain_pictures(page.read_text(encoding="utf-8"))
         page.write_text(_LINK.sub(partial(_resolve, page=page, place=place), text), encoding="utf-8")
+    (SOURCE / "_static" / "sections.js").write_text(sections_js(_pages(SOURCE)), encoding="utf-8")
     (SOURCE / "index.md").write_text(contents(), encoding="utf-8")
 
 
 def write_living_page(path: Path) -> float:
-    """The living page of the bundled model, which the lessons' pages have in common; returns its MB."""
+    """The living page of the bundled model; returns its MB."""
     from glassformer import Translator
     from glassformer.explain import walk
 
@@ -107,8 +123,28 @@ def _resolve(link: re.Match[str], page: Path, place: Path) -> str:
             return link[2]
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(target, copy)
-    up = "../" * len(page.parent.relative_to(SOURCE).parts)
-    return f"{link[1]}[{link[2]}]({up}{target.relative_to(ROOT).as_posix()}{link[4] or ''})"
+    path = f"{'../' * len(page.parent.relative_to(SOURCE).parts)}{target.relative_to(ROOT).as_posix()}"
+    return with_variants(link[2], path, target) if link[1] else f"[{link[2]}]({path}{link[4] or ''})"
+
+
+def _pages(root: Path) -> dict[str, Path]:
+    """The pages below a directory by their names in the site; the README is the first page."""
+    named = {path.relative_to(root).with_suffix("").as_posix(): path for path in sorted(root.rglob("*.md"))}
+    return {"index" if name == "README" else name: path for name, path in named.items()}
+
+
+def committed_pages() -> dict[str, Path]:
+    """The pages that are in the repository; the site has more, which it makes."""
+    card = ROOT / "glassformer" / "bundled" / "en-de" / "README.md"
+    top = {"index" if name == "README.md" else Path(name).stem: ROOT / name for name in TOP}
+    docs = {f"docs/{name}": path for name, path in _pages(ROOT / "docs").items()}
+    return {**top, **docs, "examples/README": ROOT / "examples" / "README.md", "card": card}
+
+
+def sections_js(pages: dict[str, Path]) -> str:
+    """What the search reads, as a script, which a browser loads from disk too."""
+    sections = read_sections(pages)
+    return f"const SECTIONS = {json.dumps(sections, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
 def _write_notebooks(folder: Path) -> None:
@@ -132,7 +168,8 @@ def api_page() -> str:
         "(docs/index.md#what-is-public-and-what-0x-promises)."
     ), ""]  # fmt: skip
     names = [f"glassformer.{name}" for name in glassformer.__all__ if name != "__version__"]
-    for name in [*names, *(f"glassformer.explain.{name}" for name in EXPLAIN)]:
+    names += [f"glassformer.explain.{name}" for name in EXPLAIN]
+    for name in [*names, *(f"glassformer.explain.attribution.{name}" for name in ATTRIBUTION)]:
         _, _, attribute = name.rpartition(".")
         kind = "class" if attribute[0].isupper() else "function"
         lines += [f"## {attribute}", "", "```{eval-rst}", f".. auto{kind}:: {name}", "```", ""]
@@ -173,7 +210,24 @@ def main() -> int:
     for page in SOURCE.rglob("*.md"):  # the README is the first page
         text = page.read_text(encoding="utf-8")
         page.write_text(re.sub(r"\]\(((?:\.\./)*)README\.md", r"](\1index.md", text), encoding="utf-8")
-    return subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", SOURCE, OUT])
+    done = subprocess.call([sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", SOURCE, OUT])
+    for name in ("searchindex.js", "_static/searchtools.js", "_static/language_data.js"):
+        (OUT / name).unlink(missing_ok=True)  # of Sphinx's own search
+    return done or int(bool(print_lost_addresses()))
+
+
+def print_lost_addresses() -> list[str]:
+    """The addresses of the search that the built pages do not have."""
+    addresses = [section[0] for section in read_sections(_pages(SOURCE))]
+    texts = {
+        name: (OUT / f"{name}.html").read_text(encoding="utf-8") for name in {a.partition("#")[0] for a in addresses}
+    }
+    lost = [
+        one for one in addresses if "#" in one and f'id="{one.partition("#")[2]}"' not in texts[one.partition("#")[0]]
+    ]
+    for one in lost:
+        print(f"The search leads to {one}, which the site does not have.", file=sys.stderr)
+    return lost
 
 
 if __name__ == "__main__":

@@ -1,5 +1,12 @@
-"""The first five minutes: the bundled model translates and is looked into, then a model learns dates from nothing."""
+"""The first minutes: the bundled model translates and is looked into, a model learns dates, and a page is opened.
 
+On a terminal it waits between sections for the reader; nowhere else does it wait.
+"""
+
+import os
+import select
+import sys
+import webbrowser
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -32,13 +39,14 @@ from glassformer.training.request.data import TaskSource
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3
+LONGEST_PAUSE = 20.0  # seconds; then it goes on by itself, so that it ends where nobody reads
 PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
 SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wednesday, May 7, 2031"]
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
-    """Show the bundled model, train in ``run`` for at most ``max_minutes``, then show what was learned.
+    """Show the bundled model, train in ``run`` for at most ``max_minutes``, show what was learned and open the page.
 
     The outcome has no final model if a signal stopped the training: then nothing is shown of it.
     """
@@ -46,16 +54,20 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     directory = RunDirectory(run)
     directory.check_writable()
     directory.create()  # before a minute is spent, and where the page is written
-    show_bundled(console, page=run.parent / PAGE)
+    page = run.parent / PAGE
+    show_bundled(console, page)
     assert isinstance(request.source, TaskSource)
     task = request.source.task
+    _pause(console)
     _title(console, "5  Train one from nothing")
     console.print(Text(f"{task.summary}.\nOne character a token. The same four dates return after each round:\n"))
     outcome = train(request, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)
+    _pause(console)
     _say_what_next(console, run)
+    _open_page(console, page)
     return outcome
 
 
@@ -85,22 +97,24 @@ class Rounds(PlainDisplay):
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
-    """Translate with the bundled model; of one sentence show attention, a step, an edit, and write its ``page``."""
+    """Translate with the bundled model; of one sentence show attention, a step, an edit; write its ``page``."""
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)
     _print_translations(console, translations)
     strongest = max(_silenced_heads(translator), key=lambda silenced: silenced.effect)
     number = SENTENCES.index(strongest.plain.sentences.sources[0])
+    _pause(console)
     _title(console, "2  Where it looks while it writes")
     _show_attention(console, translations[number], strongest)
+    _pause(console)
     _title(console, "3  What happens at one step")
     _tell_step(console, strongest)
+    _pause(console)
     _title(console, "4  Change one head")
     _show_edit(console, translator, strongest)
     if page is not None:
         strongest.plain.to_page(page, run="en-de", run_option="")
-        console.print(Text(f"\nAll of it in a browser, offline:  xdg-open {page}"), soft_wrap=True)
 
 
 @dataclass(frozen=True)
@@ -138,6 +152,40 @@ def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
 def _edit(layer: int, head: int) -> str:
     """As the command line takes it."""
     return f"decoder.layers.{layer}.cross_attention.heads[heads={head}]=0"
+
+
+def _pause(console: Console) -> None:
+    """Wait until Enter is pressed, at most ``LONGEST_PAUSE``; not at all in a pipe or an automatic build."""
+    if os.environ.get("CI") or not (console.is_terminal and sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    console.print(Text("\n[Enter] goes on", style="dim"), end="")
+    try:
+        if select.select([sys.stdin], [], [], LONGEST_PAUSE)[0]:
+            sys.stdin.readline()
+            return
+    except (OSError, ValueError):  # a standard input that cannot be waited for
+        pass
+    console.print()
+
+
+def _has_screen() -> bool:
+    """Whether a browser that is opened here is seen by who has started this."""
+    if sys.platform in {"darwin", "win32"}:
+        return "SSH_CONNECTION" not in os.environ
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _open_page(console: Console, page: Path) -> None:
+    """Open the living page where somebody watches at a screen; elsewhere say how it is opened."""
+    _title(console, "8  All of it in your browser")
+    console.print(Text("One file, offline: type a sentence, open any number, silence a head.\n"))
+    watched = sys.stdout.isatty() and not os.environ.get("CI") and _has_screen()
+    if watched and webbrowser.open(page.absolute().as_uri()):
+        console.print(Text(f"It is open in your browser:  {page}"), soft_wrap=True)
+    else:
+        console.print(
+            Text(f"Open it in a browser, here or on any machine that you copy it to:  {page}"), soft_wrap=True
+        )
 
 
 def _title(console: Console, text: str) -> None:

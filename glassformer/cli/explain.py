@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from os.path import isfile, join
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "I love you, too."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
-_ONLY = "Only these addresses, e.g. '*cross_attention.weights'"
+_ONLY = "Only these addresses, e.g. '*cross_attention.weights'; * stands for dots too, ? for one character"
 _STEPS = "Write every step to this file"
 _TRAINING = "Walk through one training step on TEXT and --tgt"
 _VERIFY = "Recompute every step from those before it, and report"
@@ -103,7 +104,7 @@ def trace(
 
     request = WalkRequest(
         run=opt.run_or_bundled(run),
-        sources=[from_shell(text) for text in texts],
+        sources=_read_texts(texts),
         targets=[from_shell(text) for text in tgt] if tgt else None,
         generate=generate,
         training=training,
@@ -148,7 +149,7 @@ def explore(
 
     _check_outputs({"--out": out})
     place = opt.run_or_bundled(run)
-    sources = [from_shell(text) for text in texts or [EXAMPLE]]
+    sources = _read_texts(texts or [EXAMPLE])
     targets = [from_shell(text) for text in tgt] if tgt else None
     made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
     text = made.walk.to_page(out, run=place.name, run_option="" if run is None else f"--run {quote(str(run))}")
@@ -158,6 +159,17 @@ def explore(
         import webbrowser
 
         webbrowser.open(address)
+
+
+def _read_texts(texts: list[str]) -> list[str]:
+    """The texts as they were typed; ``ConfigError`` for a model where a text is expected."""
+    for text in texts:
+        if isfile(join(text, "config.json")):
+            raise ConfigError(
+                f"TEXT: found {text!r}, the directory of a model, expected a sentence. To look into that model, "
+                f"name it: --run {quote(text)}."
+            )
+    return [from_shell(text) for text in texts]
 
 
 def _check_outputs(outputs: dict[str, Path | None]) -> None:

@@ -144,7 +144,8 @@ def demo(
 
     First the bundled model translates. Of one sentence you see where it looks,
     what happens at one step, and what changes without one of its heads. Then a
-    model trains on dates in 20 languages and translates unseen ones.
+    model trains on dates in 20 languages and translates unseen ones. At the end
+    the living page is opened in your browser, where there is a screen.
     """
     from glassformer.cli.demo import demo as run_demo
 

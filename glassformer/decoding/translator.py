@@ -104,7 +104,7 @@ class Translator:
         if shortlist and engine == "torch":
             raise ConfigError(
                 "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
-                "use --engine ctranslate2."
+                "use engine ctranslate2."
             )
         places = _read_places(directory)
         confidence_file = RunDirectory(places[0]).confidence_file

@@ -81,7 +81,7 @@ class Journal:
             self._file.close()
             self._file = None
             raise StorageError(
-                f"{self.path}: another process translates to the same file. Wait for it, or name another --out."
+                f"{self.path}: another process translates to the same file. Wait for it, or name another file."
             ) from error
         done = self._read()
         with storage_errors(self.path, _ADVICE):

@@ -107,7 +107,7 @@ class FileTranslator:
             with write_output(out) as stream:
                 stream.buffer.write(file_format.encode(text[: len(text) - len(body)] + filled, encoding))
         except OSError as error:
-            raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another --out.") from error
+            raise StorageError(f"{out}: cannot be written: {error.strerror or error}. Name another file.") from error
         return report
 
     def _translate_segments(

@@ -1,7 +1,9 @@
 """The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
+from glassformer.explain.recording import attribution
 from glassformer.explain.recording.narration import narrate_step
+from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.render.heatmap import print_attention, print_heads, print_heatmap
 from glassformer.explain.render.terminal import print_walk
 from glassformer.explain.recording.summary import SummaryRow, print_summary, summary_rows
@@ -15,12 +17,14 @@ __all__ = [
     "SummaryRow",
     "Walk",
     "WalkStep",
+    "attribution",
     "narrate_step",
     "print_attention",
     "print_heads",
     "print_heatmap",
     "print_summary",
     "print_walk",
+    "record_pass",
     "resolved_axes",
     "story_of",
     "summary_rows",

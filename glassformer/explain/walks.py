@@ -46,6 +46,7 @@ def walk(
 ) -> Walk:
     """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
 
+    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``.
     Without ``targets`` the sentences are translated first, without ``edits``, and the best outputs are the targets.
     ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
     for an ``only`` that matches nothing.

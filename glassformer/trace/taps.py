@@ -183,7 +183,8 @@ def tracing(
 
     ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement for
     the tensor; one that matches nothing is an error. A parameter is replaced only where an operation reads it: the
-    model itself never changes. ``only`` is a glob over the addresses to store. ``gradients`` stores the gradient of
+    model itself never changes. ``only`` is a glob over the addresses to store. In a glob ``*`` stands for any
+    characters, dots too, and ``?`` for one. ``gradients`` stores the gradient of
     each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits values from which
     nothing is computed. A compiled model has no taps: trace the model itself. Raises ``TraceError`` inside another
     block that records.

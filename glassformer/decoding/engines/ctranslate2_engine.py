@@ -56,7 +56,7 @@ def check_precision(name: str | None) -> str:
     try:
         import ctranslate2
     except ImportError as error:
-        raise ConfigError(f"engine: found ctranslate2. {NEEDED}, or use --engine torch.") from error
+        raise ConfigError(f"engine: found ctranslate2. {NEEDED}, or use engine torch.") from error
     here = [known for known, kind in COMPUTE_TYPES.items() if kind in ctranslate2.get_supported_compute_types("cpu")]
     if (name or "float32") not in here:
         raise ConfigError(
@@ -297,12 +297,12 @@ def _check_job(job: SearchJob) -> None:
         advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
         raise ConfigError(
             f"decode.{name}: found {getattr(job.options, name)!r} with engine ctranslate2, which {reason}; expected "
-            f"{neutral!r}. {advice}, or use --engine torch."
+            f"{neutral!r}. {advice}, or use engine torch."
         )
     if any(one.required for one in job.constraints or ()):
         raise InputError(
             "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
-            "Use --engine torch."
+            "Use engine torch."
         )
 
 
@@ -315,10 +315,10 @@ def load_engine(
     """
     if len(runs) != 1:
         raise ConfigError(
-            f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use --engine torch."
+            f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use engine torch."
         )
     if device not in ("auto", "cpu"):
-        raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use --engine torch.")
+        raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use engine torch.")
     return open_engine(RunDirectory(runs[0]), precision, workers, shortlist=shortlist)
 
 

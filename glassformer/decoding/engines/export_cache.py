@@ -124,10 +124,12 @@ def _write(
                     for outdated in {*directory.parent.glob(f"{origin['quantization']}-*")} - {directory}:
                         remove(outdated)
                 return directory
-        except StorageError as error:
-            failed = error
-        except OSError as error:
-            failed = StorageError(f"{directory}: cannot be written: {error.strerror or error}.")
+        except (StorageError, OSError) as error:
+            reason = error if isinstance(error, StorageError) else error.strerror or error
+            failed = StorageError(
+                f"{directory}: the export for CTranslate2 cannot be kept there ({reason}). Set XDG_CACHE_HOME to a "
+                "directory that can be written, or use engine torch."
+            )
     raise failed
 
 
@@ -145,7 +147,7 @@ def _lock(directory: Path, warn: Callable[[str], None], max_wait: float) -> Iter
             if time.monotonic() - began >= max_wait:
                 raise RunError(
                     f"{path}: another process has held this lock for {max_wait:.0f} seconds, expected the end of an "
-                    "export. End that process, or use --engine torch."
+                    "export. End that process, or use engine torch."
                 )
             if not told:
                 warn(f"{path}: another process exports the model; waiting for it.")

@@ -20,6 +20,11 @@ from glassformer.model.inference import evaluating
 from glassformer.model.norm import LayerNorm
 from glassformer.trace import Trace, tracing
 
+__all__ = [
+    "LogitPart", "Metric", "direct_logit_attribution", "integrated_gradients", "logit_lens", "occlusion",
+    "patch_sweep",
+]  # fmt: skip
+
 Metric = Callable[[Float[Tensor, "batch tgt vocab"]], Float[Tensor, "batch"]]
 
 

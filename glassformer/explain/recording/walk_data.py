@@ -100,7 +100,7 @@ class WalkData:
         if head is not None:
             steps = [_select_head(step, head) for step in steps if "heads" in step.axes]
         if not steps:
-            raise TraceError(f"--layer, --head: match no step of {self.only!r}. Drop one of them, or --only.")
+            raise TraceError(f"layer, head: match no step of {self.only!r}. Drop one of them, or only.")
         return replace(self, steps=tuple(steps))
 
 

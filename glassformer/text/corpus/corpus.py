@@ -131,7 +131,7 @@ def to_line(text: str) -> str:
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
     """Write the lines of each file; none is replaced before all are written."""
     places = " and ".join(map(str, files))
-    with storage_errors(places, "Free some space or name another --run."), ExitStack() as replacements:
+    with storage_errors(places, "Free some space or name another directory."), ExitStack() as replacements:
         for path, lines in files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             stream = replacements.enter_context(write_durably(path))

@@ -84,8 +84,8 @@ def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
                 )
             if ignored := {"must", "ban", "prefix"} & set(record):
                 raise TextError(
-                    f"{where}: found {sorted(ignored)[0]!r}, expected a text alone, since --out "
-                    "translates in parts. Without --out each line is translated with what it requires."
+                    f"{where}: found {sorted(ignored)[0]!r}, expected a text alone: a file that keeps its "
+                    "form is translated in parts. Leave it out, or translate the file line by line."
                 )
             source, target = _clean(record[key], where), record.get(added)
             if source.strip() and (target is None or (isinstance(target, str) and not target.strip())):

@@ -228,7 +228,7 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
     if header and any(lower[source + 1 : source + 2]):
         raise TextError(
             f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
-            f"translation. Give --into, a name or a number, {len(first) + 1} for a new one."
+            f"translation. Give into, a name or a number, {len(first) + 1} for a new one."
         )
     return source, source + 1, header
 

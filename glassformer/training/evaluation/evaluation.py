@@ -47,7 +47,7 @@ def validate(
     if not math.isfinite(loss):
         raise DivergedError(
             f"update {update}: the validation loss is {loss}, expected a finite number. Nothing was saved after it. "
-            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run."
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new directory."
         )
     collapse = encoder_collapse(model, text.valid, device)
     pairs = text.valid_text[: max(1, sentences)]
@@ -103,7 +103,7 @@ def collapse_warning(update: int, collapse: float) -> str:
         f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
         f"nearly the same: their mean cosine is {collapse:.2f}, expected below {COLLAPSE_THRESHOLD}. The decoder "
         "sees which words there are, but not their order. Lower train.peak_rate, lengthen train.warmup or set "
-        "model.norm=pre, and train again in a new --run."
+        "model.norm=pre, and train again in a new directory."
     )
 
 

@@ -161,7 +161,7 @@ class CheckpointManager:
         if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
                 f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. Nothing was "
-                "changed: the run's other models can be used. To train from scratch, name another --run."
+                "changed: the run's other models can be used. To train from scratch, name another directory."
             )
         return newest
 

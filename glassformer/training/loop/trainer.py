@@ -248,8 +248,8 @@ class Trainer:
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
             f"No update was made; the checkpoint of update {self._saved_update} is unharmed. "
-            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new --run; or "
-            "set train.on_divergence=restart."
+            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new directory "
+            "or set train.on_divergence=restart."
         )
 
     def _stop_reason(self, signals: StopSignals) -> str | None:
