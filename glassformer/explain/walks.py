@@ -17,6 +17,7 @@ from torch import Tensor
 from glassformer.checkpoint import newest_valid
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_texts, output_limit, read_sources
+from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
@@ -193,8 +194,11 @@ class WalkRequest:
 
     def make(self) -> WalkResult:
         """Load the run and make the walk; raises whatever loading and walking raise."""
-        run = RunDirectory(self.run).load(self.device)
-        translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+        directory = RunDirectory(self.run)
+        run = directory.load(self.device)
+        confidence = Confidence.read(directory.confidence_file)
+        tokenizers = run.src_tokenizer, run.tgt_tokenizer
+        translator = Translator(run.model, *tokenizers, run.config.decode, confidence=confidence)
         if self.generate:
             options = translator.config.with_changes(self.options)
             return WalkResult(walk_generation(translator, self.sources, options, only=self.only))
