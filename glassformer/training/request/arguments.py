@@ -10,7 +10,7 @@ from glassformer.settings import RunConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
-from glassformer.training.request.defaults import default_model
+from glassformer.training.request.defaults import default_model, language_settings
 from glassformer.training.request.fine_tuning import InitialModel
 
 _KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
@@ -68,7 +68,7 @@ class TrainRequest:
         initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
-            merged = _merge_settings([base, task_settings, values], model, changes)
+            merged = _merge_settings([base, language_settings(source), task_settings, values], model, changes)
             if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
             config = RunConfig.from_mapping(merged)
@@ -78,7 +78,8 @@ class TrainRequest:
                     f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
                     "from a model keeps its shape."
                 )
-            config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))
+            layers = [initial.settings, language_settings(source), values]
+            config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
         if mix is None and config.train.mix:
             raise ConfigError(
