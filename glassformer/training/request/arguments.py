@@ -85,15 +85,20 @@ class TrainRequest:
             raise ConfigError(
                 f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
             )
-        sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
-            *others, last = METRICS
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
-                f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
-                "train.stop_at out."
-            )
+        if any(layer.get("train", {}).get("stop_at") for layer in (values, changes)):
+            _check_stop_at(config)
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)), force)
+
+
+def _check_stop_at(config: RunConfig) -> None:
+    """Raise ``ConfigError`` for a score to stop at with the loss, which is none."""
+    if config.train.stop_at and config.train.metric == "loss":
+        *others, last = METRICS
+        raise ConfigError(
+            f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
+            f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
+            "train.stop_at out."
+        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
