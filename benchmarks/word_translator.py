@@ -47,7 +47,7 @@ class Permuting:
     Signs stay where they are; ``seed`` None keeps the order.
     """
 
-    confidence = None
+    confidence = languages = None
 
     def __init__(self, seed: int | None, mark: str = "") -> None:
         self.src_tokenizer, self.tgt_tokenizer = Words(), Words()

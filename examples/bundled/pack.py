@@ -12,6 +12,7 @@ build/face.
 import argparse
 import shutil
 import sys
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from glassformer import Translator
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import newest_valid, quantize_rows, read_json, read_tensors, save_checkpoint
 from glassformer.run_directory import WEIGHTS, RunDirectory
+from glassformer.settings import RunConfig
+from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair, read_pairs
 from glassformer.text.corpus.prepare import read_prepared
 from glassformer.training.evaluation.calibration import fit_confidence, keep_confidence
@@ -33,9 +36,11 @@ from glassformer.training.evaluation.calibration import fit_confidence, keep_con
 MAX_BYTES = 11_000_000
 DATA = "English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
 FILES = ("train", "learned", "valid", "test")
+# What the packed model is used with, beside what its training has set.
+SETTINGS = ("text.languages=en-de", "decode.match_style=true", "decode.split_sentences=true")
 
 
-def pack(run: Path, into: Path) -> None:
+def pack(run: Path, into: Path, settings: Sequence[str] = SETTINGS) -> None:
     """Write the run's final model, with int8 rows, as a run directory; replaces an older one in its place."""
     if into.resolve() == run.resolve() or (into.exists() and any(into.iterdir()) and not RunDirectory(into).exists):
         sys.exit(
@@ -47,14 +52,22 @@ def pack(run: Path, into: Path) -> None:
         rounded = quantize_rows(read_tensors(final, WEIGHTS))
     except ValueError as error:
         sys.exit(f"{final}: {error}")
-    config, data = source.read_config()
     tokenizers, state = source.read_tokenizers(), read_json(final / "state.json")
     if into.exists():
         shutil.rmtree(into)
     target.create()
-    target.write_config(config, {"description": DATA, "fingerprint": data["fingerprint"]})
+    write_settings(source, target, settings)
     target.write_tokenizers(*tokenizers)
     save_checkpoint(target.final, int(state["counters"]["update"]), {WEIGHTS: rounded}, state)
+
+
+def write_settings(source: RunDirectory, target: RunDirectory, settings: Sequence[str]) -> None:
+    """Write the settings of the training with those that are given as ``section.key=value``."""
+    config, data = source.read_config()
+    values = config.to_mapping()
+    apply_overrides(values, settings)
+    description = {"description": DATA, "fingerprint": data["fingerprint"]}
+    target.write_config(RunConfig.from_mapping(values), description)
 
 
 def is_packed(run: Path, into: Path) -> bool:
@@ -150,11 +163,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
     parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
+    parser.add_argument(
+        "--set", action="append", metavar="SECTION.KEY=VALUE", help=f"instead of {' '.join(SETTINGS)}"
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     pairs = read_all(PAIRS)
+    settings = SETTINGS if options.set is None else options.set
     if not is_packed(options.run, options.into):
-        pack(options.run, options.into)
+        pack(options.run, options.into, settings)
+    write_settings(RunDirectory(options.run), RunDirectory(options.into), settings)
     check_size(options.into)
     if not RunDirectory(options.into).confidence_file.exists():
         calibrate(options.run, options.into)

@@ -35,7 +35,7 @@ _MEMORY = "Pairs that were translated before: the same text is taken from there"
 _COLUMN = "The column of a table to translate: its name, or its number"
 _INTO = "The column that takes the translation; by default the one that a header calls so, or the next without a name"
 _LANGUAGE = (
-    "The target language, if the file does not name it "
+    "The target language, if neither the file nor the run names it "
     f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
 )
 
@@ -144,17 +144,15 @@ def translate_document(
     it was stopped.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
+    from glassformer.documents.translate_file import complete_options
     from glassformer.text.corpus.corpus import describe_pairs
-    from glassformer.text.formats.tmx import same_language
 
-    columns, file_format = FormatOptions(chosen.column, chosen.into, chosen.language), find_format(path)
+    columns = FormatOptions(chosen.column, chosen.into, chosen.language)
+    columns, file_format = complete_options(columns, path, translator.languages), find_format(path)
     describe = file_format.describe_segments
     if describe is not None and (taken := describe(path, **file_format.select(columns))):
         typer.echo(taken, err=True)
-    if file_format.languages is not None and (languages := file_format.languages(path)):
-        found, known = languages[0], options.src_language
-        if known and not same_language(found, known):
-            typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {known}.", err=True)
+    _warn_of_languages(path, options.src_language, columns.language, translator.languages)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)
     if chosen.memory is not None and memory is not None:
         typer.echo(
@@ -170,6 +168,19 @@ def translate_document(
         key=json_sha256([key, options.to_mapping()]),
     )
     _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
+
+
+def _warn_of_languages(path: Path, src: str, language: str | None, languages: tuple[str, str] | None) -> None:
+    """Warn where a file is in another language than the model reads, or is to be in another than it writes."""
+    from glassformer.text.formats.tmx import same_language
+
+    read = find_format(path).languages
+    named = [*([] if read is None else read(path)), "", ""]
+    found, wanted, tgt = named[0], language or named[1], languages[1] if languages is not None else ""
+    if found and src and not same_language(found, src):
+        typer.echo(f"warning: {path}: its texts are in {found}, and the model translates from {src}.", err=True)
+    if wanted and tgt and not same_language(wanted, tgt):
+        typer.echo(f"warning: {path}: is to be in {wanted}, and the model translates to {tgt}.", err=True)
 
 
 def _show_progress(done: int, total: int) -> None:

@@ -20,16 +20,19 @@ _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8,
 def import_model(
     source: Annotated[str, argument(_SOURCE, "SOURCE")],
     run: Annotated[Path, option("The new run directory", metavar="DIR", parser=opt.new_directory)],
+    langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None,
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
-    [bold]glassformer import models/opus-mt-en-de --run runs/opus[/bold]
+    [bold]glassformer import models/opus-mt-en-de --run runs/opus --langs en-de[/bold]
     [bold]glassformer import opus-2020-02-26.zip --run runs/opus[/bold]
     """
     from glassformer.interop.new_directory import check_new_directory
 
     check_new_directory(run, "--run")
     model = read_model(source, lambda line: typer.echo(line, err=True))
+    if langs is not None:
+        model = model.with_languages(langs)
     model.write(run)
     for note in model.notes:
         typer.echo(f"note: {note}", err=True)

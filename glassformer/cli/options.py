@@ -66,6 +66,7 @@ _WORKERS = "Worker processes that share the batches, by default one; threads of 
 _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
 )
+LANGS = "The languages of the sources and of the targets, which the run keeps: en-de"
 ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"

@@ -59,12 +59,16 @@ class SettingOptions:
 
     max_updates: Annotated[int | None, option("End after this many updates")] = None
     max_minutes: Annotated[float | None, option("End after this many minutes of training")] = None
+    langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None
     set_: opt.Set = None
 
     def overrides(self) -> list[str]:
         """All of them, as ``--set`` takes them; later ones win."""
-        limits = {"train.max_updates": self.max_updates, "train.max_minutes": self.max_minutes}
-        return [*(self.set_ or ()), *(f"{key}={value}" for key, value in limits.items() if value is not None)]
+        own = {
+            "train.max_updates": self.max_updates, "train.max_minutes": self.max_minutes,
+            "text.languages": self.langs,
+        }  # fmt: skip
+        return [*(self.set_ or ()), *(f"{key}={value}" for key, value in own.items() if value is not None)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +146,8 @@ def diversify(
         found = diversify_text(request.run, request.source, teachers, display)
     if isinstance(found, Outcome):
         raise opt.exit_after_stop(found.reason)
-    named = [("--config", config), ("--model", model), *(("--set", one) for one in settings.set_ or ())]
+    named = [("--config", config), ("--model", model), ("--langs", request.config.text.languages or None)]
+    named += [("--set", one) for one in settings.set_ or ()]
     given = [(name, value) for name, value in named if value is not None]
     _print_pairs(found, [*given, ("--run", request.run / "model")])
 

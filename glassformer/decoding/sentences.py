@@ -121,9 +121,14 @@ def _split(request: Request, options: DecodeConfig) -> list[tuple[str, str, str,
     return found
 
 
+def read_segments(text: str, options: DecodeConfig) -> list[str]:
+    """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
+    return [read for _, read, *_ in _split(Request(text), options) if read] or [""]
+
+
 def read_text(text: str, options: DecodeConfig) -> str:
     """A text as a model reads it, its lines or sentences with a space between."""
-    return " ".join(read for _, read, *_ in _split(Request(text), options) if read)
+    return " ".join(read_segments(text, options))
 
 
 def _check_constraints(

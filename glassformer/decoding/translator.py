@@ -44,7 +44,8 @@ class Translator:
 
     ``precision`` (float32, bf16, int8) makes converted copies, which translate faster; ``workers`` starts processes
     that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
-    ``used_engines`` names what has translated so far: torch, ctranslate2.
+    ``used_engines`` names what has translated so far: torch, ctranslate2. ``languages`` are the codes of source and
+    target, such as ("en", "de"), or None where the run does not say them.
     """
 
     def __init__(
@@ -58,19 +59,25 @@ class Translator:
         precision: str | None = None,
         workers: int | None = None,
         confidence: Confidence | None = None,
+        languages: tuple[str, str] | None = None,
     ) -> None:
         """Raises ``TokenizerError`` for tokenizers of another model, ``ConfigError`` for precision or workers."""
         self._models: tuple[Transformer, ...] = (model, *others)
         for member in self._models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
         engine = _torch_engine(self._models, precision, workers)
-        self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence)
+        self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence, languages)
 
     def _set_up(
-        self, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None
+        self,
+        engine: "Engine",
+        tokenizers: Tokenizers,
+        config: DecodeConfig,
+        confidence: Confidence | None,
+        languages: tuple[str, str] | None,
     ) -> None:
         self.src_tokenizer, self.tgt_tokenizer = tokenizers
-        self.config, self.confidence = config, confidence
+        self.config, self.confidence, self.languages = config, confidence, languages
         self._batches = BatchTranslator(engine, self.tgt_tokenizer)
         self._config = engine.config
         self.used_engines: set[str] = set()
@@ -111,10 +118,14 @@ class Translator:
         if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
             run = RunDirectory(places[0])
             auto, tokenizers, config = load_auto(run, partial(_open_torch, run, workers), workers)
-            return cls.from_engine(auto, tokenizers, config.decode, Confidence.read(confidence_file))
+            return cls.from_engine(
+                auto, tokenizers, config.decode, Confidence.read(confidence_file), config.languages
+            )
         if engine == "ctranslate2" or shortlist:
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
-            return cls.from_engine(loaded, tokenizers, config.decode, Confidence.read(confidence_file))
+            return cls.from_engine(
+                loaded, tokenizers, config.decode, Confidence.read(confidence_file), config.languages
+            )
         from glassformer.threads import fit_threads
 
         first, *others = _load_ensemble(places, device)
@@ -128,6 +139,7 @@ class Translator:
             precision=precision,
             workers=workers,
             confidence=Confidence.read(confidence_file),
+            languages=first.config.languages,
         )
 
     def __repr__(self) -> str:
@@ -138,12 +150,17 @@ class Translator:
 
     @classmethod
     def from_engine(
-        cls, engine: "Engine", tokenizers: Tokenizers, config: DecodeConfig, confidence: Confidence | None = None
+        cls,
+        engine: "Engine",
+        tokenizers: Tokenizers,
+        config: DecodeConfig,
+        confidence: Confidence | None = None,
+        languages: tuple[str, str] | None = None,
     ) -> Self:
         """A translator that runs an engine, with its tokenizers of source and target, and that shows no model."""
         translator = cls.__new__(cls)
         translator._models = ()
-        translator._set_up(engine, tokenizers, config, confidence)
+        translator._set_up(engine, tokenizers, config, confidence, languages)
         return translator
 
     @property

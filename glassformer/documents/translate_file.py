@@ -45,6 +45,7 @@ Progress = Callable[[int, int], None]
 @runtime_checkable
 class _Translates(Protocol):
     translate_stream: Any
+    languages: Any
 
 
 class FileTranslator:
@@ -93,8 +94,9 @@ class FileTranslator:
             return self._translate(path, out, columns, journal)
 
     def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
-        find = find_segments(path, columns or FormatOptions())
-        file_format = find_format(path)
+        check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
+        columns, file_format = complete_options(columns, path, self.translator.languages), find_format(path)
+        find = find_segments(path, columns)
         text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
         with _without_garbage_collection():
@@ -227,7 +229,6 @@ class FileTranslator:
 
         It has attention, which takes memory and time, if the codes need it.
         """
-        check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
         found = []
         for attention in (False, True):
             group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]
@@ -254,6 +255,15 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         if is_on:
             gc.enable()
+
+
+def complete_options(options: FormatOptions | None, path: Path, languages: tuple[str, str] | None) -> FormatOptions:
+    """The options with the target language of a model, where neither they nor the file names one."""
+    options, file_format = options or FormatOptions(), find_format(path)
+    if options.language is not None or languages is None or "language" not in file_format.options:
+        return options
+    named = [] if file_format.languages is None else file_format.languages(path)
+    return options if len(named) == 2 else replace(options, language=languages[1])
 
 
 def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[FileSegment]]:

@@ -6,9 +6,9 @@ gets an <s> with that token's row. What is added has an output bias so low that 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -131,6 +131,10 @@ class ImportedModel:
     source: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
+    def with_languages(self, languages: str) -> Self:
+        """The same model, which translates from and to these ``languages``, such as en-de; raises ``ConfigError``."""
+        return replace(self, config=replace(self.config, text=replace(self.config.text, languages=languages)))
+
     def model(self) -> Transformer:
         """The model itself, in eval mode."""
         model = Transformer(self.config.model)
@@ -183,12 +187,14 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
     return default if value is None else value
 
 
-def run_config(model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str) -> RunConfig:
+def run_config(
+    model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str, languages: str = ""
+) -> RunConfig:
     """The settings of the run; ``ConfigError`` that says ``where`` one came from which ours cannot have."""
     src, tgt = tokenizers
     text = {
         "tokenizer": src.kind, "vocab_size": model["src_vocab"], "lowercase": src.lowercases,
-        "joint": model["tie_embeddings"] == "all" or src.digest == tgt.digest,
+        "joint": model["tie_embeddings"] == "all" or src.digest == tgt.digest, "languages": languages,
     }  # fmt: skip
     try:
         return RunConfig.from_mapping({"model": dict(model), "text": text, "decode": dict(decode)})

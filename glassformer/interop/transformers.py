@@ -11,6 +11,7 @@ from shlex import quote
 from typing import Any
 
 import torch
+from babel.core import get_global
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -40,6 +41,7 @@ from glassformer.interop.imported_model import (
 )
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.model.positions import angles
+from glassformer.settings import name_languages
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Tokenizers
@@ -107,11 +109,22 @@ def import_transformers(place: Path) -> ImportedModel:
         "output_bias": OUT_BIAS in weights, "attention_bias": any(name.endswith("w_o.bias") for name in weights),
     }  # fmt: skip
     decode, notes = decode_settings(place, tgt.eos, tgt.never)
-    config = run_config(model, tokenizers, decode, str(place))
+    config = run_config(model, tokenizers, decode, str(place), _read_languages(place))
     check_weights(config.model, weights, str(place / WEIGHTS_FILE))
     start = {src.pad: "<pad>", src.eos: "</s>", src.unk: "<unk>"}.get(src.start, "<s>")
     source = {"path": str(place), "architecture": _architecture(settings), "starts_with": start}
     return ImportedModel(config, weights, tokenizers, source, [*note_ids(place), *notes])
+
+
+def _read_languages(place: Path) -> str:
+    """``text.languages``, as the tokenizer's settings name the languages of both sides; empty if they do not."""
+    file = place / "tokenizer_config.json"
+    found = read_json(file) if file.is_file() else {}
+    src, tgt = (found.get(name) for name in ("source_lang", "target_lang"))
+    if not isinstance(src, str) or not isinstance(tgt, str):
+        return ""
+    shorter = get_global("language_aliases")  # eng is en
+    return name_languages(shorter.get(src, src), shorter.get(tgt, tgt))
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.bundled import BUNDLED
 from glassformer.errors import ConfigError
+from glassformer.run_directory import RunDirectory
 from glassformer.serving.refusal import Refusal, bad_request
 
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
@@ -146,7 +146,8 @@ def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
 
 def run_languages(run: Path) -> tuple[str, str] | None:
     """The languages that a run translates from and to; None if it does not say."""
-    return ("en", "de") if run.resolve() == BUNDLED.resolve() else None
+    directory = RunDirectory(run)
+    return directory.read_config()[0].languages if directory.exists() else None
 
 
 def _read_pair(langs: str | None, run: Path) -> tuple[str, str]:

@@ -7,5 +7,9 @@ from glassformer.settings.model import (
     named_model as named_model,
 )
 from glassformer.settings.run import RunConfig as RunConfig
-from glassformer.settings.text import TextConfig as TextConfig, default_vocab_size as default_vocab_size
+from glassformer.settings.text import (
+    TextConfig as TextConfig,
+    default_vocab_size as default_vocab_size,
+    name_languages as name_languages,
+)
 from glassformer.settings.train import LIMITS as LIMITS, WARMUP as WARMUP, TrainConfig as TrainConfig

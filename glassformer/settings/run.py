@@ -33,9 +33,16 @@ class RunConfig:
             )
         if self.train.warmup == 0:
             object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))
+        if self.languages is not None and not self.decode.src_language:
+            object.__setattr__(self, "decode", replace(self.decode, src_language=self.languages[0]))
         if self.text.max_tokens >= self.model.max_length:
             # A sentence takes one position more than it has tokens.
             object.__setattr__(self, "text", replace(self.text, max_tokens=self.model.max_length - 1))
+
+    @property
+    def languages(self) -> tuple[str, str] | None:
+        """The codes of the languages that the model translates from and to; None where the run does not say."""
+        return self.text.language_pair
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:

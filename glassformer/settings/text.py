@@ -1,11 +1,13 @@
-"""The settings of text: the tokenizer, which pairs are kept, what is held out."""
+"""The settings of text: its languages, the tokenizer, which pairs are kept, what is held out."""
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
+_LANGUAGES = re.compile(r"([a-z]{2,3}(?:_[a-z0-9]+)*)-([a-z]{2,3}(?:_[a-z0-9]+)*)", re.IGNORECASE)
 _COPIED = "probability that a training pair is also learned in a noisy copy, which may have several kinds of noise:"
 
 
@@ -16,8 +18,13 @@ def default_vocab_size(pairs: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig(Section):
-    """From raw text to ids: the tokenizer, which pairs are kept, and what is set aside for validation."""
+    """From raw text to ids: languages, the tokenizer, which pairs are kept, and what is set aside for validation."""
 
+    languages: str = knob(
+        "",
+        "the languages of the sources and of the targets, such as en-de or zh_Hant-en; empty: as the files of pairs "
+        "name them, else not known",
+    )
     tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "characters"] = knob(
         "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
     )
@@ -59,8 +66,25 @@ class TextConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.languages and _LANGUAGES.fullmatch(self.languages) is None:
+            raise ConfigError(
+                f"text.languages: found {self.languages!r}, expected the codes of the sources' and of the targets' "
+                "language, such as en-de or zh_Hant-en. Write --langs en-de."
+            )
         if self.bpe_dropout and self.tokenizer != "bpe":
             raise ConfigError(
                 f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe': the "
                 "others make no merges. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
             )
+
+    @property
+    def language_pair(self) -> tuple[str, str] | None:
+        """The codes of the sources' and of the targets' language, such as ("zh-Hant", "en"); None if not known."""
+        found = _LANGUAGES.fullmatch(self.languages)
+        return None if found is None else (found[1].replace("_", "-"), found[2].replace("_", "-"))
+
+
+def name_languages(src: str, tgt: str) -> str:
+    """``text.languages`` for two codes such as zh-Hant and en; empty unless both are known."""
+    found = f"{src.replace('-', '_')}-{tgt.replace('-', '_')}"
+    return found if _LANGUAGES.fullmatch(found) else ""

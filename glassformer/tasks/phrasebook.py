@@ -68,7 +68,8 @@ def phrasebook(language: str, seed: int) -> Task:
     train, valid, test = divide(pairs, attrgetter("src"), valid=0.02, test=0.04)
     train = _translate(_names(), language) + train
     summary = f"English phrases -> {LANGUAGES[language]}, in the words of CLDR, {len(train):,} training pairs"
-    return Task(f"phrasebook-{language}", summary, train, valid, test, settings=SETTINGS)
+    settings = {**SETTINGS, "text": {**SETTINGS["text"], "languages": f"en-{language}"}}
+    return Task(f"phrasebook-{language}", summary, train, valid, test, settings=settings)
 
 
 def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:

@@ -1,40 +1,64 @@
-"""Style: how a text is typed, which a model need not know: capitals throughout, or none where a sentence begins.
+"""Style: how a text is typed, which a model need not know: in capitals, without one at its start, with pictures.
 
-A model that learned sentences reads a sentence; what it answers gets the style of the text. Pictures (emoji) at the
-ends of a text stay there and are not read.
+A model that learned sentences reads a sentence; what it answers gets the style of the text. Pictures (emoji) are not
+read: those at the ends of a text stay there, those inside come back between the words that correspond by their place.
 """
 
+import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
+from glassformer.text.lines import has_letter
+
+OPENING = tuple("([{«„“")
 LEAST_CAPITALS = 5  # letters; fewer are an abbreviation
 _RANGES = (0x2190, 0x21FF), (0x2600, 0x27BF), (0x2B00, 0x2BFF), (0x1F000, 0x1FAFF), (0xE0020, 0xE007F)
 _JOINS = "\ufe0f\u200d\u20e3"
 _SPACES = string.whitespace + "\u00a0\u2002\u2003\u2009\u202f\u3000"
-_PICTURES = (range(first, last + 1) for first, last in _RANGES)
-_AT_ENDS = "".join(map(chr, chain.from_iterable(_PICTURES))) + _JOINS + _SPACES
+_AT_ENDS = (
+    "".join(map(chr, chain.from_iterable(range(first, last + 1) for first, last in _RANGES))) + _JOINS + _SPACES
+)
+_PICTURE = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _RANGES)}]"
+PICTURES = re.compile(f"{_PICTURE}(?:[{_JOINS}]|{_PICTURE})*(?: {_PICTURE}(?:[{_JOINS}]|{_PICTURE})*)*")
+"""Pictures in a row, with single spaces between them."""
+_INSIDE = re.compile(f" ?{PICTURES.pattern} ?")
 
 
 @dataclass(frozen=True)
 class Style:
-    """What was changed in a text for the model, and is changed back in its answer."""
+    """What was changed in a text for the model, and is changed back in its answer.
+
+    ``pictures`` are those inside it, with the spaces beside them, and the share of the words that stand before each.
+    """
 
     capitals: bool = False
     lower_start: bool = False
+    pictures: tuple[tuple[str, float], ...] = ()
 
     def restore(self, answer: str, *, is_start: bool = True) -> str:
         """The answer in the style of the text; ``is_start``: it is not the later part of one."""
         if self.capitals:
-            return answer.upper()
-        return answer[:1].lower() + answer[1:] if self.lower_start and is_start else answer
+            answer = answer.upper()
+        elif self.lower_start and is_start:
+            answer = answer[:1].lower() + answer[1:]
+        return _put_pictures(answer, self.pictures) if self.pictures else answer
 
 
 PLAIN = Style()
 
 
 def read_style(text: str) -> tuple[str, Style]:
-    """``text`` as a sentence is written, and its style. What does not begin with a letter keeps its case."""
+    """``text``, with plain spaces, as a sentence is written, and its style.
+
+    What does not begin with a letter keeps its case.
+    """
+    read, pictures = _take_pictures(text)
+    read, style = _read_case(read)
+    return read, replace(style, pictures=pictures) if pictures else style
+
+
+def _read_case(text: str) -> tuple[str, Style]:
     letters = [letter for letter in text if letter.isalpha()]
     if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
         return _as_sentence(text.lower()), Style(capitals=True)
@@ -52,3 +76,39 @@ def split_pictures(text: str) -> tuple[str, str, str]:
     rest = text.lstrip(_AT_ENDS)
     inner = rest.rstrip(_AT_ENDS)
     return text[: len(text) - len(rest)], inner, rest[len(inner) :]
+
+
+def _take_pictures(text: str) -> tuple[str, tuple[tuple[str, float], ...]]:
+    """The text without the pictures inside it, and these."""
+    if text.isascii() or not has_letter(text):  # what has no letter is copied
+        return text, ()
+    kept, pictures, end = list[str](), list[tuple[str, int]](), 0
+    for match in _INSIDE.finditer(text):
+        kept.append(text[end : match.start()])
+        raw = f" {match[0]}" if kept[-1].endswith(OPENING) else match[0]  # no bracket may be there afterwards
+        pictures.append((raw, len("".join(kept).split())))
+        end = match.end()
+        kept.append(_gap(text[: match.start()], match[0], text[end:]))
+    read = "".join([*kept, text[end:]])
+    count = max(1, len(read.split()))
+    return read, tuple((raw, words / count) for raw, words in pictures)
+
+
+def _gap(before: str, picture: str, after: str) -> str:
+    """What a model reads in place of a picture: a space, unless a sign stands close behind or a bracket before it."""
+    is_close = not picture.endswith(" ") and not after[:1].isalnum()
+    return "" if is_close or before.endswith(OPENING) else " "
+
+
+def _put_pictures(answer: str, pictures: tuple[tuple[str, float], ...]) -> str:
+    """The answer with the pictures after as large a share of its words as before; a sign that follows follows."""
+    words = [match.span() for match in re.finditer(r"\S+", answer)]
+    found, end = list[str](), 0
+    for raw, share in pictures:
+        number = round(share * len(words))
+        start, stop = words[number - 1] if 0 < number <= len(words) else (0, 0)
+        if not raw.endswith(" "):  # a sign stands close behind it
+            stop = start + len(answer[start:stop].rstrip(string.punctuation))
+        found += [answer[end:stop], raw.rstrip(" ") if number else raw]
+        end = max(end, stop)
+    return "".join([*found, answer[end:]])

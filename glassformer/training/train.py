@@ -38,7 +38,7 @@ from glassformer.world import ALONE, World
 # Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
 MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
     "train.log_every", "train.tensorboard", "train.device", "train.sharding", "train.save_minutes",
-    "train.average_last", "train.on_divergence", "train.threads", "text.workers",
+    "train.average_last", "train.on_divergence", "train.threads", "text.workers", "text.languages",
 }  # fmt: skip
 
 # What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
@@ -136,7 +136,9 @@ def _prepare_run(
     config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
     check_tokenizers(config.model, *both)
     if trained:
-        config = replace(config, decode=_decode_of_run(config.decode, run.read_config()[0].decode))
+        saved, _ = run.read_config()
+        named = replace(config.text, languages=config.text.languages or saved.text.languages)
+        config = replace(config, text=named, decode=_decode_of_run(config.decode, saved.decode))
     else:
         run.write_tokenizers(*both)
         config = replace(config, decode=decode_defaults(config.decode, text, source))

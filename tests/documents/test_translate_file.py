@@ -13,9 +13,10 @@ from glassformer.cli.documents import _print_report
 from glassformer.cli.main import app
 from glassformer.decoding import Hypothesis, Request, Translation
 from glassformer.documents import DocumentReport, FileTranslator, Glossary, Memory
-from glassformer.documents.translate_file import Remark
+from glassformer.documents.translate_file import Remark, complete_options
 from glassformer.errors import StorageError, TextError
 from glassformer.text.corpus.corpus import Pair
+from glassformer.text.formats import FormatOptions
 
 
 @pytest.fixture(scope="module")
@@ -255,3 +256,24 @@ def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator
     memory = Memory([Pair("A **red** dog", "Ein ** **roter** Hund")])
     report = FileTranslator(translator, memory=memory).translate(tmp_path / "in.md", tmp_path / "out.md")
     assert [one.remark for one in report.flagged] == ["the memory: ** was added"]
+
+
+def test_a_file_that_names_no_target_language_gets_that_of_the_run(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.xliff", tmp_path / "out.xliff"
+    unit = '<file id="f"><unit id="1"><segment><source>I love you.</source></segment></unit></file>'
+    source.write_text(
+        f'<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">{unit}</xliff>'
+    )
+    command = ["translate", "--input", str(source), "--out", str(target)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert f"{source}: translations from en to de." in done.stderr
+    assert 'srcLang="en" trgLang="de">' in target.read_text()
+    asked = CliRunner().invoke(app, [*command, "--language", "fr"])
+    assert f"warning: {source}: is to be in fr, and the model translates to de." in asked.stderr
+    assert 'trgLang="fr"' in target.read_text()
+    catalog = tmp_path / "in.po"
+    catalog.write_text('msgid ""\nmsgstr "Language: \\n"\n"Content-Type: text/plain\\n"\n\nmsgid "Yes"\nmsgstr ""\n')
+    assert complete_options(None, catalog, ("en", "de")) == FormatOptions(language="de")
+    assert complete_options(None, catalog, None) == FormatOptions()
+    assert complete_options(FormatOptions(language="fr"), catalog, ("en", "de")) == FormatOptions(language="fr")

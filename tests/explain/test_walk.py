@@ -1,12 +1,15 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.decoding import Translator
 from glassformer.errors import InputError, StorageError, TraceError
 from glassformer.explain import walk
+from glassformer.explain.recording.sentences import read_sentences
 
 SRC_WIDE, TGT_WIDE = ("nbatches", "n_seq_src", "d_model"), ("nbatches", "n_seq_tgt", "d_model")
 
@@ -284,3 +287,15 @@ def test_what_people_print_says_what_it_is(translator):
     assert repr(translation.hypotheses[0]).startswith(f"Hypothesis({translation.text!r}, score=")
     assert repr(some) == f"Walk(forced, {len(some.steps)} steps, 'I love you' -> 'Ich liebe dich')"
     assert repr(some.trace).startswith(f"Trace({len(some.trace)} steps, text.")
+
+
+def test_each_sentence_is_walked_through_as_translate_reads_it():
+    translator, text = Translator.load(device="cpu", engine="torch"), "My cat 🐱 sleeps.  WHERE ARE YOU? 🎉"
+    translator.config = replace(translator.config, match_style=True, split_sentences=True)
+    found = read_sentences(translator, [text], None)
+    assert found.sources == ("My cat sleeps.", "Where are you?")
+    (whole,) = translator.translate([text])
+    assert [one for row in found.batch.tgt_out_ids.tolist() for one in row if one] == whole.hypotheses[0].ids
+    pieces = list(translator.stream(text))
+    assert "".join(pieces) == whole.text
+    assert (whole.text.count(" 🐱 "), whole.text[-3:]) == (1, "? 🎉")

@@ -412,3 +412,16 @@ def test_an_import_can_be_read_as_one_checkpoint(tmp_path):
     write_marian(tmp_path / "theirs")
     import_transformers(tmp_path / "theirs").write(tmp_path / "run")
     assert load_run(tmp_path / "run/final/update-00000000", "cpu").config.model.norm == "post"
+
+
+def test_languages_come_from_the_tokenizer_s_settings_or_from_the_command(tmp_path):
+    write_marian(tmp_path / "hf")
+    assert import_transformers(tmp_path / "hf").config.languages == ("en", "de")  # there eng, deu
+    (tmp_path / "hf" / "tokenizer_config.json").unlink()
+    assert import_transformers(tmp_path / "hf").config.languages is None
+    run = tmp_path / "run"
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "hf"), "--run", str(run), "--langs", "en-fr"])
+    assert done.exit_code == 0, done.output
+    with Translator.load(run) as translator:
+        assert translator.languages == ("en", "fr")
+        assert translator.config.src_language == "en"

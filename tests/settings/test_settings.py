@@ -17,6 +17,7 @@ from glassformer.settings import (
     RunConfig,
     TextConfig,
     TrainConfig,
+    name_languages,
     named_model,
 )
 from glassformer.settings.section import Section, apply_overrides, read_toml
@@ -327,3 +328,20 @@ def test_numbers_and_nests_that_python_refuses_are_answered_in_words(tmp_path):
 def test_what_is_no_section_is_refused_in_words(values):
     with pytest.raises(ConfigError, match=r"model: found .*, expected a section with settings\."):
         ModelConfig.from_mapping(values)
+
+
+@pytest.mark.parametrize(
+    ("named", "pair"), [("en-de", ("en", "de")), ("zh_Hant-pt_BR", ("zh-Hant", "pt-BR")), ("", None)]
+)
+def test_a_run_says_its_languages_or_that_it_does_not_know_them(named, pair):
+    config = RunConfig(text=TextConfig(languages=named))
+    assert config.languages == pair
+    assert config.decode.src_language == (pair[0] if pair else "")
+    assert pair is None or name_languages(*pair) == named
+    assert name_languages("en", "") == ""
+
+
+@pytest.mark.parametrize("wrong", ["ende", "en-", "e-de", "en-de-fr", "English-German"])
+def test_languages_that_cannot_be_read_are_named(wrong):
+    with pytest.raises(ConfigError, match=rf"text\.languages: found '{wrong}', expected .* --langs en-de"):
+        TextConfig(languages=wrong)

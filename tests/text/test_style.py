@@ -47,3 +47,19 @@ def test_only_the_start_of_an_answer_loses_its_capital() -> None:
 def test_pictures_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str]) -> None:
     assert split_pictures(text) == parts
     assert "".join(parts) == text
+
+
+@pytest.mark.parametrize(
+    ("typed", "read", "answer", "restored"),
+    [
+        ("My cat 🐱 is asleep.", "My cat is asleep.", "Meine Katze schläft.", "Meine Katze 🐱 schläft."),
+        ("I am tired 😴, but here.", "I am tired, but here.", "Ich bin müde, aber da.", "Ich bin müde 😴, aber da."),
+        ("Bad😴news", "Bad news", "Schlechte Nachricht", "Schlechte😴 Nachricht"),
+        ("One 🎉 👨\u200d👩\u200d👧 two", "One two", "Eins zwei", "Eins 🎉 👨\u200d👩\u200d👧 zwei"),
+        ("WE 🍕 COOK", "We cook", "Wir kochen", "WIR 🍕 KOCHEN"),
+        ("I (❤️ you) sleep ☀️ now", "I (you) sleep now", "Ich schlafe", "Ich ❤️ schlafe ☀️"),
+    ],
+)
+def test_pictures_inside_a_text_are_not_read_and_come_back(typed: str, read: str, answer: str, restored: str) -> None:
+    found, style = read_style(typed)
+    assert (found, style.restore(answer)) == (read, restored)

@@ -46,6 +46,7 @@ class BatchTranslator:
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
         detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
+        waits = bool(style.pictures)  # whose places follow from the whole
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
             try:
@@ -53,9 +54,10 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            piece = detokenizer.put(certain)
-            yield style.restore(piece, is_start=is_start)
-            is_start = is_start and not piece
+            if not waits:
+                piece = detokenizer.put(certain)
+                yield style.restore(piece, is_start=is_start)
+                is_start = is_start and not piece
         yield style.restore(detokenizer.end(best.ids), is_start=is_start)
         return best
 

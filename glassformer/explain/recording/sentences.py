@@ -9,11 +9,11 @@ from torch import Tensor
 from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.search.steps import pad_ids
-from glassformer.decoding.sentences import read_text
+from glassformer.decoding.sentences import read_segments
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.lines import without_surrogates
+from glassformer.text.lines import has_letter, without_surrogates
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
@@ -60,7 +60,7 @@ class Sentences:
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
-    """The sentences as the model reads them; without ``targets`` they are translated first.
+    """The sentences as the model reads them; without ``targets`` they are translated first, each for itself.
 
     Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
     longer than the model takes.
@@ -72,7 +72,11 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         check_texts("targets", targets)
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
-    sources = [read_text(without_surrogates(text), translator.config) for text in sources]
+    read = [read_segments(without_surrogates(text), translator.config) for text in sources]
+    if targets is None:  # as translate does, each sentence by itself
+        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]  # others are copied
+    else:
+        sources = [" ".join(sentences) for sentences in read]
     targets = None if targets is None else [without_surrogates(text) for text in targets]
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)
@@ -120,7 +124,7 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     ids = [int(part) for part in parts]
     ids = ids[:-1] if ids[-1] == config.eos_id else ids
     text = tokenizer.to_text(ids)
-    [read] = read_sources([read_text(text, translator.config)], tokenizer, config)
+    [read] = read_sources([" ".join(read_segments(text, translator.config))], tokenizer, config)
     if read.ids != [*ids, config.eos_id]:
         raise InputError(
             f"--from-ids: found {numbers!r}, which is the text {text!r}, but the model reads that as "

@@ -148,7 +148,8 @@ def read_prepared(
         return None
     try:
         found = read_json_file(file)
-        same_settings = replace(TextConfig.from_mapping(found["text"]), workers=config.workers) == config
+        settings = TextConfig.from_mapping(found["text"])
+        same_settings = replace(settings, workers=config.workers, languages=config.languages) == config
         if not same_settings or found["source"] != (source or found["source"]) or found["format"] != _FORMAT:
             return None
         _verify_files(directory, config, found["files"])

@@ -10,7 +10,7 @@ from glassformer.settings import RunConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
-from glassformer.training.request.defaults import default_model
+from glassformer.training.request.defaults import default_model, language_settings
 from glassformer.training.request.fine_tuning import InitialModel
 
 _KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
@@ -68,7 +68,7 @@ class TrainRequest:
         initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
-            merged = _merge_settings([base, task_settings, values], model, changes)
+            merged = _merge_settings([base, language_settings(source), task_settings, values], model, changes)
             if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
             config = RunConfig.from_mapping(merged)
@@ -78,21 +78,27 @@ class TrainRequest:
                     f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
                     "from a model keeps its shape."
                 )
-            config = RunConfig.from_mapping(_merge_settings([initial.settings, values], None, changes))
+            layers = [initial.settings, language_settings(source), values]
+            config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
         if mix is None and config.train.mix:
             raise ConfigError(
                 f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
             )
-        sets_stop_at = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if sets_stop_at and config.train.stop_at and config.train.metric == "loss":
-            *others, last = METRICS
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
-                f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
-                "train.stop_at out."
-            )
+        if any(layer.get("train", {}).get("stop_at") for layer in (values, changes)):
+            _check_stop_at(config)
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)), force)
+
+
+def _check_stop_at(config: RunConfig) -> None:
+    """Raise ``ConfigError`` for a score to stop at with the loss, which is none."""
+    if config.train.stop_at and config.train.metric == "loss":
+        *others, last = METRICS
+        raise ConfigError(
+            f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
+            f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
+            "train.stop_at out."
+        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:

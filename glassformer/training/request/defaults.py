@@ -17,7 +17,14 @@ from babel import localedata
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, TextError
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig, RunConfig, TrainConfig, default_vocab_size, named_model
+from glassformer.settings import (
+    DecodeConfig,
+    RunConfig,
+    TrainConfig,
+    default_vocab_size,
+    name_languages,
+    named_model,
+)
 from glassformer.text.corpus.prepare import PreparedText
 from glassformer.text.formats import find_format
 from glassformer.training.request.data import FileSource, TrainingText
@@ -72,7 +79,7 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
         "max_length_b": max(DecodeConfig().max_length_b, 10 * math.ceil(2 * more / 10)),
         "copy_wordless": text.counts.get("wordless", 0) < _FEW_WORDLESS * len(src),
         "match_style": text.counts.get("lower_starts", len(src)) < _FEW_LOWER * len(src),
-        "src_language": _source_language(source) if isinstance(source, FileSource) else "",
+        "src_language": _languages_of_files(source)[0],
     }
     default = DecodeConfig()
     return replace(
@@ -80,13 +87,28 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
     )
 
 
-def _source_language(source: FileSource) -> str:
-    """The language of the sources, as the file of pairs or the ending of its name says; empty if none does."""
+def language_settings(source: TrainingText) -> dict[str, dict[str, Any]]:
+    """``text.languages``, if the files of pairs name both sides' language."""
+    with suppress(TextError):  # a missing or damaged file: train() says so
+        if languages := name_languages(*_languages_of_files(source)):
+            return {"text": {"languages": languages}}
+    return {}
+
+
+def _languages_of_files(source: TrainingText) -> tuple[str, str]:
+    """The languages of both sides, as the file of pairs or the endings of the names say; empty where none does."""
+    if not isinstance(source, FileSource):
+        return "", ""
     if source.tgt is None:
         read = find_format(source.src, packed=True).languages
         languages = read(source.src) if read is not None else []
-        return languages[source.turned] if len(languages) == 2 else ""
-    path = source.tgt if source.turned else source.src
+        src, tgt = languages if len(languages) == 2 else ("", "")
+    else:
+        src, tgt = _language_of_ending(source.src), _language_of_ending(source.tgt)
+    return (tgt, src) if source.turned else (src, tgt)
+
+
+def _language_of_ending(path: Path) -> str:
     name = path.name.removesuffix(".gz").rpartition(".")[2].replace("_", "-")
     return name if localedata.exists(name.partition("-")[0]) else ""
 

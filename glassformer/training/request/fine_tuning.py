@@ -67,10 +67,10 @@ class InitialModel:
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Settings that follow from the model, and a low learning rate."""
+        """Settings that follow from the model, its languages, and a low learning rate."""
         config = self.run.config
-        model = config.model.to_mapping()
-        text = {name: value for name, value in config.text.to_mapping().items() if name in TOKENIZER_SETTINGS}
+        model, names = config.model.to_mapping(), (*TOKENIZER_SETTINGS, "languages")
+        text = {name: value for name, value in config.text.to_mapping().items() if name in names}
         return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
     def tokenizers(self) -> Tokenizers:

@@ -24,7 +24,7 @@ from typing import Any
 from glassformer.errors import ConfigError, RunError
 from glassformer.files import is_unfinished, read_json_file, remove_unfinished
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import RunConfig, TextConfig
+from glassformer.settings import RunConfig, TextConfig, name_languages
 from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_pairs, write_texts
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk
 from glassformer.text.corpus.prepare import chunks
@@ -69,8 +69,9 @@ def diversify(
         original, translated, outcomes = list(text.pairs()), [], {}
         for direction, config in teachers.items():
             display.log(f"The {direction} teacher, in {place / direction}.")
-            teacher_text = replace(text, turned=SOURCE_SIDE[direction] == 1)
-            outcome = outcomes[direction] = train(TrainRequest(place / direction, teacher_text, config), display)
+            turned = SOURCE_SIDE[direction] == 1
+            teacher_text, own = replace(text, turned=turned), _turn_languages(config) if turned else config
+            outcome = outcomes[direction] = train(TrainRequest(place / direction, teacher_text, own), display)
             if outcome.final is None:
                 return outcome
             translated += _translate(outcome.run, original, SOURCE_SIDE[direction], config, display)
@@ -79,6 +80,13 @@ def diversify(
         pairs = [*original, *_filter_new(translated, original, text)]
         files = _write_pairs(place / "pairs", "train", pairs, text)
     return DiversifyResult(FileSource(*files, text.valid_src, text.valid_tgt), len(original), len(pairs), outcomes)
+
+
+def _turn_languages(config: RunConfig) -> RunConfig:
+    """The settings of a model from the target language to the source language."""
+    src, tgt = config.languages or ("", "")
+    text, decode = replace(config.text, languages=name_languages(tgt, src)), replace(config.decode, src_language=tgt)
+    return replace(config, text=text, decode=decode)
 
 
 def _split_validation(source: FileSource, config: TextConfig, place: Path) -> FileSource:

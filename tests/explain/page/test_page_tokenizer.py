@@ -155,7 +155,8 @@ def test_a_source_is_read_as_translate_reads_it(run_js) -> None:
 def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
     lines = [text for text in TEXTS[:-1] if len(text.splitlines()) < 2]  # the field of the page has one line
     texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "NATO", "iPhone is new", "I love you ❤️",
-             "🎉 HELLO 🎉🎉 ", "👨\u200d👩\u200d👧 my family", "ΣΟΦΟΣ ΟΔΟΣ", "ßtraße am see", "🎉🎉", "3 MEN SLEEP", "ǆ džep je tu",
+             "🎉 HELLO 🎉🎉 ", "My cat 🐱 sleeps.", "tired 😴, but", "bad😴news", "(❤️ you)", "a 🎉  🎉\ufe0f b", "AM 🍕 AB",
+             "👨\u200d👩\u200d👧 my family", "ΣΟΦΟΣ ΟΔΟΣ", "ßtraße am see", "🎉🎉", "3 MEN SLEEP", "ǆ džep je tu",
              "МОЙ ДОМ", "今日は晴れです。", "ﬁne words", "\u3000a b\u3000"]  # fmt: skip
     body = "return data.texts.map(readSentence);"
     found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})

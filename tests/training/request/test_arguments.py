@@ -179,3 +179,19 @@ def test_a_list_of_names_in_the_data_is_refused(key: str, tmp_path: Path) -> Non
     toml.write_text(f'[data]\n{other}\n{key} = ["a.tsv", "b.tsv"]\n')
     with pytest.raises(ConfigError, match=rf"data\.{key}: found \['a\.tsv', 'b\.tsv'\], expected one name"):
         TrainRequest.make(run=RUN, config_file=toml)
+
+
+def test_languages_come_from_the_command_the_file_the_names_of_the_text_or_the_first_model(tmp_path: Path) -> None:
+    toml, named, nameless = tmp_path / "run.toml", {"src": "a.fr", "tgt": "a.en.gz"}, {"src": "a", "tgt": "b.en"}
+    toml.write_text('[text]\nlanguages = "it-en"\n')
+
+    def languages(data: dict[str, str], *overrides: str, file: Path | None = None, init: str | None = None) -> str:
+        request = TrainRequest.make(run=RUN, data=data, config_file=file, init=init, overrides=overrides)
+        return request.config.text.languages
+
+    assert languages(nameless) == ""
+    assert languages(named) == "fr-en"
+    assert languages(named, file=toml) == "it-en"
+    assert languages(named, "text.languages=pt_BR-en", file=toml) == "pt_BR-en"
+    assert languages(nameless, init="bundled") == "en-de"
+    assert languages(named, init="bundled") == "fr-en"

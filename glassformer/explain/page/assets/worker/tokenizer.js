@@ -592,13 +592,24 @@ const PICTURES =
   + "\\u{e0020}-\\u{e007f}\\ufe0f\\u200d\\u20e3\\s";
 const AT_ENDS = new RegExp(`^[${PICTURES}]+|[${PICTURES}]+$`, "gu");
 const LEAST_CAPITALS = 5;
+const PICTURE = "[\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]";
+const IN_A_ROW = `${PICTURE}(?:[\\ufe0f\\u200d\\u20e3]|${PICTURE})*`;
+const INSIDE = new RegExp(` ?${IN_A_ROW}(?: ${IN_A_ROW})* ?`, "gu");
+
+/** A text without the pictures inside it: a space in their place, unless a sign stands close behind or a bracket
+ * before it. @param {string} text */
+const withoutPictures = (text) =>
+  text.replace(INSIDE, (picture, at) => {
+    const isClose = !picture.endsWith(" ") && !/^[\p{L}\p{N}]/u.test(text.slice(at + picture.length));
+    return isClose || (at > 0 && "([{«„“".includes(text[at - 1] ?? "")) ? "" : " ";
+  });
 
 /** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; pictures stay
  * out. @param {string} text */
 export const readSentence = (text) => {
   const letters = text.match(/\p{L}/gu) ?? [];
   if (!letters.length) return normalizeSource(text);
-  const read = normalizeSource(text.replace(AT_ENDS, ""));
+  const read = withoutPictures(normalizeSource(text.replace(AT_ENDS, "")));
   const capitals = letters.length >= LEAST_CAPITALS && letters.every((one) => /\p{Uppercase}/u.test(one));
   if (!capitals && !/^\p{Lowercase}.* /u.test(read)) return read;
   const [first, ...rest] = capitals ? read.toLowerCase() : read;
