@@ -8,7 +8,7 @@ MINUTES ?= 20
 PRETTIER := npx --yes --package prettier@3 prettier --config tests/explain/page/prettier.json --log-level warn
 SCRIPTS := "glassformer/explain/page/assets/**/*.{js,css}"
 
-.PHONY: help demo check fix test slow types browser torture docs learn notebooks site bench gpu
+.PHONY: help demo check fix test slow types browser serving torture docs learn notebooks site bench gpu
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -26,7 +26,7 @@ demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: thre
 	$(BIN)/glassformer demo
 
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow and not browser" --numprocesses auto --dist loadfile
+	$(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
 
 $(BIN)/.bench: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
@@ -43,6 +43,14 @@ types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by E
 browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
 	$(BIN)/pytest -m browser --numprocesses 0
+
+$(BIN)/.serving: $(BIN)/.ready
+	$(BIN)/pip install --quiet --editable '.[dev,serving-test]'
+	@touch $@
+
+serving: $(BIN)/.serving  ## the server: programs of others that speak to it, and requests that nobody foresaw
+	$(BIN)/pytest -m serving --numprocesses 0
+	$(BIN)/python tests/serving/fuzz.py --requests 2000
 
 torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
 	$(BIN)/python tests/torture --minutes $(MINUTES)

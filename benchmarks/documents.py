@@ -40,7 +40,8 @@ TEXTS = 1000
 class Repeater(FileTranslator):
     """Says each text again."""
 
-    def _translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
+    def translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
+        """The texts themselves."""
         return {parts: Result(parts) for parts in waiting}
 
 

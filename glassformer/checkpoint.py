@@ -20,6 +20,7 @@ from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
+    check_safetensors,
     make_directory,
     read_json_file,
     refuse_link,
@@ -291,7 +292,7 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 
     path = checkpoint / f"{name}{_TENSORS}"
     try:
-        require_regular_file(path)
+        check_safetensors(path)
         return _dequantize(load_file(path), path)
     except ValueError as error:
         if "could not determine the shape" in str(error):  # a signal came while the library asked Python for a tensor
@@ -344,7 +345,7 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> No
 
     path = checkpoint / f"{name}{_TENSORS}"
     try:
-        require_regular_file(path)
+        check_safetensors(path)
         with safe_open(path, framework="pt") as file:
             found = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118 - the file is no mapping
             forms = {key: (tuple(one.get_shape()), one.get_dtype()) for key, one in found.items()}

@@ -27,6 +27,7 @@ from glassformer.errors import StorageError
 logger = logging.getLogger(__name__)
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
 LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
+LARGEST_HEADER = 2**24  # bytes of a safetensors file that name its tensors; those of a large model are 100 kB
 WRITING = ".writing"  # what the name of a file that is being written ends with
 # Not every system has these flags.
 _NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
@@ -90,6 +91,14 @@ def open_to_read(path: Path) -> BufferedReader:
         return file
     file.close()
     raise OSError(errno.EINVAL, "is a pipe or a device, not a regular file")
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise ``OSError`` for what is no regular file, and for one that names so many tensors that it takes memory."""
+    with open_to_read(path) as file:
+        size = int.from_bytes(file.read(8), "little")
+    if size > LARGEST_HEADER:
+        raise OSError(f"its header has {size:,} bytes, expected at most {LARGEST_HEADER:,}")
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
@@ -198,7 +207,17 @@ def check_output(path: Path) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return
-    trial = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
+    _try_to_write(place.parent)
+
+
+def check_directory(path: Path) -> None:
+    """Raise the ``OSError`` of making a directory, or of writing a file to it, in advance."""
+    place = real_path(path)
+    _try_to_write(next(each for each in (place, *place.parents) if each.exists()))
+
+
+def _try_to_write(directory: Path) -> None:
+    trial = directory / f".{secrets.token_hex(8)}{WRITING}"
     trial.touch(exist_ok=False)
     trial.unlink()
 

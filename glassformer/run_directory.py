@@ -41,6 +41,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError, check_type
 from glassformer.files import (
+    check_directory,
     is_unfinished,
     lock_file,
     make_directory,
@@ -126,7 +127,12 @@ class RunDirectory:
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` for foreign files, links or a lost config.json; nothing is written."""
+        """Raise ``RunError`` for foreign files, links or a lost config.json.
+
+        Raises ``StorageError`` if it cannot be written.
+        """
+        with storage_errors(self.path, "Name another --run."):
+            check_directory(self.path)
         self.refuse_links()
         if self.exists or not self.path.is_dir():
             return

@@ -17,11 +17,13 @@ from safetensors.torch import load_file, save_file
 
 from glassformer import Translator
 from glassformer.bundled import BUNDLED
-from glassformer.checkpoint import MANIFEST, checkpoints
+from glassformer.checkpoint import MANIFEST, check_shapes, checkpoints, read_tensors
 from glassformer.errors import CheckpointError, GlassformerError
-from glassformer.files import sha256
+from glassformer.files import LARGEST_HEADER, sha256
 from glassformer.interop.shortlist import read_shortlist
+from glassformer.interop.transformers import _read_weights
 from glassformer.run_directory import RunDirectory
+from glassformer.trace import Trace
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.reporting.report import read_metrics
 
@@ -192,3 +194,17 @@ def test_counters_of_wrong_types_are_refused(counters: Any, tmp_path: Path) -> N
     (tmp_path / "state.json").write_text(json.dumps({"counters": values}))
     with pytest.raises(CheckpointError, match=r"state\.json: counters: .*found .*, expected"):
         TrainState.read(tmp_path)
+
+
+def test_weights_that_name_tensors_without_end_are_refused_before_these_are_made(tmp_path: Path) -> None:
+    for name in ("model.safetensors", "values.safetensors"):
+        (tmp_path / name).write_bytes((LARGEST_HEADER + 1).to_bytes(8, "little") + b"{")
+    (tmp_path / "trace.json").write_text('{"format": "glassformer trace", "version": 1, "steps": []}')
+    for read in (
+        lambda: read_tensors(tmp_path, "model"),
+        lambda: check_shapes(tmp_path, "model", {}),
+        lambda: _read_weights(tmp_path),
+        lambda: Trace.load(tmp_path),
+    ):
+        with pytest.raises(GlassformerError, match=r"its header has 16,777,217 bytes, expected at most 16,777,216"):
+            read()

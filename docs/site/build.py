@@ -3,8 +3,8 @@
     python docs/site/build.py           writes build/site; a warning is an error
 
 The pages keep their places, so that their links hold. A link to a file that is no page leads to a copy of it. The
-living page of the bundled model is ``try.html``; where a lesson says "See it live", it stands below that in a fold,
-at the address that the lesson names, and a browser reads it when the fold is opened.
+living page of the bundled model is ``try.html``. Where a lesson says "See it live", it stands below in a fold, at the
+address that the lesson names: one page for all, which a browser reads when the fold is opened.
 """
 
 import json
@@ -30,8 +30,8 @@ TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 TRY, SENTENCE = "try.html", "I love you, too."
 GROUPS = {
     "Use": [
-        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
-        "docs/errors", "examples/README",
+        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
+        "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
@@ -50,7 +50,7 @@ _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (
     "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
-    '<iframe title="The living page" loading="lazy" src="../../../try.html{address}" '
+    f'<iframe title="The living page" loading="lazy" src="../../../{TRY}{{address}}" '
     'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
 )
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")

@@ -13,8 +13,9 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
+from glassformer.cli.streams import check_outputs
 from glassformer.errors import ConfigError
-from glassformer.files import check_output, json_sha256, real_path, storage_errors
+from glassformer.files import json_sha256
 from glassformer.text.formats import FormatOptions, endings, find_format
 
 if TYPE_CHECKING:
@@ -49,6 +50,11 @@ class DocumentOptions:
     into: Annotated[str | None, option(_INTO, panel=_PANEL)] = None
     language: Annotated[str | None, option(_LANGUAGE, panel=_PANEL)] = None
 
+    def check_output(self, path: Path | None, out: Path | None) -> None:
+        """Raise an error for an ``--out`` that cannot be written, or that is read."""
+        if not is_pattern(path):
+            check_outputs({"--out": out}, {"--input": path, "--glossary": self.glossary, "--memory": self.memory})
+
 
 Out = Annotated[Path | None, option(_OUT, panel=_PANEL)]
 
@@ -64,8 +70,7 @@ def check_input(
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
     The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
-    of files, which has no ``--stream`` and no ``--attention``. Raises ``StorageError`` for an ``--out`` that cannot
-    be written.
+    of files, which has no ``--stream`` and no ``--attention``.
     """
     if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
@@ -96,14 +101,10 @@ def check_input(
         return
     if path is None:
         raise ConfigError("--out: found without --input, expected the file to translate: --input F --out G.")
-    if real_path(path) == real_path(out) or (path.exists() and out.exists() and path.samefile(out)):
-        raise ConfigError(f"--out: found {out}, which is --input, expected another file. Name another --out.")
     if is_pattern(path):
         prepare_directory(path, out)
     else:
         _check_document(path, out, document_options, line_options)
-        with storage_errors(out, "Name another --out."):
-            check_output(out)
 
 
 def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
-from glassformer.cli.streams import write_lines
+from glassformer.cli.streams import check_outputs, write_lines
 from glassformer.errors import ConfigError, TextError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def evaluate(
     opt.require_one_process("evaluate", "--workers shares the texts among processes of its own")
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
         raise ConfigError("evaluate: expected either a file of pairs, or --src and --ref. Name one or the other.")
+    check_outputs({"--out": out}, {"the file of pairs": pairs, "--src": src, "--ref": ref})
     from glassformer.text.corpus.corpus import describe_pairs, read_pairs
     from glassformer.training.evaluation.evaluation import tokenised_warning, translate_and_score
 

@@ -26,6 +26,9 @@ def import_model(
     [bold]glassformer import models/opus-mt-en-de --run runs/opus[/bold]
     [bold]glassformer import opus-2020-02-26.zip --run runs/opus[/bold]
     """
+    from glassformer.interop.new_directory import check_new_directory
+
+    check_new_directory(run, "--run")
     model = read_model(source, lambda line: typer.echo(line, err=True))
     model.write(run)
     for note in model.notes:

@@ -11,9 +11,8 @@ import typer
 
 from glassformer.cli import options as opt
 from glassformer.cli.options import argument, option
-from glassformer.cli.streams import Console, from_shell
+from glassformer.cli.streams import Console, check_outputs, from_shell
 from glassformer.errors import ConfigError
-from glassformer.files import check_output, storage_errors
 
 if TYPE_CHECKING:
     from glassformer.explain import Walk
@@ -64,6 +63,14 @@ class KeptOptions:
     as_json: Annotated[Path | None, option(_STEPS, "--json", panel=_KEPT, metavar="FILE")] = None
     markdown: Annotated[Path | None, option("Write the walk as Markdown", panel=_KEPT, metavar="FILE")] = None
     save: Annotated[Path | None, option("Save the trace: safetensors and JSON", panel=_KEPT, metavar="DIR")] = None
+
+    def check(self) -> None:
+        """Raise ``ConfigError`` or ``StorageError`` for what cannot be written."""
+        from glassformer.trace.record import check_directory_of_trace
+
+        check_outputs({"--json": self.as_json, "--markdown": self.markdown})
+        if self.save is not None:
+            check_directory_of_trace(self.save)
 
     def write(self, whole: "Walk", walk: "Walk", shown: ShownOptions) -> None:
         """Save the whole walk, and write what is shown of it."""
@@ -117,7 +124,7 @@ def trace(
     )
     reports = verify or bool(edit)
     shown.check(prints_report=reports and kept.as_json is None and kept.markdown is None)
-    _check_outputs({"--json": kept.as_json, "--markdown": kept.markdown})
+    kept.check()
     made, console = request.make(), Console()
     walked = made.walk.narrow(layer=shown.layer, head=shown.head)
     kept.write(made.walk, walked, shown)
@@ -147,7 +154,7 @@ def explore(
     """
     from glassformer.explain.walks import WalkRequest
 
-    _check_outputs({"--out": out})
+    check_outputs({"--out": out})
     place = opt.run_or_bundled(run)
     sources = _read_texts(texts or [EXAMPLE])
     targets = [from_shell(text) for text in tgt] if tgt else None
@@ -170,14 +177,6 @@ def _read_texts(texts: list[str]) -> list[str]:
                 f"name it: --run {quote(text)}."
             )
     return [from_shell(text) for text in texts]
-
-
-def _check_outputs(outputs: dict[str, Path | None]) -> None:
-    """Raise ``StorageError`` for a file that cannot be written, before there is something to write."""
-    for name, path in outputs.items():
-        if path is not None:
-            with storage_errors(path, f"Name another {name}."):
-                check_output(path)
 
 
 def _report(made: "WalkResult", request: "WalkRequest") -> None:

@@ -21,6 +21,7 @@ from glassformer.cli.evaluate import evaluate, score
 from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
+from glassformer.cli.serve import serve
 from glassformer.cli.streams import Console
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
@@ -85,6 +86,7 @@ for _command in (train, diversify, distill, translate, evaluate, score, trace, e
 app.command("import")(import_model)
 app.command()(export)
 app.command()(shortlist)
+app.command()(serve)
 
 
 @app.command()

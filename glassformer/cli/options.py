@@ -19,6 +19,7 @@ from glassformer.bundled import BUNDLED, find_run
 from glassformer.errors import ConfigError, RunError
 from glassformer.files import json_sha256
 from glassformer.settings import DecodeConfig, flag
+from glassformer.settings.section import Section
 from glassformer.version import __version__
 
 if TYPE_CHECKING:
@@ -160,7 +161,12 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
 
 
 def record_parameters(record: type[Any]) -> list[Parameter]:
-    """A parameter for each field of a dataclass, with the field's default; its annotation says how it is shown."""
+    """A parameter for each field of a dataclass, with the field's default; its annotation says how it is shown.
+
+    Of a section the field's own documentation says that.
+    """
+    if issubclass(record, Section):
+        return [_parameter(knob).replace(default=knob.default) for knob in fields(record)]
     hints = get_type_hints(record, include_extras=True)
     return [
         Parameter(
@@ -190,7 +196,7 @@ def _parameter(knob: Field[Any]) -> Parameter:
     )
     return Parameter(
         knob.name, Parameter.KEYWORD_ONLY, default=None,
-        annotation=Annotated[kind | None, option(text, *names, panel=stage.capitalize())],
+        annotation=Annotated[kind | None, option(text, *names, panel=stage.capitalize() or None)],
     )  # fmt: skip
 
 

@@ -1,16 +1,17 @@
 """Text between the shell and the library: arguments, standard input, files, lines of output and the console."""
 
 import json
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rich import console
 
-from glassformer.errors import TextError
-from glassformer.files import storage_errors, write_output
+from glassformer.errors import ConfigError, TextError
+from glassformer.files import check_output, real_path, storage_errors, write_output
 from glassformer.text.formats import endings
 from glassformer.text.lines import limited_lines, open_text, without_surrogates
 
@@ -93,6 +94,29 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
         must=(*constraints.must, *map(without_surrogates, must)),
         ban=(*constraints.ban, *map(without_surrogates, ban)),
     )
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None) -> None:
+    """Raise an error by the name of its option, before there is something to write, for what cannot be an output.
+
+    ``ConfigError`` for a file that is an input or another output, ``StorageError`` for one that cannot be written.
+    """
+    taken = {name: path for name, path in (inputs or {}).items() if path is not None}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        with storage_errors(path, f"Name another {name}."):
+            check_output(path)
+            other = next((other for other, place in taken.items() if _is_same_file(path, place)), None)
+        if other is not None:
+            raise ConfigError(f"{name}: found {path}, which is {other}, expected another file. Name another {name}.")
+        taken[name] = path
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    if os.path.exists(path) and os.path.exists(other):  # of a name that is too long no error
+        return path.is_file() and path.samefile(other)  # a device may be both
+    return real_path(path) == real_path(other)
 
 
 def write_lines(path: Path, texts: list[str]) -> None:

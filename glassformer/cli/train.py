@@ -171,6 +171,7 @@ def distill(
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
     """
     from glassformer.bundled import find_run
+    from glassformer.run_directory import RunDirectory
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import make_source, require_directory
     from glassformer.training.teachers.distill import Student
@@ -181,6 +182,7 @@ def distill(
     with join_world() as world:
         place, names = require_directory(run), text.names()
         source = make_source(names) if names else None
+        RunDirectory(place).check_writable()
         student = Student.load(teacher)
         config = student.config(
             decoder_layers=decoder_layers, encoder_layers=encoder_layers, overrides=settings.overrides()

@@ -145,6 +145,7 @@ def translate(
     check_input(
         input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.engine
     )
+    document.check_output(input_, out)
     lines = [from_shell(text) for text in texts] if texts else read_stdin()
     with engine.load(run) as translator:
         options = translator.config.with_changes(decode)

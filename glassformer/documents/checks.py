@@ -54,7 +54,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     found = _count_changes("the number ", _numbers(before), _numbers(after))
     if not found and (moved := _swapped_numbers(source, output)):
         found.append(f"the numbers {moved} stand in another order")
-    if codes := _code_changes(source, output):
+    if codes := code_changes(source, output):
         return [*found, *codes]
     for pattern in (_RUN, _SIGN):
         found += _count_changes("the sign ", *(Counter(pattern.findall(text)) for text in (before, after)))
@@ -79,7 +79,7 @@ def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
     return f"{before[0]} and {before[1]}" if len(before) == 2 and before != after else ""
 
 
-def _code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
+def code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
     counts = (Counter(part.raw for part in parts if is_code(part)) for parts in (source, output))
     found = _count_changes("", *counts)

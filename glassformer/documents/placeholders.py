@@ -24,7 +24,7 @@ _PLACEHOLDERS = re.compile(
     | (?P<braces>[%\#$]?\{{1,3}[^{}\n]*(?:\{[^{}\n]*\}[^{}\n]*)*\}{1,3})
     | (?P<qt>(?<!\d)%L?\d{1,2}(?![\w%])|%n(?!\w))
     | (?P<name>\$\w*\([^()\n]*\) | \$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%|(?<![\w:/]):[A-Za-z_]\w+(?![\w:])
-        | @:[A-Za-z_][\w.]*\w | (?<!\w)__[A-Za-z]\w*?__(?!\w))
+        | @@\w+@@ | @:[A-Za-z_][\w.]*\w | (?<!\w)__[A-Za-z]\w*?__(?!\w))
     | (?P<square>\[\[[^\[\]\n]*\]\] | \[/?[A-Za-z_][\w.-]*(?:=[^\[\]\n]*)?\])
     | (?P<path>(?<![\w/.~<])(?:~|\.{1,2})?(?:/\.?(?!\d)[\w-]++(?:\.[\w-]++)*+)(?:/[\w-]*+(?:\.[\w-]++)*+)*
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
@@ -38,6 +38,8 @@ _PLACEHOLDERS = re.compile(
     """,
     re.VERBOSE,
 )
+# One of these is in every placeholder; most texts have none.
+_HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹]|www\.|\.[xX*]")
 _BLOCK = re.compile(r"\{(?:%-?\s*|\{~?(?=[#/^]))(end|[#/^])?(\w+)")
 _TAG_NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*)")
 _PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
@@ -74,10 +76,10 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
             return Code(raw, is_text=True)
         return Code(raw, "closes" if raw[1] == "/" else "opens", is_text=True)
 
-    once = mark_codes(found, _PLACEHOLDERS, code)
-    return _pair_blocks(
-        mark_codes(once, _PLACEHOLDERS, code)
-    )  # what touches a code: in \\nfoo() no word precedes foo()
+    if any(isinstance(part, str) and _HINT.search(part) for part in found):
+        once = mark_codes(found, _PLACEHOLDERS, code)
+        found = list(mark_codes(once, _PLACEHOLDERS, code))  # in \\nfoo() no word precedes foo()
+    return _pair_blocks([part for part in found if part != ""])
 
 
 def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Self
 
 from glassformer.decoding.translation import Translation
 from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
@@ -25,6 +26,22 @@ _LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 
 
 @dataclass(frozen=True)
+class ModelScore:
+    """How sure a model was of the sentence that was used, and which engine ran it."""
+
+    log_prob: float
+    score: float
+    confidence: float | None
+    engine: str
+
+    @classmethod
+    def from_translation(cls, translation: Translation) -> Self:
+        """Of the best hypothesis."""
+        best = translation.hypotheses[0]
+        return cls(best.log_prob, best.score, best.confidence, translation.engine)
+
+
+@dataclass(frozen=True)
 class Result:
     """The translated parts of a segment, and in words what should be looked at, and what else is worth knowing."""
 
@@ -33,6 +50,8 @@ class Result:
     notes: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
     """What pairs enclose for which no words of the translation seem to stand."""
+    scores: tuple[ModelScore, ...] = ()
+    """Of each sentence that a model translated; a journal does not keep them."""
 
     @property
     def text(self) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from glassformer.errors import CheckpointError
+from glassformer.text.lines import max_inflated
 
 MAX_MEMBERS = 10_000
 LARGEST_TOTAL = 8 * 2**30  # bytes of all members together
-_FREE, _MAX_GROWTH = 64 * 2**20, 50  # bytes that may be of any growth, and how many times the file beyond
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
@@ -42,7 +42,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
         if name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
             raise CheckpointError(f"{path}: holds {name!r}, which leads out of it. Expected plain names.")
     total = sum(member.file_size for member in members)
-    limit = min(LARGEST_TOTAL, max(_FREE, _MAX_GROWTH * path.stat().st_size))
+    limit = min(LARGEST_TOTAL, max_inflated(path.stat().st_size))
     if total > limit:
         raise CheckpointError(f"{path}: would inflate to {total:,} bytes, expected at most {limit:,}.")
 

@@ -6,6 +6,7 @@ Marian starts a target from zeros and has no padding: ours gets a <pad> and an <
 import importlib
 import json
 import math
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -66,6 +67,8 @@ PLACES_OF_NORMS = {
     "post": {"transformer-preprocess": "", "transformer-postprocess": "dan", "transformer-postprocess-top": ""},
     "pre": {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"},
 }
+_YAML_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|U(00(?:0[0-9A-Fa-f]|10)[0-9A-Fa-f]{4})|(.))")
+_YAML_SIGNS = dict(zip("0aveN_LP", "\0\a\v\x1b\x85\xa0\u2028\u2029", strict=True))
 # What changes outputs there and has no equal here, with the value that changes nothing.
 _WITHOUT_EQUAL = {"word-penalty": 0, "shortlist": [], "output-sampling": [], "force-decode": False}
 
@@ -238,13 +241,13 @@ def read_vocabulary(path: Path) -> list[str]:
 
 def _read_quoted(entry: str) -> str:
     """A name between quotes; YAML has escapes that JSON does not have."""
-    try:
-        return str(json.loads(entry))
-    except ValueError:
-        try:
-            return str(read_yaml(f"name: {entry}", "name")["name"])
-        except CheckpointError as error:
-            raise ValueError(str(error)) from error
+    return str(json.loads(_YAML_ESCAPE.sub(_escape_as_json, entry), strict=False))
+
+
+def _escape_as_json(escape: re.Match[str]) -> str:
+    digits = escape[1] or escape[2]
+    character = chr(int(digits, 16)) if digits else _YAML_SIGNS.get(escape[3])
+    return escape[0] if character is None else json.dumps(character)[1:-1]
 
 
 def _vocabularies(entries: list[list[str]], spm: SentencePieceModel, place: Path) -> tuple[Vocabulary, Vocabulary]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 
 from glassformer.errors import RunError, StorageError
-from glassformer.files import WRITING, make_directory, real_path, sync
+from glassformer.files import WRITING, check_directory, make_directory, real_path, storage_errors, sync
 
 
 def require_name(directory: Path, option: str) -> Path:
@@ -24,6 +24,16 @@ def require_name(directory: Path, option: str) -> Path:
     return place
 
 
+def check_new_directory(directory: Path, option: str) -> Path:
+    """The path without links. Raises what ``write_whole`` raises, before there is something to write."""
+    place = real_path(require_name(directory, option))
+    with storage_errors(directory, f"Name another {option}."):
+        if place.exists() and (not place.is_dir() or any(place.iterdir())):
+            raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another {option}.")
+        check_directory(place.parent)
+    return place
+
+
 @contextmanager
 def write_whole(directory: Path, option: str) -> Iterator[Path]:
     """A directory to write to, which becomes ``directory`` if the block ends without an error.
@@ -31,11 +41,9 @@ def write_whole(directory: Path, option: str) -> Iterator[Path]:
     Raises ``RunError`` if ``directory`` holds something, ``StorageError`` if it cannot be written; ``option`` is what
     to change. Nothing is left behind then.
     """
-    place = real_path(require_name(directory, option))
+    place = check_new_directory(directory, option)
     temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise RunError(f"{directory}: exists and is not empty, expected a new directory. Name another {option}.")
         make_directory(place.parent)
         temporary.mkdir()
         yield temporary

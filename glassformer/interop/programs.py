@@ -163,6 +163,7 @@ def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
     Of ``options`` None says nothing. Raises ``ConfigError`` if nothing can be exported to ``to``, and for an option
     that it does not take.
     """
+    from glassformer.interop.new_directory import check_new_directory
     from glassformer.interop.shortlist import read_shortlist
     from glassformer.run_directory import load_run
 
@@ -174,6 +175,7 @@ def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
         if to not in (known := export_targets(option)):
             names = " or ".join(f"--to {name}" for name in known)
             raise ConfigError(f"--{option}: found with --to {to}, expected {names}, which alone has it.")
+    check_new_directory(out, "--out")
     run = load_run(place, "cpu")
     if to in export_targets("shortlist"):
         options["shortlist"] = read_shortlist(run)

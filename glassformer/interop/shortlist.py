@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
-from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
+from glassformer.files import check_output, read_sealed_json, refuse_link, storage_errors, write_sealed_json
 from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
@@ -33,6 +33,7 @@ _MAX_TOKENS = 255  # of a text
 _LINKS_AT_ONCE = 4_000_000
 _FORMAT = 1
 _MAX_BYTES = 2**26
+_ADVICE = "Free some space, or copy the run to a place that can."
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Shortlist:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
         values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
-        with storage_errors(path, "Free some space, or copy the run to a place that can."):
+        with storage_errors(path, _ADVICE):
             write_sealed_json(path, _FORMAT, values)
 
     @classmethod
@@ -170,6 +171,9 @@ def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
     """Write a run's shortlist from ``pairs`` or its own text; raises ``RunError`` or ``TextError`` without any."""
     config, _ = run.read_config()
+    with storage_errors(run.shortlist_file, _ADVICE):
+        refuse_link(run.shortlist_file)
+        check_output(run.shortlist_file)
     tokenizers = run.read_tokenizers()
     if pairs is not None:
         texts = _encode(pairs, tokenizers)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, ConfigError, RunError, TokenizerError
-from glassformer.files import open_to_read
+from glassformer.files import check_safetensors
 from glassformer.interop.ctranslate2 import APPENDS_EOS
 from glassformer.interop.generation_config import decode_settings, note_ids, read_ids
 from glassformer.interop.imported_model import (
@@ -158,7 +158,7 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise RunError(_without_safetensors(place))
     try:
-        open_to_read(path).close()
+        check_safetensors(path)
         found = load_file(path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error

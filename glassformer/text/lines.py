@@ -9,8 +9,11 @@ of it than a line is held in memory, and a line has a limit.
 
 import codecs
 import gzip
+import os
 import re
 import shlex
+import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +28,7 @@ from glassformer.files import open_to_read
 
 LONGEST_LINE = 10_000_000  # bytes
 LARGEST_WHOLE = 500_000_000  # bytes of a file that is held in memory
+_ALWAYS_INFLATED, _MAX_GROWTH = 64 * 2**20, 50  # bytes that a small file may become; times the size of a larger one
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP_MAGIC = b"\x1f\x8b"
 _INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
@@ -45,7 +49,7 @@ def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
     try:
         with path.open("rb") if once else open_to_read(path) as packed:
             if packed.peek(2)[:2] == _GZIP_MAGIC:
-                with BufferedReader(gzip.GzipFile(fileobj=packed)) as unpacked:
+                with BufferedReader(_Gzip(packed, path)) as unpacked:
                     yield unpacked
             else:
                 yield packed
@@ -56,6 +60,33 @@ def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
             f"{path}: cannot be read: {error.strerror or error}. Expected a file of text, which can be read twice; "
             "it may be gzip. Name the file itself."
         ) from error
+
+
+class _Gzip(gzip.GzipFile):
+    """A gzip file, up to so many bytes as no text becomes."""
+
+    def __init__(self, packed: BufferedReader, path: Path) -> None:
+        super().__init__(fileobj=packed)
+        status = os.fstat(packed.fileno())
+        self._path, self._limit = path, max_inflated(status.st_size)
+        self._left = self._limit if stat.S_ISREG(status.st_mode) else sys.maxsize  # of a pipe nobody knows the size
+
+    def read(self, size: int | None = -1) -> bytes:
+        """As many bytes; ``TextError`` beyond the limit."""
+        most = self._left + 1
+        data = super().read(most if size is None or size < 0 else min(size, most))
+        self._left -= len(data)
+        if self._left < 0:
+            raise TextError(
+                f"{self._path}: would inflate to more than {self._limit:,} bytes, expected text. If you trust it, "
+                f"unpack it: gzip -d {shlex.quote(str(self._path))}"
+            )
+        return data
+
+
+def max_inflated(size: int) -> int:
+    """The most bytes that a compressed file of so many is read to: more is made to fill a memory or a disk."""
+    return max(_ALWAYS_INFLATED, _MAX_GROWTH * size)
 
 
 def limited_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from glassformer.axes import LEGEND
 from glassformer.errors import StorageError, TraceError, check_path, nearest
-from glassformer.files import read_json_file
+from glassformer.files import check_directory, check_safetensors, read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
@@ -118,10 +118,8 @@ class Trace:
         """
         place = Path(directory).absolute()
         temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
+        found = check_directory_of_trace(directory)
         try:
-            found = {entry.name for entry in place.iterdir()} if place.exists() else set()
-            if found and (_INDEX not in found or found - _KNOWN_FILES or not _is_index(place / _INDEX)):
-                raise StorageError(f"{directory}: exists and holds more than a trace. Choose another directory.")
             temporary.mkdir(parents=True)
             self._write(temporary)
             place.mkdir(exist_ok=True)
@@ -130,9 +128,7 @@ class Trace:
             for name in (_VALUES, _INDEX):
                 (temporary / name).rename(place / name)
         except (OSError, SafetensorError) as error:
-            raise StorageError(
-                f"{directory}: the trace cannot be written: {error}. Choose another directory."
-            ) from error
+            raise _unwritable(directory, error) from error
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
@@ -202,6 +198,27 @@ def _step(mapping: dict[str, Any], value: Tensor) -> Step:
     return Step(address, tuple(axes), value, call)
 
 
+def check_directory_of_trace(directory: str | Path) -> set[str]:
+    """The files of the trace that a new one would replace.
+
+    Raises ``StorageError`` when the directory holds something else, or cannot be written.
+    """
+    place = Path(directory).absolute()
+    try:
+        found = {entry.name for entry in place.iterdir()} if place.exists() else set()
+        for each in (place.parent, place):
+            check_directory(each)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    if found and (_INDEX not in found or found - _KNOWN_FILES or not _is_index(place / _INDEX)):
+        raise StorageError(f"{directory}: exists and holds more than a trace. Choose another directory.")
+    return found
+
+
+def _unwritable(directory: str | Path, error: Exception) -> StorageError:
+    return StorageError(f"{directory}: the trace cannot be written: {error}. Choose another directory.")
+
+
 def _is_index(path: Path) -> bool:
     try:
         _read_index(path)
@@ -260,6 +277,7 @@ def _read_index(path: Path) -> list[dict[str, Any]]:
 
 def _read_values(path: Path) -> dict[str, Tensor]:
     try:
+        check_safetensors(path)
         return load_file(path)
     except (OSError, SafetensorError) as error:
         raise TraceError(f"{path}: cannot be read: {error}. The trace is incomplete.") from error

@@ -34,7 +34,7 @@ class Shouter(FileTranslator):
     stop = CHUNKS
     done = 0
 
-    def _translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
+    def translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
         if self.done == self.stop:
             raise Stop
         self.done += 1

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.documents import placeholders
 from glassformer.documents.checks import changes, lost_numbers
 from glassformer.documents.draft import Draft, find_word, make_draft, mark_numbers
 from glassformer.documents.parts_writer import keep_spaces
@@ -272,3 +273,12 @@ def test_each_no_break_space_of_a_long_text_is_kept(piece: str) -> None:
 )
 def test_no_space_comes_before_a_comma_or_into_a_bracket(source: str, text: str) -> None:
     assert join_parts(keep_spaces(find_codes((source,)), find_codes((text,)))) == text
+
+
+pieces = ["a", "Z", "1", "²", " ", "\n", ".", "www.", ".x", *":/@%{}$[]<>&-_()`\\#="]
+
+
+@given(st.lists(st.sampled_from(pieces), max_size=20).map("".join))
+def test_a_text_without_any_sign_of_a_placeholder_has_none(text: str) -> None:
+    if placeholders._HINT.search(text) is None:
+        assert placeholders._PLACEHOLDERS.search(text) is None

@@ -14,9 +14,9 @@ from interop.marian_models import write_marian, write_spm
 from interop.marian_release import write_release
 from interop.test_export import marian_release, write_zip
 
-from glassformer.errors import CheckpointError, ConfigError, StorageError
+from glassformer.errors import CheckpointError, ConfigError, StorageError, TokenizerError
 from glassformer.interop.archives import read_arrays
-from glassformer.interop.marian import import_marian, read_yaml
+from glassformer.interop.marian import import_marian, read_vocabulary, read_yaml
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
 from glassformer.settings import DecodeConfig
@@ -173,6 +173,18 @@ def test_an_escape_that_only_yaml_has_is_read(release, tmp_path):
         text = (place / name).read_text()
         (place / name).write_text(re.sub(r"(?m)^.*: 150$", r'"\\x80\\e": 150', text))
     assert " \x80\x1b" in import_marian(place).tokenizers[0].entries()
+
+
+def test_names_with_escapes_are_read_without_the_slow_reader_of_yaml(tmp_path, monkeypatch):
+    yaml = pytest.importorskip("yaml")
+    names = [r"a\x41", r"\U0001F600", r"\0\a\v\e\N\_\L\P", r"\\x41\"\/\u00e4\t", "a\tb"]
+    expected = [yaml.safe_load(f'"{name}"') for name in names]
+    (tmp_path / "vocab.yml").write_text("".join(f'"{name}": {number}\n' for number, name in enumerate(names)))
+    monkeypatch.setattr("glassformer.interop.marian.read_yaml", None)
+    assert read_vocabulary(tmp_path / "vocab.yml") == expected
+    (tmp_path / "vocab.yml").write_text(r'"\UFFFFFFFF": 0')
+    with pytest.raises(TokenizerError, match=r"vocab\.yml:1: found"):
+        read_vocabulary(tmp_path / "vocab.yml")
 
 
 BOMB = "models: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(

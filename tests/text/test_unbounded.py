@@ -74,6 +74,19 @@ def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path: Path, monkeypatch:
             list(read_pairs(tmp_path / f"a{ending}"))
 
 
+@pytest.mark.parametrize("ending", [".txt", ".tsv", ".md", ".tmx"])
+def test_a_small_file_that_unpacks_to_very_many_lines_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr("glassformer.text.lines._ALWAYS_INFLATED", 200_000)
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(gzip.compress(b"\n" * 300_000))
+    with pytest.raises(TextError, match=r"would inflate to more than 200,000 bytes, .*unpack it: gzip -d"):
+        read_text(path, None) if ending == ".md" else list(read_lines(path) if ending == ".txt" else read_pairs(path))
+    path.write_bytes(gzip.compress(b"\n" * 199_999))
+    assert len(list(read_lines(path))) == 199_999
+
+
 def test_a_workbook_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("openpyxl")
     with (

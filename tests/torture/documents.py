@@ -4,6 +4,7 @@ The model is replaced by one that always says ``MARKUP``, so that all that stand
 of a translation, too. Each attack is a command in a process of its own; its row says what that took and what it said.
 """
 
+import gc
 import importlib.util
 import io
 import json
@@ -44,6 +45,13 @@ PATTERNS = {
     "addresses": "a@b.c ", "links to pages": "http://a.b/", "paths": "/", "stars": "*", "line ends": "a\n", "spaces": " ",
     "ideographs": "\u4e2d\u3002", "brackets of calls": "a() ", "dashes": "--a ", "escapes": "\\n", "messages": "{n, plural, one {a",
     "sections": "<![CDATA[a]]>", "breaks": "a<br>\n", "items": "- a\n", "cues": "00:00:01,000 --> 00:00:02,000\n",
+}  # fmt: skip
+# Of a model of another program, hardly anything.
+FOREIGN = {
+    "config.json": b'{"model_type": "marian", "vocab_size": 9, "d_model": 8, "encoder_layers": 1, "architectures": ["MarianMTModel"]}',
+    "vocab.json": b'{"a": 0, "</s>": 1, "<unk>": 2, "<pad>": 3}', "source.spm": b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02",
+    "decoder.yml": b"models: [a.npz]\nvocabs: [a.spm, a.spm]\n", "model.safetensors": b"\x02\0\0\0\0\0\0\0{}",
+    "model.npz": b"PK\x05\x06" + b"\0" * 18, "model.bin": b"\x06\0\0\0",
 }  # fmt: skip
 
 
@@ -113,7 +121,7 @@ class Attacks:
         path, out = self.home / f"in{ending}", self.home / f"out{ending}"
         path.write_bytes(content)
         out.unlink(missing_ok=True)
-        ended = self.command("translate", "--input", path, "--out", out, "--language", "de", ending=ending)
+        ended = self.command(*self._document(ending))
         filled = out.read_text("utf-8", "replace") if out.exists() else ""
         live = ending in HAS_MARKUP and MARKUP.encode()[:10] not in content and LIVE.search(filled)
         silent = "live markup" if live else "no output" if ended.status == 0 and not out.exists() else None
@@ -123,7 +131,7 @@ class Attacks:
         """Read it as a memory, or as what another option takes."""
         path = self.home / f"memory{ending}"
         path.write_bytes(content)
-        ended = self.command("translate", "--input", "some.txt", "--out", "some.out.txt", option, path)
+        ended = self.command(*self._pairs(option, path.name))
         return self._count(tally, attack, f"{ending} ({option[2:]})", len(content), ended, None)
 
     def page(self, tally: Tally, attack: str, content: bytes) -> Ended:
@@ -154,15 +162,39 @@ class Attacks:
         silent = "imported" if ended.status == 0 else None
         return self._count(tally, attack, "import", sum(map(len, files.values())), ended, silent)
 
-    def command(self, *words: object, ending: str = ".po") -> Ended:
+    def command(self, *words: object) -> Ended:
+        return self.laboratory.command(*self._complete(words), prepare=answer_with_markup)
+
+    def _complete(self, words: Iterable[object]) -> list[str]:
+        """The words of a command with the run that it uses, if it uses one."""
         given = [str(word) for word in words]
-        if (
-            "--language" in given
-            and "language" not in next(each for each in FORMATS if ending in each.endings).options
-        ):
-            given = given[:-2]
-        run = [] if given[0] == "import" else ["--run", str(self.laboratory.run)]
-        return self.laboratory.command(*given, *run, prepare=answer_with_markup)
+        return [*given, *([] if given[0] == "import" else ["--run", str(self.laboratory.run)])]
+
+    def warm_up(self) -> None:
+        """Carry out each kind of command in this process, so that its forks have what it imports."""
+        for ending in {*DOCUMENTS, *PAIRS}:
+            (self.home / f"in{ending}").write_bytes(SAMPLES[ending])
+        commands = [self._document(ending) for ending in DOCUMENTS]
+        commands += [self._pairs("--memory", f"in{ending}") for ending in PAIRS]
+        commands += [self._pairs("--glossary", "in.tsv"), ("explore", "abc", "--out", "page.html")]
+        for words in commands:
+            self.laboratory.carry_out_here(*self._complete(words))
+        self.model(Tally("none"), "none", FOREIGN)
+        self.laboratory.carry_out_here("import", "foreign", "--run", "imported")
+        gc.collect()
+        gc.freeze()  # a fork copies no page of what it only counts
+
+    @staticmethod
+    def _document(ending: str) -> tuple[str, ...]:
+        """The command that translates a file in its own form."""
+        takes_language = "language" in next(each for each in FORMATS if ending in each.endings).options
+        language = ("--language", "de") if takes_language else ()
+        return ("translate", "--input", f"in{ending}", "--out", f"out{ending}", *language)
+
+    @staticmethod
+    def _pairs(option: str, path: str) -> tuple[str, ...]:
+        """The command that reads pairs, as a memory or as what another option takes."""
+        return ("translate", "--input", "some.txt", "--out", "some.out.txt", option, path)
 
     @staticmethod
     def _count(tally: Tally, attack: str, ending: str, size: int, ended: Ended, silent: str | None) -> Ended:
@@ -199,18 +231,8 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
     if kind == "glossary":
         return attacks.pairs(tally, "generated", ".tsv", mutate(random, SAMPLES[".tsv"], size), "--glossary")
     if kind == "import":
-        config = {
-            "model_type": "marian",
-            "vocab_size": 9,
-            "d_model": 8,
-            "encoder_layers": 1,
-            "architectures": ["MarianMTModel"],
-        }
-        files = {"config.json": json.dumps(config).encode(), "vocab.json": b'{"a": 0, "</s>": 1, "<unk>": 2, "<pad>": 3}',
-                 "source.spm": b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02", "decoder.yml": b"models: [a.npz]\nvocabs: [a.spm, a.spm]\n",
-                 "model.safetensors": b"\x02\0\0\0\0\0\0\0{}", "model.npz": b"PK\x05\x06" + b"\0" * 18, "model.bin": b"\x06\0\0\0"}  # fmt: skip
-        chosen = random.sample([*files], random.randint(1, len(files)))
-        return attacks.model(tally, "generated", {name: mutate(random, files[name], size) for name in chosen})
+        chosen = random.sample([*FOREIGN], random.randint(1, len(FOREIGN)))
+        return attacks.model(tally, "generated", {name: mutate(random, FOREIGN[name], size) for name in chosen})
     is_document = kind in DOCUMENTS and (kind not in PAIRS or random.random() < 0.6)
     content = mutate(random, SAMPLES[kind], size)
     return (attacks.document if is_document else attacks.pairs)(tally, "generated", kind, content)
@@ -223,6 +245,7 @@ def attack_documents(
     run ``before`` with the same seed.
     """
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
+    attacks.warm_up()
     tallies = growth, patterns, stops, doors, random = (
         resume("documents that grow", before, laboratory.seed),
         resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),

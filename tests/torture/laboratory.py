@@ -141,16 +141,21 @@ class Laboratory:
         assert all(self.printed.values())
 
     def _load_all(self) -> None:
-        """Carry out each command in this process, so that its forks have what each one imports."""
-        run, before = self.place / "loaded", os.getcwd()
-        os.chdir(self.place)
+        run = self.place / "loaded"
         for words in (self.train(run, UPDATES), ["average"], *self.reading.values()):
-            sys.argv = ["glassformer", *words, *(["--run", str(run)] if words[0] != "train" else [])]
-            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said, suppress(SystemExit):
-                glassformer()
-            assert "error" not in said.getvalue(), said.getvalue()
-        os.chdir(before)
+            said = self.carry_out_here(*words, *(["--run", str(run)] if words[0] != "train" else []))
+            assert "error" not in said, said
         shutil.rmtree(run)
+
+    def carry_out_here(self, *words: str) -> str:
+        """Carry out a command in this process, so that its forks have what it imports; what it says of errors."""
+        before = os.getcwd()
+        os.chdir(self.place)
+        sys.argv = ["glassformer", *words]
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said, suppress(SystemExit):
+            glassformer()
+        os.chdir(before)
+        return said.getvalue()
 
     def _use(self, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)

@@ -49,9 +49,7 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
-            children: list[Any] = []
-            parser.inline.parse(token.content, parser, env, children)
-            parts = _InlineReader(token.content, env.get("references", {})).read(children)
+            parts = _read_inline(parser, env, token.content)
             segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
     return segments
 
@@ -164,6 +162,15 @@ def _markdown_segment(
     return FileSegment(parts, line, edits)
 
 
+def _read_inline(parser: Any, env: dict[str, Any], raw: str) -> tuple[Part, ...]:
+    """The text and the codes of a block, whose references ``env`` has."""
+    if _INLINE_SIGN.search(raw) is None:  # the parser would find nothing but lines
+        return mark_codes([_LINE_END.sub(" ", raw)], _OTHER_MARKUP, _other_code)
+    children: list[Any] = []
+    parser.inline.parse(raw, parser, env, children)
+    return _InlineReader(raw, env.get("references", {})).read(children)
+
+
 class _InlineReader:
     """Text and codes of one block: whatever stands between two texts is a code, as it is written.
 
@@ -257,6 +264,7 @@ def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
     return "closes" if tag[1] else "opens"
 
 
+_INLINE_SIGN, _LINE_END = re.compile(r"[\\`~*_\[<&$]|  \n"), re.compile(r" ?\n[ \t]*")
 _NOTE = re.compile(r"\*\*(?:Note|Warning)\*\*[ \t]*\n")  # as GitHub knows them
 _CODE_TAG = re.compile(r"<(code|kbd|samp|var)\b[^>]*(?<!/)>", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")

@@ -46,11 +46,12 @@ class InitialModel:
 
     @classmethod
     def load_for(cls, run: Path, name: str | Path) -> Self:
-        """The model ``name`` for a training in ``run``. Raises what ``load_run`` raises.
+        """The model ``name`` for a training in ``run``. Raises what ``load_run`` and ``check_writable`` raise.
 
         Where it is gone, or has been trained further, the model of ``run`` replaces it once that training has begun.
         """
         begun = RunDirectory(run)
+        begun.check_writable()
         if not (begun.exists and begun.has_checkpoints):
             return cls.load(name)
         recorded = begun.read_config()[1].get("init")

@@ -1,12 +1,16 @@
 """HTML and Markdown: what programs put into pages, and forms beyond the standard, stay as they are."""
 
+import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from glassformer.text.formats import markdown
 from glassformer.text.formats.html import html_segments
 from glassformer.text.formats.markdown import markdown_segments
-from glassformer.text.formats.segment import Code, FileSegment, apply_edits
+from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits
 
 
 def shout(text: str, segments: list[FileSegment]) -> str:
@@ -90,3 +94,14 @@ def test_a_translation_does_not_begin_such_a_form(word: str) -> None:
     (segment,) = markdown_segments("Words.\n", Path("a.md"))
     filled = apply_edits("Words.\n", segment.edits([f"{word}"]))
     assert len(markdown_segments(f"Term\n{filled}", Path("a.md"))) == 1
+
+
+@given(st.text("ab \t\n.:!]1-#>@", max_size=40))
+def test_a_text_without_signs_of_markup_is_read_as_the_parser_reads_it(text: str) -> None:
+    def read() -> list[tuple[Part, ...]]:
+        return [one.parts for one in markdown_segments(text, Path("a.md"))]
+
+    quickly = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown, "_INLINE_SIGN", re.compile(""))
+        assert read() == quickly

@@ -1,0 +1,153 @@
+"""What a server answers with 1, 8, 64 and 256 clients at once: throughput, and how long a client waits.
+
+    python benchmarks/serving.py [--clients 1 8 64 256] [--seconds 10] [--json FILE]
+
+Each client sends the next sentence when it has its answer. Beside our server stands a plain one, which gives each
+request to the same model by itself, as small servers do; it runs the same HTTP server. The load comes from httpx in a
+process of its own: oha, wrk and k6 are not to be had by pip. It takes time of the cores, which the servers lack.
+With one client, the time of a request less the time of the same translations in a process is what HTTP costs.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from itertools import cycle, product
+from pathlib import Path
+from typing import Any
+
+import httpx
+from machine import machine
+from smoke import parse_options, write_json
+
+SUBJECTS = ("My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "She", "I")
+PREDICATES = (
+    "lives in a small house near the river.", "has never seen the sea.", "wants to buy a new car next year.",
+    "would like a cup of coffee, please.", "did not understand the question.", "bought two tickets for the museum.",
+    "says that it is going to rain.", "must not be late again.", "is reading a letter from Mary.",
+    "asked the doctor for help.",
+)  # fmt: skip
+SENTENCES = [" ".join(pair) for pair in product(SUBJECTS, PREDICATES)]
+PLAIN = """
+import socket, sys, asyncio, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from glassformer import Translator
+translator = Translator.load(engine=sys.argv[1])
+translator.translate(["Hello."])
+async def translate(request):
+    q = (await request.json())["q"]
+    found = await asyncio.to_thread(translator.translate, [q])
+    return JSONResponse({"translatedText": found[0].text})
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}: plain", file=sys.stderr, flush=True)
+app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
+uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listener])
+"""
+
+
+def percentile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+async def load(url: str, clients: int, seconds: float) -> dict[str, float]:
+    """Requests a second, and the milliseconds of the median, the 95th and the 99th of a hundred."""
+    times, errors = list[float](), 0
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
+
+        async def one(seed: int, until: float) -> None:
+            nonlocal errors
+            texts = random.Random(seed).sample(SENTENCES, len(SENTENCES))
+            for text in cycle(texts):
+                began = time.perf_counter()
+                if began > until:
+                    return
+                answer = await client.post("/translate", json={"q": text, "source": "en", "target": "de"})
+                times.append(1000 * (time.perf_counter() - began))
+                errors += answer.status_code != 200
+
+        await asyncio.gather(*(one(number, time.perf_counter() + 1.0) for number in range(clients)))  # warm
+        times.clear()
+        began = time.perf_counter()
+        await asyncio.gather(*(one(1000 + number, began + seconds) for number in range(clients)))
+        passed = time.perf_counter() - began
+    return {
+        "requests_per_s": len(times) / passed, "errors": errors, "p50_ms": statistics.median(times),
+        "p95_ms": percentile(times, 0.95), "p99_ms": percentile(times, 0.99),
+    }  # fmt: skip
+
+
+def in_process(engine: str) -> float:
+    """The median milliseconds of one sentence without a server."""
+    from glassformer import Translator
+
+    with Translator.load(engine=engine, workers=1) as translator:
+        translator.translate(["Hello."])
+        times = []
+        for text in SENTENCES:
+            began = time.perf_counter()
+            translator.translate([text])
+            times.append(1000 * (time.perf_counter() - began))
+    return statistics.median(times)
+
+
+def measure(command: list[str], clients: list[int], seconds: float) -> dict[str, Any]:
+    """Start a server and load it."""
+    began = time.perf_counter()
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line = process.stderr.readline()  # type: ignore[union-attr]
+        url = line.partition(": ")[0]
+        httpx.post(
+            f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
+        ).raise_for_status()
+        found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
+        for number in clients:
+            found[str(number)] = asyncio.run(load(url, number, seconds))
+            shown = ", ".join(f"{name} {value:.1f}" for name, value in found[str(number)].items())
+            print(f"  {number:3} clients: {shown}", flush=True)
+        pids = subprocess.run(
+            ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        found["memory_mb"] = sum(map(resident_mb, [process.pid, *map(int, pids)]))
+        return found
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def resident_mb(pid: int) -> float:
+    path = Path(f"/proc/{pid}/statm")
+    return int(path.read_text().split()[1]) * 4096 / 1e6 if path.exists() else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
+    options = parse_options(
+        parser, "--clients 1 2 --seconds 0.5 --engines ctranslate2", modules=["starlette", "httpx", "ctranslate2"],
+        kept="serving.json",
+    )  # fmt: skip
+    results: dict[str, Any] = {}
+    for engine in options.engines:
+        ours = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--engine", engine]
+        plain = [sys.executable, "-c", PLAIN, engine]
+        results[engine] = {"in_process_p50_ms": in_process(engine)}
+        for name, command in (("ours", ours), ("plain", plain)):
+            print(f"{engine}, {name}:", flush=True)
+            results[engine][name] = measure(command, options.clients, options.seconds)
+    write_json(options.json, {"machine": machine(), "results": results})
+    if options.json is None:
+        print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from glassformer.serving.contracts.events import event, event_stream
+from glassformer.serving.contracts.libretranslate import lost_codes
+from glassformer.serving.explanations import ExplainRequest
+from glassformer.serving.http.parameters import bearer, decode_json, json_response, read_struct
+from glassformer.serving.http.visit import Visit
+from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.service import Answer, Order
+
+Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
+_Beam = Annotated[int, Meta(ge=1, le=64)]
+
+
+class TranslateRequest(Struct, forbid_unknown_fields=True):
+    """What to translate and how. With n_best, prefix, must, ban or alignment a text goes to the model as it is."""
+
+    text: Annotated[str | list[str], Meta(description="one text, or several")]
+    target: Language
+    source: Annotated[Language, Meta(description="a code, or auto")] = "auto"
+    format: Literal["text", "html"] = "text"
+    split_sentences: bool = True
+    beam: _Beam | None = None
+    n_best: Annotated[int, Meta(ge=1, description="outputs of the model for each text, best first")] = 1
+    prefix: Annotated[str, Meta(description="what the translation begins with")] = ""
+    must: Annotated[list[str], Meta(description="phrases that must occur")] = []
+    ban: Annotated[list[str], Meta(description="phrases that must not occur")] = []
+    alignment: Annotated[bool, Meta(description="whether to say which token was written from which")] = False
+    glossary: Annotated[list[list[str]], Meta(description="each a term, its translation, other forms of that")] = []
+    memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
+    stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
+
+
+class Hypothesis(Struct, omit_defaults=True):
+    """One output of the model."""
+
+    text: str
+    log_prob: float
+    score: float
+    tokens: list[str]
+    truncated: bool
+    check: bool
+    """Whether it has every placeholder and tag as often as its source."""
+    confidence: float | UnsetType = UNSET
+    unmet: list[str] | UnsetType = UNSET
+
+
+class Translation(Struct, omit_defaults=True):
+    """The translation of one text. ``check`` names each placeholder or tag that is missing or was added."""
+
+    text: str
+    source: str
+    target: str
+    check: list[str]
+    flags: list[str]
+    notes: list[str]
+    engine: str
+    log_prob: float | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+    source_tokens: list[str] | UnsetType = UNSET
+    hypotheses: list[Hypothesis] | UnsetType = UNSET
+    alignment: list[tuple[int, int]] | UnsetType = UNSET
+
+
+class TranslateAnswer(Struct):
+    """One translation for each text, in order."""
+
+    translations: list[Translation]
+
+
+class ExplainBody(Struct, forbid_unknown_fields=True):
+    """One sentence whose translation is to be explained."""
+
+    text: Annotated[str, Meta(min_length=1)]
+    target: Language
+    source: Language
+    beam: _Beam | None = None
+    values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
+
+
+class ExplainAnswer(Struct):
+    """What the model wrote, its walk, and the address of a page that shows it for a while."""
+
+    id: str
+    page: str
+    source: str
+    text: str
+    tokens: list[str]
+    ids: list[int]
+    log_prob: float
+    score: float
+    truncated: bool
+    engine: str
+    walk: dict[str, Any]
+
+
+async def translate(request: Request) -> Response:
+    """POST /v1/translate."""
+    asked = read_struct(_object(await request.body()), TranslateRequest)
+    texts = [asked.text] if isinstance(asked.text, str) else asked.text
+    visit = Visit(request, bearer(request), texts, cost=max(1, len(texts)))
+    if asked.n_best > visit.serving.config.n_best_limit:
+        raise bad_request(f"n_best must be <= {visit.serving.config.n_best_limit}")
+    if asked.glossary and not all(len(term) > 1 and all(term) for term in asked.glossary):
+        raise bad_request(
+            "a term of the glossary has no translation, expected a list of the term and its translation"
+        )
+    order = _order(asked, visit)
+    by_text = [
+        replace(order, texts=(text,), source=source)
+        for text, source in zip(texts, _sources(asked, visit, texts), strict=True)
+    ]
+    if asked.stream:
+        if len(by_text) != 1:
+            raise bad_request(f"stream: found {len(by_text)} texts, expected one")
+        return await event_stream(_events(visit, by_text[0]), visit.headers, _error_event)
+    answers = await visit.translate(*by_text)
+    found = [_translation(one, answer) for one, (answer,) in zip(by_text, answers, strict=True)]
+    return json_response(TranslateAnswer(found), visit.headers)
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    values = decode_json(body)
+    if not isinstance(values, dict):
+        raise bad_request("expected a JSON object")
+    return values
+
+
+def _order(asked: TranslateRequest, visit: Visit) -> Order:
+    return Order(
+        (), "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
+        changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
+        alignment=asked.alignment, terms=tuple((src, tuple(forms)) for src, *forms in asked.glossary),
+        memory=tuple(asked.memory),
+    )  # fmt: skip
+
+
+def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
+    if beam is not None and beam < n_best:
+        raise bad_request(f"n_best: found {n_best} with a beam of {beam}, expected at most that")
+    return () if beam is None else (("beam", beam),)
+
+
+def _sources(asked: TranslateRequest, visit: Visit, texts: list[str]) -> list[str]:
+    if asked.source.lower() == "auto":
+        return [visit.languages.detect(text)[0].language for text in texts]
+    return [visit.languages.read(asked.source)] * len(texts)
+
+
+def _translation(order: Order, answer: Answer) -> Translation:
+    found = Translation(
+        answer.text, order.source, order.target, list(answer.check), list(dict.fromkeys(answer.flags)),
+        list(answer.notes), answer.engine,
+    )  # fmt: skip
+    if answer.scores:
+        found.log_prob, found.score = (
+            sum(getattr(one, name) for one in answer.scores) for name in ("log_prob", "score")
+        )
+        if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
+            found.confidence = min(chances)
+    if answer.output is not None:
+        hypotheses = [_hypothesis(str(order.texts[0]), one) for one in answer.output["hypotheses"]]
+        best = hypotheses[0]
+        found.log_prob, found.score, found.confidence = best.log_prob, best.score, best.confidence
+        found.hypotheses, found.source_tokens = hypotheses, answer.output["source_tokens"]
+        if order.alignment:
+            found.alignment = [(source, target) for source, target in answer.output.get("links", [])]
+    return found
+
+
+def _hypothesis(source: str, output: dict[str, Any]) -> Hypothesis:
+    names = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
+    given = {name: output[name] for name in names if name in output}
+    return Hypothesis(**given, check=not lost_codes(source, output["text"]))
+
+
+async def _events(visit: Visit, order: Order) -> AsyncIterator[bytes]:
+    async with visit.task() as task:
+        async for piece in task.stream(order):
+            if isinstance(piece, Answer):
+                yield event(_translation(order, piece), "translation")
+            else:
+                yield event({"text": piece}, "piece")
+
+
+def _error_event(refusal: Refusal) -> bytes:
+    return event({"error": refusal.message}, "error")
+
+
+async def explain(request: Request) -> Response:
+    """POST /v1/explain: a translation, with every step on the way to it."""
+    asked = read_struct(_object(await request.body()), ExplainBody)
+    visit = Visit(request, bearer(request), [asked.text])
+    source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
+    route = visit.languages.route(source, target)
+    if len(route) != 1:
+        raise bad_request(
+            f"{source} to {target} is not the work of one model, expected languages that one translates"
+        )
+    wanted = ExplainRequest(route[0].name, asked.text, _changes(asked.beam), asked.values)
+    answer = await visit.serving.explanations.explain(wanted, visit.client.name)
+    return json_response({name: answer[name] for name in ExplainAnswer.__struct_fields__}, visit.headers)
+
+
+async def page(request: Request) -> Response:
+    """GET /v1/explain/ID: the page of an answer that was explained, for the same client."""
+    visit = Visit(request, bearer(request) or request.query_params.get("api_key", ""))
+    html = await visit.serving.explanations.page(request.path_params["number"], visit.client.name)
+    return HTMLResponse(html, headers=visit.headers)
+
+
+ROUTES = [
+    Route("/v1/translate", translate, methods=["POST"]),
+    Route("/v1/explain", explain, methods=["POST"]),
+    Route("/v1/explain/{number}", page, methods=["GET"]),
+]

@@ -1,0 +1,248 @@
+"""The contract of OpenAI's chat, for programs that translate by it. A model here follows no instructions.
+
+The last message of the user is the text; what comes before it is read for languages only where its form is known: the
+two protocols of Weblate, whose placeholders are codes to us. A model is named by its languages, such as en-de.
+"""
+
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from glassformer.serving.contracts.events import event, event_stream
+from glassformer.serving.http.parameters import bearer, decode_json, read_struct
+from glassformer.serving.http.visit import Visit
+from glassformer.serving.refusal import Refusal, bad_request, error_body
+from glassformer.serving.service import Answer, Order, Text
+from glassformer.text.formats.segment import Code, Part
+
+_PART = "\n==WEBLATE_PART==\n"
+_SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
+_LIMITS = "Translates what the last message of the user says; follows no instructions."
+_IN_ORDER = ("syntax", "markup")
+
+
+class Message(Struct):
+    """One message of a chat; its content is a text, or parts of which those of type text are read."""
+
+    role: str
+    content: str | list[dict[str, Any]]
+
+    @property
+    def text(self) -> str:
+        """The content as one text."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(
+            str(part.get("text", "")) for part in self.content if part.get("type") in ("text", "input_text")
+        )
+
+
+class ChatRequest(Struct):
+    """What is read of a request; whatever else a client sends changes nothing."""
+
+    model: str
+    messages: list[Message]
+    stream: bool = False
+
+
+class WeblateString(Struct):
+    """One text of Weblate's structured protocol."""
+
+    source: str
+    parts: list[dict[str, Any]] = []
+
+
+class WeblateRequest(Struct):
+    """The message of the user in Weblate's structured protocol."""
+
+    source_language: str
+    target_language: str
+    strings: list[WeblateString]
+    glossary: list[dict[str, Any]] = []
+
+
+async def models(request: Request) -> Response:
+    """GET /v1/models: a model for each pair of languages, those by way of a third language included."""
+    visit = Visit(request, bearer(request), cost=0)
+    return JSONResponse({"object": "list", "data": [_model(name) for name in _names(visit)]}, headers=visit.headers)
+
+
+async def model(request: Request) -> Response:
+    """GET /v1/models/NAME."""
+    visit, name = Visit(request, bearer(request), cost=0), request.path_params["name"]
+    if name not in _names(visit):
+        raise Refusal(404, f"the model {name[:40]} does not exist")
+    return JSONResponse(_model(name), headers=visit.headers)
+
+
+def _names(visit: Visit) -> dict[str, tuple[str, str]]:
+    """The languages of each model."""
+    served = visit.languages
+    pairs = [(source, target) for source in served.sources for target in served.targets(source) if target != source]
+    return {f"{source}-{target}": (source, target) for source, target in pairs}
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "glassformer", "description": _LIMITS}
+
+
+async def chat(request: Request) -> Response:
+    """POST /v1/chat/completions."""
+    values = decode_json(await request.body())
+    asked = read_struct(values if isinstance(values, dict) else {}, ChatRequest)
+    text = next((one.text for one in reversed(asked.messages) if one.role == "user"), "")
+    visit = Visit(request, bearer(request), [text])
+    if not text:
+        raise bad_request("messages has no message of the user, expected one with the text")
+    pair = _read_pair(visit, asked.model)
+    structured = _read_weblate(text)
+    order = _order(visit, pair, text, structured)
+    if asked.stream and structured is None and _PART not in text:
+        return await event_stream(_events(visit, order, asked.model), visit.headers, _error_event)
+    (answers,) = await visit.translate(order)
+    content = _PART.join(answer.text for answer in answers)
+    if structured is not None:
+        content = json.dumps(
+            [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)], ensure_ascii=False
+        )
+    if asked.stream:
+        return await event_stream(_pieces(asked.model, [content]), visit.headers, _error_event)
+    usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+    body = _about(asked.model, "chat.completion") | {"choices": [choice], "usage": usage}
+    return JSONResponse(body, headers=visit.headers)
+
+
+def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
+    known = _names(visit)
+    found = next((pair for each, pair in known.items() if each.lower() == name.lower()), None)
+    if found is None:
+        some = ", ".join(list(known)[:20])
+        raise Refusal(404, f"the model {name[:40]!r} does not exist, expected one of {some}")
+    return found
+
+
+def _read_weblate(text: str) -> WeblateRequest | None:
+    """The message of Weblate's structured protocol, if it is one."""
+    try:
+        return msgspec.json.decode(text, type=WeblateRequest) if text.lstrip().startswith("{") else None
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _order(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> Order:
+    if structured is None:
+        texts: tuple[Text, ...] = tuple(_mark_samples(part) for part in text.split(_PART))
+        return Order(texts, *pair)
+    source, target = (
+        visit.languages.read(structured.source_language),
+        visit.languages.read(structured.target_language),
+    )
+    terms = [(one.get("source"), one.get("target")) for one in structured.glossary]
+    glossary = tuple(
+        (src, (tgt,)) for src, tgt in terms if isinstance(src, str) and isinstance(tgt, str) and src and tgt
+    )
+    return Order(tuple(map(_parts_of, structured.strings)), source, target, terms=glossary)
+
+
+def _mark_samples(text: str) -> Text:
+    """A text in which the placeholders of Weblate's older protocol are codes."""
+    pieces = list[Part]()
+    position = 0
+    for match in _SAMPLE.finditer(text):
+        pieces += [text[position : match.start()], Code(match[0], is_text=True)]
+        position = match.end()
+    return tuple(piece for piece in (*pieces, text[position:]) if piece != "") if pieces else text
+
+
+def _parts_of(string: WeblateString) -> Text:
+    """A text's parts, its placeholders as codes that carry their ids."""
+    if not string.parts:
+        return _mark_samples(string.source)
+    closed = {part.get("close_id") for part in string.parts}
+    found = list[Part]()
+    for part in string.parts:
+        if part.get("type") != "placeholder":
+            found.append(str(part.get("text", "")))
+            continue
+        is_open, is_close = part.get("close_id") is not None, part.get("id") in closed
+        found.append(
+            Code(str(part.get("id", "")), "opens" if is_open else "closes" if is_close else "alone", is_text=True)
+        )
+    return tuple(part for part in found if part != "")
+
+
+def _weblate_answer(string: WeblateString, answer: Answer) -> Any:
+    """The parts of an answer, with its source's very placeholders; a text for one that had no parts."""
+    if not string.parts:
+        return answer.text
+    known = {str(part.get("id")): part for part in string.parts if part.get("type") == "placeholder"}
+    pieces = list(_known_pieces(answer.text, known))
+    in_order = iter([number for number, part in known.items() if part.get("kind") in _IN_ORDER])
+    ordered = [
+        next(in_order, piece) if piece in known and known[piece].get("kind") in _IN_ORDER else piece
+        for piece in pieces
+    ]
+    return {"parts": [known.get(piece, {"type": "text", "text": piece}) for piece in ordered]}
+
+
+def _known_pieces(text: str, known: dict[str, Any]) -> Iterator[str]:
+    if not known:
+        yield text
+        return
+    for piece in re.split(f"({'|'.join(map(re.escape, sorted(known, key=len, reverse=True)))})", text):
+        if piece:
+            yield piece
+
+
+def _about(name: str, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
+
+
+async def _events(visit: Visit, order: Order, name: str) -> AsyncIterator[bytes]:
+    async with visit.task() as task:
+        async for one in _chunks(name, (piece async for piece in task.stream(order) if isinstance(piece, str))):
+            yield one
+
+
+async def _pieces(name: str, pieces: list[str]) -> AsyncIterator[bytes]:
+    async def each() -> AsyncIterator[str]:
+        for piece in pieces:
+            yield piece
+
+    async for one in _chunks(name, each()):
+        yield one
+
+
+async def _chunks(name: str, pieces: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    about = _about(name, "chat.completion.chunk")
+
+    def chunk(delta: dict[str, str], reason: str | None = None) -> bytes:
+        return event(about | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+
+    role = {"role": "assistant"}
+    async for piece in pieces:
+        yield chunk({**role, "content": piece})
+        role = {}
+    yield chunk({}, "stop")
+    yield b"data: [DONE]\n\n"
+
+
+def _error_event(refusal: Refusal) -> bytes:
+    return event(error_body("/v1/chat", refusal.status, refusal.message))
+
+
+ROUTES = [
+    Route("/v1/models", models, methods=["GET"]),
+    Route("/v1/models/{name}", model, methods=["GET"]),
+    Route("/v1/chat/completions", chat, methods=["POST"]),
+]

@@ -1,0 +1,1 @@
+"""What every request meets, whatever contract it speaks: the door, its parameters, keys and limits."""

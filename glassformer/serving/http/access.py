@@ -1,0 +1,133 @@
+"""Who may ask, and how much: keys from a file, limits a minute for each key and address, and bans.
+
+A key is compared in constant time with every known one. Only sums of keys are held.
+"""
+
+import hashlib
+import hmac
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.errors import ConfigError
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.text.lines import read_lines
+
+_MINUTE, _HOUR = 60.0, 3600.0
+_MAX_CLIENTS = 100_000  # whose counts are held; the one that was seen longest ago is forgotten
+
+
+@dataclass(frozen=True)
+class Client:
+    """Who asks: the sum of a key, or an address; and its texts a minute, 0 for any number."""
+
+    name: str
+    limit: int
+
+
+@dataclass
+class _Count:
+    minute: float = 0.0
+    texts: int = 0
+    violations: int = 0
+    first_violation: float = 0.0
+
+
+class Access:
+    """The keys and the counts of a server."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        """Raises ``ConfigError`` for a file of keys with a line that is none, ``TextError`` if it cannot be read."""
+        self._config = config
+        self._keys = _read_keys(Path(config.keys), config.request_limit) if config.keys else {}
+        self._counts = OrderedDict[str, _Count]()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys are looked at."""
+        return bool(self._config.keys)
+
+    def admit(self, key: str, address: str, texts: int = 1) -> tuple[Client, dict[str, str]]:
+        """The client, and headers on what it has left; ``Refusal`` for a ban, then for a key, then for a limit."""
+        counts = self._count(f"address {address}")
+        self._refuse_banned(counts)
+        client = self._identify(key, address)
+        if not client.limit or not texts:
+            return client, {}
+        return client, self._charge(client, texts, counts)
+
+    def _identify(self, key: str, address: str) -> Client:
+        if self.has_keys and key:
+            digest = _digest(key)
+            found = [limit for known, limit in self._keys.items() if hmac.compare_digest(known, digest)]
+            if not found:
+                raise Refusal(403, "Invalid API key")
+            return Client(f"key {digest}", found[0])
+        if self._config.require_key:
+            contact = self._config.key_contact
+            unknown = "Please contact the server operator to get an API key"
+            raise Refusal(400, f"Visit {contact} to get an API key" if contact else unknown)
+        return Client(f"address {address}", self._config.request_limit)
+
+    def _charge(self, client: Client, texts: int, of_address: _Count) -> dict[str, str]:
+        counts, now = self._count(client.name), time.monotonic()
+        if now - counts.minute >= _MINUTE:
+            counts.minute, counts.texts = now, 0
+        reset = counts.minute + _MINUTE - now
+        if counts.texts + texts > client.limit:
+            if now - of_address.first_violation > _HOUR:
+                of_address.first_violation, of_address.violations = now, 0
+            of_address.violations += 1
+            headers = _rate_headers(client.limit, client.limit - counts.texts, reset)
+            message = f"Slowdown: {client.limit} texts a minute are allowed"
+            raise Refusal(429, message, retry_after=reset, headers=headers)
+        counts.texts += texts
+        return _rate_headers(client.limit, client.limit - counts.texts, reset)
+
+    def _refuse_banned(self, counts: _Count) -> None:
+        most, passed = self._config.ban_after, time.monotonic() - counts.first_violation
+        if most and counts.violations >= most and passed < _HOUR:
+            raise Refusal(403, "Too many request limits violations", retry_after=_HOUR - passed)
+
+    def _count(self, name: str) -> _Count:
+        counts = self._counts.setdefault(name, _Count())
+        self._counts.move_to_end(name)
+        if len(self._counts) > _MAX_CLIENTS:
+            self._counts.popitem(last=False)
+        return counts
+
+    def check_size(self, texts: list[str]) -> None:
+        """Raise ``Refusal`` for more texts or characters than one request may have."""
+        characters, config = sum(map(len, texts)), self._config
+        for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
+            if most and found > most:
+                raise bad_request(f"request ({found}) exceeds text limit ({most})")
+
+
+def _rate_headers(limit: int, remaining: int, reset: float) -> dict[str, str]:
+    values = {"Limit": limit, "Remaining": max(0, remaining), "Reset": max(1, round(reset))}
+    return {f"X-RateLimit-{name}": str(value) for name, value in values.items()}
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_keys(path: Path, limit: int) -> dict[str, int]:
+    """The sum of each key with its texts a minute; those of the server where the file does not say."""
+    keys = {}
+    for number, line in enumerate(read_lines(path), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) > 2 or not all(word.isdecimal() for word in words[1:]):
+            raise ConfigError(
+                f"{path}:{number}: found {len(words)} words, expected a key and, if wanted, its texts a minute as a "
+                "number. Correct that line."
+            )
+        keys[_digest(words[0])] = int(words[1]) if words[1:] else limit
+    if not keys:
+        raise ConfigError(f"{path}: has no key, expected one on each line. Write some, or leave --keys out.")
+    return keys

@@ -1,0 +1,132 @@
+"""What every connection meets first and last: limits of bytes and seconds, headers, counts, and the last resort.
+
+A request that is too large, too slow or packed ends here, and so does what nobody foresaw, without a traceback.
+"""
+
+import asyncio
+import json
+import logging
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.metrics import Metrics
+from glassformer.serving.refusal import INTERNAL, Refusal, error_body
+
+logger = logging.getLogger(__name__)
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Expose-Headers": "Authorization, X-Glassformer-Check",
+    "Access-Control-Allow-Methods": "GET, POST, DELETE",
+    "Access-Control-Allow-Credentials": "true",
+    "Access-Control-Max-Age": "1728000",
+}
+
+
+class Door:
+    """Wraps the application; speaks ASGI to both sides."""
+
+    def __init__(self, app: ASGIApp, config: ServeConfig, metrics: Metrics) -> None:
+        self._app, self._config, self._metrics = app, config, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        visit = _Visit(scope, receive, send, self._config)
+        began = time.monotonic()
+        try:
+            visit.check_headers()
+            if scope["method"] == "OPTIONS":
+                await visit.answer(200, {})
+            else:
+                await self._app(scope, visit.receive, visit.send)
+        except Refusal as refusal:
+            await visit.refuse(refusal)
+        except TimeoutError:
+            visit.status = 499  # the client does not take its answer
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
+            logger.error("%s %s: %s. Please report it.", scope["method"], visit.route, where)
+            await visit.refuse(Refusal(500, INTERNAL))
+        finally:
+            self._count(visit, time.monotonic() - began)
+
+    def _count(self, visit: "_Visit", seconds: float) -> None:
+        self._metrics.requests.labels(visit.route, str(visit.status)).inc()
+        self._metrics.seconds.labels(visit.route).observe(seconds)
+        if self._config.access_log:
+            logger.info("%s %s %d %.1f ms", visit.method, visit.route, visit.status, 1000 * seconds)
+
+
+class _Visit:
+    """One request and its answer, as they pass through the door."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, config: ServeConfig) -> None:
+        self.status, self.method = 0, str(scope["method"])
+        self._scope, self._receive, self._send, self._config = scope, receive, send, config
+        self._bytes, self._most = 0, int(config.body_mb * 1_000_000)
+        self._until = time.monotonic() + config.door_s
+        self._is_read = False
+
+    @property
+    def route(self) -> str:
+        """The path as the routes have it, which does not grow with what clients ask for."""
+        route = self._scope.get("route")
+        return str(getattr(route, "path", "unknown"))
+
+    def check_headers(self) -> None:
+        """Raise ``Refusal`` for a body that says it is too large, or packed."""
+        headers = Headers(scope=self._scope)
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refusal(415, "the body is packed, expected one that is not: without Content-Encoding")
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length) > self._most:
+            raise self._too_large()
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, f"the request is larger than {self._config.body_mb:g} MB, which is the limit")
+
+    async def receive(self) -> Message:
+        """The next message of the client, within its time and its size."""
+        if self._is_read:
+            return await self._receive()  # waits until the client leaves
+        try:
+            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+        except TimeoutError:
+            late = f"the request did not arrive within {self._config.door_s:g} seconds"
+            raise Refusal(408, late, headers={"Connection": "close"}) from None
+        self._bytes += len(message.get("body", b""))
+        self._is_read = not message.get("more_body", False)
+        if self._bytes > self._most:
+            raise self._too_large()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message of ours; raises ``TimeoutError`` for a client that does not take it."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            MutableHeaders(scope=message).update(_CORS)
+        await asyncio.wait_for(self._send(message), self._config.door_s)
+
+    async def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+        """Send an answer in JSON."""
+        content = json.dumps(body).encode()
+        raw = {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})}
+        pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in raw.items()]
+        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
+        await self.send({"type": "http.response.body", "body": content})
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Send a refusal, unless an answer has begun."""
+        if self.status == 0:
+            body = error_body(self._scope["path"], refusal.status, refusal.message)
+            await self.answer(refusal.status, body, refusal.headers)

@@ -1,0 +1,160 @@
+"""The models that are served and their languages: which models lead from one language to another.
+
+Knows nothing of requests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer.bundled import BUNDLED
+from glassformer.errors import ConfigError
+from glassformer.serving.refusal import Refusal, bad_request
+
+_ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
+NEEDED = "needs py3langid, which is not installed here. Install it in the clone: pip install '.[detect]'"
+
+
+class ServedModel(NamedTuple):
+    """A run directory and the languages that it translates from and to."""
+
+    path: Path
+    source: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        """Such as en-de."""
+        return f"{self.source}-{self.target}"
+
+
+class Detected(NamedTuple):
+    """A language, and how sure that is, from 0 to 100."""
+
+    language: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Languages:
+    """All models that are served; for one pair of languages there is one."""
+
+    models: tuple[ServedModel, ...]
+
+    @cached_property
+    def codes(self) -> list[str]:
+        """Every language, in the order of the models."""
+        return list(dict.fromkeys(code for model in self.models for code in (model.source, model.target)))
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The languages that are translated from."""
+        return list(dict.fromkeys(model.source for model in self.models))
+
+    def targets(self, source: str) -> list[str]:
+        """What a language is translated to, directly or by way of a third one; itself, too, which changes nothing."""
+        return [code for code in self.codes if code == source or self._route(source, code)]
+
+    def read(self, code: str) -> str:
+        """A served language from a client's code, such as EN-GB; ``Refusal`` for one that is not served."""
+        wanted = _ALIASES.get(code.strip().lower(), code.strip().lower()).replace("_", "-")
+        known = {served.lower(): served for served in self.codes}
+        found = known.get(wanted) or known.get(wanted.partition("-")[0])
+        found = found or next((served for low, served in known.items() if low.partition("-")[0] == wanted), None)
+        if found is None:
+            raise Refusal(400, f"{code[:40]} is not supported")
+        return found
+
+    def route(self, source: str, target: str) -> tuple[ServedModel, ...]:
+        """The models that lead from one language to another, at most two; ``Refusal`` if none do."""
+        if source == target:
+            return ()
+        if not (found := self._route(source, target)):
+            raise Refusal(
+                400,
+                f"{language_name(target)} ({target}) is not available as a target language from "
+                f"{language_name(source)} ({source})",
+            )
+        return found
+
+    def _route(self, source: str, target: str) -> tuple[ServedModel, ...]:
+        known = {(model.source, model.target): model for model in self.models}
+        if (source, target) in known:
+            return (known[source, target],)
+        return next(
+            ((first, known[first.target, target]) for (start, _), first in known.items()
+             if start == source and (first.target, target) in known),
+            (),
+        )  # fmt: skip
+
+    def detect(self, text: str) -> list[Detected]:
+        """The served languages that a text may be in, best first; ``Refusal`` without py3langid."""
+        if find_spec("py3langid") is None:
+            raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
+        if not any(map(str.isalpha, text)):
+            return [Detected(self.codes[0], 0.0)]
+        ranked = _identifier(tuple(self.codes)).rank(text)
+        by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
+        found = [(by_code[code], chance) for code, chance in ranked if code in by_code]
+        return [Detected(code, round(100 * float(chance), 1)) for code, chance in found] or [
+            Detected(self.codes[0], 0.0)
+        ]
+
+
+@cache
+def _identifier(codes: tuple[str, ...]) -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    known = set(identifier.labels) & {code.partition("-")[0] for code in codes}
+    identifier.set_languages(sorted(known) or None)
+    return identifier
+
+
+@cache
+def language_name(code: str) -> str:
+    """The English name of a language; the code itself for one that nobody has named."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return Locale.parse(code, sep="-").get_display_name("en") or code
+    except (UnknownLocaleError, ValueError):
+        return code
+
+
+def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
+    """The served models of run directories; ``langs``, such as en-de, are of those that do not say theirs, in order.
+
+    Raises ``ConfigError`` where languages are missing, left over or not a pair, and for two models of one pair.
+    """
+    given, models = iter(langs), dict[tuple[str, str], ServedModel]()
+    for run in runs:
+        pair = run_languages(run) or _read_pair(next(given, None), run)
+        if pair in models:
+            raise ConfigError(
+                f"--run {run}: translates from {pair[0]} to {pair[1]}, as {models[pair].path} does, expected one "
+                "model for each pair of languages. Leave one out."
+            )
+        models[pair] = ServedModel(run, *pair)
+    if (left := next(given, None)) is not None:
+        raise ConfigError(f"--langs {left}: every run has its languages, expected no further ones. Leave it out.")
+    return Languages(tuple(models.values()))
+
+
+def run_languages(run: Path) -> tuple[str, str] | None:
+    """The languages that a run translates from and to; None if it does not say."""
+    return ("en", "de") if run.resolve() == BUNDLED.resolve() else None
+
+
+def _read_pair(langs: str | None, run: Path) -> tuple[str, str]:
+    if langs is None:
+        raise ConfigError(
+            f"--run {run}: does not say which languages it translates, expected --langs with them: --langs en-de."
+        )
+    source, dash, target = langs.partition("-")
+    if not dash or not source.isalpha() or not target.replace("-", "").isalnum():
+        raise ConfigError(f"--langs: found {langs!r}, expected two codes of languages: --langs en-de.")
+    return source.lower(), target

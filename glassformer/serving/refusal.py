@@ -1,0 +1,35 @@
+"""What a client is told instead of an answer: a status, a sentence, and when to try again."""
+
+from collections.abc import Mapping
+from typing import Any
+
+INTERNAL = "the server has failed; its operator finds the cause in its log"
+
+
+class Refusal(Exception):  # noqa: N818  # what a client is told is no error of ours
+    """Ends the handling of a request; ``retry_after`` are seconds."""
+
+    def __init__(
+        self, status: int, message: str, *, retry_after: float | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.headers = dict(headers or {})
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(max(1, round(retry_after)))
+
+
+def bad_request(message: str) -> Refusal:
+    """One for a request that would be refused again."""
+    return Refusal(400, f"Invalid request: {message}")
+
+
+def error_body(path: str, status: int, message: str) -> dict[str, Any]:
+    """The body of a refusal as the clients of the contract at ``path`` read it."""
+    if path.startswith("/v2/"):
+        return {"message": message}
+    if path.startswith(("/v1/chat", "/v1/models")):
+        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        fallback = "server_error" if status >= 500 else "invalid_request_error"
+        return {"error": {"message": message, "type": kind.get(status, fallback), "code": None}}
+    return {"error": message}

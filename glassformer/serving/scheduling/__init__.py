@@ -1,0 +1,1 @@
+"""How requests of all clients become batches, and the processes that translate them."""

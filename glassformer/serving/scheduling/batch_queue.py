@@ -1,0 +1,214 @@
+"""The queue of sentences that wait for a worker: those of all clients join in batches.
+
+A sentence's rank is the time at which it came, and later for each token that its request has before it: a short text
+does not wait for all of a long one, and no text waits for ever. One event loop uses a queue; there are no locks.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Any, Literal, NamedTuple
+
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.refusal import Refusal
+
+MAX_BATCH = 32  # sentences; the engines are not faster with more
+_SECONDS_PER_TOKEN = 0.002  # that a sentence ranks behind others for each token of its request before it
+_CHARACTERS_PER_TOKEN = 4
+
+
+class Recipe(NamedTuple):
+    """What the sentences of a batch have in common."""
+
+    model: str
+    kind: Literal["document", "plain", "stream"]
+    """Whether codes are kept and terms required, as in a file, or a text goes to the model as it is, maybe alone."""
+    changes: tuple[tuple[str, Any], ...] = ()
+    """Of the model's own decode settings."""
+    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Of a glossary: what each is, and what may stand for it."""
+    attention: bool = False
+
+
+@dataclass(eq=False)
+class Job:
+    """One client's request while it is handled."""
+
+    deadline: float
+    """By ``time.monotonic``."""
+    tokens: int = 0
+    """Of the sentences that it has put into the queue."""
+    is_gone: bool = False
+    """Whether nobody waits for the answer any more."""
+    pieces: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    """What is streamed of its translation."""
+
+
+@dataclass(eq=False)
+class Item:
+    """One sentence, with the future of its result."""
+
+    text: Any
+    tokens: int
+    job: Job
+    future: asyncio.Future[Any]
+    came: float = field(default_factory=time.monotonic)
+    tries: int = 0
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with a refusal, unless there is an answer."""
+        if not self.future.done():
+            self.future.set_exception(refusal)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Sentences that one worker translates at once."""
+
+    recipe: Recipe
+    items: list[Item]
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits for it."""
+        return not all(item.job.is_gone for item in self.items)
+
+
+def count_tokens(text: str) -> int:
+    """About how many tokens a text has, without a tokenizer."""
+    return 1 + len(text) // _CHARACTERS_PER_TOKEN
+
+
+class BatchQueue:
+    """Takes sentences of jobs and gives batches; refuses what is too much."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self._config = config
+        self._heaps = defaultdict[Recipe, list[tuple[float, int, Item]]](list)
+        self._numbers, self._changed = count(), asyncio.Event()
+        self.waiting, self.open_jobs = 0, 0
+        self.is_draining, self.is_closed = False, False
+        """Whether no further job is opened; whether nothing is translated any more."""
+        self._idle = 0  # workers that wait for a batch
+        self.seconds_per_token = 0.001
+        """As measured of the last batches."""
+
+    def open(self, seconds: float) -> Job:
+        """A job that ends after ``seconds``; ``Refusal`` if too much is waiting, or the server stops."""
+        if self.is_draining:
+            raise self.stopping()
+        if self.waiting >= self._config.queue:
+            tokens = sum(item.tokens for heap in self._heaps.values() for _, _, item in heap)
+            message = f"Slowdown: {self.waiting:,} texts are waiting"
+            raise Refusal(429, message, retry_after=tokens * self.seconds_per_token)
+        self.open_jobs += 1
+        return Job(time.monotonic() + seconds)
+
+    def close_job(self, job: Job) -> None:
+        """Forget a job and what it has waiting."""
+        self.open_jobs -= 1
+        job.is_gone = True
+        for heap in self._heaps.values():
+            kept = [entry for entry in heap if entry[2].job is not job]
+            if len(kept) < len(heap):
+                for _, _, item in heap:
+                    if item.job is job:
+                        item.future.cancel()
+                self.waiting -= len(heap) - len(kept)
+                heap[:] = kept
+                heapify(heap)
+
+    def put(self, recipe: Recipe, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
+        """The future result of each text, given with its tokens; ``Refusal`` if nothing is translated any more."""
+        if self.is_closed or job.is_gone:
+            raise self.stopping()
+        loop = asyncio.get_running_loop()
+        items = [Item(text, tokens, job, loop.create_future()) for text, tokens in texts]
+        for item in items:
+            self._push(recipe, item, item.came + job.tokens * _SECONDS_PER_TOKEN)
+            job.tokens += item.tokens
+        return [item.future for item in items]
+
+    def put_back(self, batch: Batch) -> None:
+        """Let a batch whose worker ended be tried once more, before all others; refuse what was tried twice."""
+        for item in batch.items:
+            item.tries += 1
+            if self.is_closed or item.tries > 1:
+                item.refuse(Refusal(503, "a worker ended while it translated this text; ask again", retry_after=1))
+            elif not (item.job.is_gone or item.future.done()):
+                self._push(batch.recipe, item, 0.0)
+
+    def _push(self, recipe: Recipe, item: Item, rank: float) -> None:
+        heappush(self._heaps[recipe], (rank, next(self._numbers), item))
+        self.waiting += 1
+        self._changed.set()
+
+    async def take(self) -> Batch | None:
+        """The next batch, once there is one; None when the queue is closed."""
+        self._idle += 1
+        try:
+            return await self._next_batch()
+        finally:
+            self._idle -= 1
+
+    async def _next_batch(self) -> Batch | None:
+        while not self.is_closed:
+            if not (heaps := {recipe: heap for recipe, heap in self._heaps.items() if heap}):
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            recipe = min(heaps, key=lambda one: heaps[one][0])
+            if recipe.kind != "stream" and (rest := self._patience(heaps[recipe])) > 0:
+                await asyncio.sleep(rest)
+                continue
+            items = self._pop(heaps[recipe], 1 if recipe.kind == "stream" else MAX_BATCH)
+            if not heaps[recipe]:
+                del self._heaps[recipe]
+            if items:
+                return Batch(recipe, items)
+        return None
+
+    def _patience(self, heap: list[tuple[float, int, Item]]) -> float:
+        """The seconds that the first sentence still waits for others; a client that is alone waits for nobody."""
+        tokens = sum(item.tokens for _, _, item in heap[:MAX_BATCH])
+        if self.open_jobs <= 1 or len(heap) >= MAX_BATCH or tokens >= self._config.batch_tokens:
+            return 0.0
+        return heap[0][2].came + self._config.patience_ms / 1000 - time.monotonic()
+
+    def _pop(self, heap: list[tuple[float, int, Item]], most: int) -> list[Item]:
+        items, tokens = list[Item](), 0
+        most = min(most, -(-len(heap) // self._idle))  # idle workers share
+        while heap and len(items) < most:
+            if items and tokens + heap[0][2].tokens > self._config.batch_tokens:
+                break
+            item = heappop(heap)[2]
+            self.waiting -= 1
+            if time.monotonic() > item.job.deadline:
+                item.refuse(Refusal(503, "the time limit of the request has passed", retry_after=1))
+            elif not item.future.done():
+                items.append(item)
+                tokens += item.tokens
+        return items
+
+    def measure(self, batch: Batch, seconds: float) -> None:
+        """Learn how long a batch took."""
+        tokens = sum(item.tokens for item in batch.items)
+        self.seconds_per_token += 0.1 * (seconds / max(1, tokens) - self.seconds_per_token)
+
+    def close(self) -> None:
+        """Refuse what waits, and whatever comes; wake the workers, which find nothing."""
+        self.is_draining = self.is_closed = True
+        for heap in self._heaps.values():
+            for _, _, item in heap:
+                item.refuse(self.stopping())
+        self._heaps.clear()
+        self.waiting = 0
+        self._changed.set()
+
+    def stopping(self) -> Refusal:
+        """What is said to who is not served any more."""
+        return Refusal(503, "the server stops; ask another one, or ask again soon", retry_after=self._config.drain_s)

@@ -1,0 +1,155 @@
+"""A worker process: it holds the models and translates one batch after another, which come through a pipe.
+
+It ends with its pipe, so that no worker outlives its server. What is wrong with one text of a batch is an answer to
+that text alone. Its messages name no text.
+"""
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from glassformer.decoding import Request, Translator
+from glassformer.documents import FileTranslator, Glossary
+from glassformer.documents.glossary import Term
+from glassformer.errors import GlassformerError
+from glassformer.serving.scheduling.batch_queue import Recipe
+
+STOP = "stop"
+"""What the server says to a worker whose batch nobody waits for."""
+
+
+class Failure(NamedTuple):
+    """In place of a result: a sentence for the client, or, of a fault of ours, where it happened."""
+
+    message: str
+    is_ours: bool = False
+
+
+class StreamRequest(NamedTuple):
+    """One text whose translation is sent in pieces."""
+
+    recipe: Recipe
+    request: Request
+
+
+class Piece(NamedTuple):
+    """A piece of a streamed translation."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class WorkerPlan:
+    """What a worker is started with: the directory of each model by its name, the engine, and threads."""
+
+    models: tuple[tuple[str, Path], ...]
+    engine: str
+    threads: int
+
+
+class _StoppedError(Exception):
+    """Nobody waits for what is computed."""
+
+
+def run_worker(connection: Connection, plan: WorkerPlan) -> None:
+    """Answer messages until the pipe ends; the first answer says that all models are loaded, or why one is not."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
+    os.environ["OMP_NUM_THREADS"] = str(min(plan.threads, int(os.environ.get("OMP_NUM_THREADS", plan.threads))))
+    worker = _Worker(connection, plan)
+    connection.send(guard(worker.load))
+    threading.Thread(target=worker.warm_up, daemon=True).start()
+    while True:
+        try:
+            message = connection.recv()
+            if message == STOP:  # of a batch that was done in the meantime
+                continue
+            connection.send(guard(lambda: worker.answer(message)))  # noqa: B023  # called at once
+        except (EOFError, OSError):
+            return
+
+
+def guard(call: Callable[[], Any]) -> Any:
+    """What a call gives, or a failure in its place."""
+    try:
+        return call()
+    except _StoppedError:
+        return Failure("stopped")
+    except GlassformerError as error:
+        return Failure(str(error))
+    except (EOFError, BrokenPipeError):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return Failure(f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}", is_ours=True)
+
+
+class _Worker:
+    def __init__(self, connection: Connection, plan: WorkerPlan) -> None:
+        self._connection, self._plan = connection, plan
+        self._translators = dict[str, Translator]()
+
+    def load(self) -> dict[str, str]:
+        """Load all models and let each translate once; the engine of each."""
+        engines = {}
+        for name, path in self._plan.models:
+            self._translators[name] = Translator.load(path, device="cpu", engine=self._plan.engine, workers=1)
+            engines[name] = self._translators[name].translate(["Hello."])[0].engine
+        return engines
+
+    def warm_up(self) -> None:
+        """Load what shows attention, which takes seconds, before a text with tags in a sentence needs it."""
+        for translator in self._translators.values():
+            with suppress(Exception):  # the text that needs it is told
+                translator.translate(["Hello."], attention=True)
+
+    def answer(self, message: Any) -> Any:
+        """A result, or a failure, for each text of a batch."""
+        if isinstance(message, StreamRequest):
+            return self._stream(message)
+        recipe, texts = message
+        translate = self._translate_parts if recipe.kind == "document" else self._translate_plain
+        try:
+            return translate(recipe, texts)
+        except GlassformerError as error:
+            if len(texts) == 1:
+                return [Failure(str(error))]
+            return [result for text in texts for result in self.answer((recipe, [text]))]
+
+    def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+        translator = self._translators[recipe.model]
+        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
+        files = FileTranslator(translator, self._options(recipe), glossary=glossary, check_content=False)
+        results = files.translate_texts(dict.fromkeys(texts))
+        return [results[parts] for parts in texts]
+
+    def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+        translator = self._translators[recipe.model]
+        found = translator.translate_stream(texts, self._options(recipe), attention=recipe.attention)
+        return [one.to_mapping(attention=False) | {"limit_warning": one.limit_warning} for one in found]
+
+    def _options(self, recipe: Recipe) -> Any:
+        return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
+
+    def _stream(self, message: StreamRequest) -> Any:
+        """Send pieces as they come; the value is the translation. A client that leaves ends it within a step."""
+        translator, engines = self._translators[message.recipe.model], set[str]()
+        pieces = translator.stream(message.request, replace(self._options(message.recipe), split_sentences=True))
+        while True:
+            try:
+                piece = next(pieces)
+            except StopIteration as end:
+                engines.add(end.value.engine)
+                return end.value.to_mapping(attention=False) | {"limit_warning": end.value.limit_warning}
+            if self._connection.poll():
+                self._connection.recv()
+                pieces.close()
+                raise _StoppedError
+            if piece:
+                self._connection.send(Piece(piece))

@@ -1,0 +1,220 @@
+"""The worker processes of a server: each takes batches from the queue; one that ends is replaced.
+
+A batch whose worker ended is tried once more by another one. A worker that takes far too long is ended, and one whose
+batch nobody waits for is told so.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from glassformer.errors import GlassformerError, WorkerError
+from glassformer.serving.metrics import Metrics
+from glassformer.serving.refusal import INTERNAL, Refusal
+from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue, Job
+from glassformer.serving.scheduling.worker import STOP, Failure, Piece, StreamRequest, WorkerPlan, run_worker
+
+logger = logging.getLogger(__name__)
+_POLL_S = 0.05  # how often a worker that works is asked for, and its clients
+_LOAD_S = 600.0
+_GRACE_S = 30.0  # that a batch may take beyond the last deadline of its clients, before its worker is ended
+_PAUSE_S = 1.0  # before a worker is started again that could not be started
+
+
+class WorkerEndedError(Exception):
+    """The process has ended, or was ended, before its answer."""
+
+
+class WorkerProcess:
+    """One worker, with a thread of ours that speaks with it."""
+
+    def __init__(self, plan: WorkerPlan, run: Callable[[Connection, WorkerPlan], None] = run_worker) -> None:
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=run, args=(theirs, plan), daemon=True)
+        self._theirs: Connection | None = theirs
+        self._thread = ThreadPoolExecutor(1, "worker")
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process."""
+        return self._process.pid
+
+    async def load(self) -> dict[str, str]:
+        """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
+        await self._in_thread(self._process.start)
+        if self._theirs is not None:
+            self._theirs.close()
+            self._theirs = None
+        engines = await self._receive(lambda: True, time.monotonic() + _LOAD_S)
+        if isinstance(engines, Failure):
+            raise GlassformerError(engines.message)
+        return dict(engines)
+
+    async def call(self, message: Any, is_wanted: Callable[[], bool], until: float) -> Any:
+        """The answer to a message; ``WorkerEndedError`` if there is none ``until`` then."""
+        await self._in_thread(lambda: self._send(message))
+        return await self._receive(is_wanted, until)
+
+    async def stream(self, message: StreamRequest, job: Job) -> AsyncIterator[Any]:
+        """The pieces of a translation, and at last the translation itself or a failure."""
+        await self._in_thread(lambda: self._send(message))
+        while True:
+            answer = await self._receive(lambda: not job.is_gone, job.deadline + _GRACE_S)
+            yield answer
+            if not isinstance(answer, Piece):
+                return
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._connection.close()
+        self._thread.shutdown(wait=False)
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._connection.send(message)
+        except OSError as error:
+            raise WorkerEndedError from error
+
+    async def _receive(self, is_wanted: Callable[[], bool], until: float) -> Any:
+        return await self._in_thread(lambda: self._wait(is_wanted, until))
+
+    def _wait(self, is_wanted: Callable[[], bool], until: float) -> Any:
+        was_told = False
+        try:
+            while not self._connection.poll(_POLL_S):
+                if time.monotonic() > until:
+                    raise WorkerEndedError
+                if not was_told and not is_wanted():
+                    was_told = True
+                    self._connection.send(STOP)
+            return self._connection.recv()
+        except (EOFError, OSError) as error:
+            raise WorkerEndedError from error
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+
+class Workers:
+    """Some processes that work on one queue; ``engines`` names what translates each model."""
+
+    def __init__(self, plan: WorkerPlan, number: int, queue: BatchQueue, metrics: Metrics) -> None:
+        self.queue, self.engines = queue, dict[str, str]()
+        self._plan, self._number, self._metrics = plan, number, metrics
+        self._processes, self._tasks = list[WorkerProcess](), list[asyncio.Task[None]]()
+        self._free = asyncio.Queue[WorkerProcess]()
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes."""
+        return [one.pid for one in self._processes if one.pid is not None]
+
+    async def start(self) -> None:
+        """Load all models in each process; raises ``GlassformerError`` if that cannot be done."""
+        first = await self._start_one()  # alone: it may have to export the models
+        others = await asyncio.gather(*(self._start_one() for _ in range(self._number - 1)))
+        self._tasks = [asyncio.create_task(self._work(one)) for one in (first, *others)]
+
+    async def _start_one(self) -> WorkerProcess:
+        worker = WorkerProcess(self._plan)
+        self._processes.append(worker)
+        try:
+            self.engines = await worker.load()
+        except WorkerEndedError as error:
+            self._remove(worker)
+            raise WorkerError(
+                "workers: a worker ended while it loaded its models: killed, or out of memory."
+            ) from error
+        except GlassformerError:
+            self._remove(worker)
+            raise
+        return worker
+
+    def _remove(self, worker: WorkerProcess) -> None:
+        worker.kill()
+        self._processes.remove(worker)
+
+    async def _work(self, worker: WorkerProcess) -> None:
+        while (batch := await self.queue.take()) is not None:
+            try:
+                await self._translate(worker, batch)
+            except WorkerEndedError:
+                self.queue.put_back(batch)
+                worker = await self._replace(worker)
+            except asyncio.CancelledError:
+                for item in batch.items:
+                    item.refuse(self.queue.stopping())
+                raise
+
+    async def _replace(self, worker: WorkerProcess) -> WorkerProcess:
+        self._remove(worker)
+        self._metrics.worker_restarts.inc()
+        while True:
+            logger.warning("a worker ended; another one is started.")
+            try:
+                return await self._start_one()
+            except GlassformerError as error:
+                logger.error("%s", error)
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _translate(self, worker: WorkerProcess, batch: Batch) -> None:
+        if isinstance(batch.items[0].text, StreamRequest):
+            await self._stream(worker, batch)
+            return
+        began, until = time.monotonic(), max(item.job.deadline for item in batch.items) + _GRACE_S
+        message = batch.recipe, [item.text for item in batch.items]
+        answers = await worker.call(message, lambda: batch.is_wanted, until)
+        seconds = time.monotonic() - began
+        self.queue.measure(batch, seconds)
+        self._metrics.batch_seconds.observe(seconds)
+        self._metrics.batch_texts.observe(len(batch.items))
+        if isinstance(answers, Failure):
+            answers = [answers] * len(batch.items)
+        for item, answer in zip(batch.items, answers, strict=True):
+            if isinstance(answer, Failure):
+                item.refuse(refusal_of(answer))
+            elif not item.future.done():
+                item.future.set_result(answer)
+
+    async def _stream(self, worker: WorkerProcess, batch: Batch) -> None:
+        (item,) = batch.items
+        pieces: asyncio.Queue[Any] = item.job.pieces
+        try:
+            async for answer in worker.stream(item.text, item.job):
+                pieces.put_nowait(answer)
+        except WorkerEndedError:
+            pieces.put_nowait(Failure("a worker ended while it translated this text; ask again"))
+            raise
+        finally:
+            if not item.future.done():
+                item.future.set_result(None)
+
+    async def close(self) -> None:
+        """End all processes once they have done their batches; the queue has to be closed."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.kill()
+
+    def kill(self) -> None:
+        """End all processes at once."""
+        for task in self._tasks:
+            task.cancel()
+        for worker in self._processes:
+            with suppress(OSError, ValueError):
+                worker.kill()
+        self._processes.clear()
+
+
+def refusal_of(failure: Failure) -> Refusal:
+    """What a client is told of a failure; a fault of ours is logged, without any text."""
+    if failure.is_ours:
+        logger.error("a worker failed: %s. Please report it.", failure.message)
+        return Refusal(500, INTERNAL)
+    return Refusal(400, failure.message)

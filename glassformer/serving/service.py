@@ -1,0 +1,311 @@
+"""From a request to its answers: the texts of all contracts go one way, as documents do, so that no code is lost.
+
+A text's sentences wait in the queue with those of other clients. Where no model leads from one language to another,
+two do, by way of a third language.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from glassformer.decoding.request import Request
+from glassformer.documents import FileTranslator, Memory
+from glassformer.documents.checks import code_changes
+from glassformer.documents.filling import Filling
+from glassformer.documents.placeholders import find_codes
+from glassformer.documents.report import DocumentReport
+from glassformer.documents.restore import ModelScore, Result
+from glassformer.documents.segment_texts import Parts, SegmentTexts
+from glassformer.documents.translate_file import find_segments
+from glassformer.serving.languages import ServedModel
+from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
+from glassformer.serving.scheduling.loaded import Loaded
+from glassformer.serving.scheduling.worker import Failure, Piece, StreamRequest
+from glassformer.serving.scheduling.workers import refusal_of
+from glassformer.text.corpus.corpus import Pair
+from glassformer.text.formats import FormatOptions
+from glassformer.text.formats.segment import FileSegment, join_parts, mark_codes
+from glassformer.text.lines import is_blank
+from glassformer.text.sentence_splitter import split_lines, split_sentences
+
+_SLICE = 256  # sentences of one request that wait at a time
+_INLINE = 2000  # characters; the sentences of longer texts are found in a thread
+_HTML = Path("text.html")
+Text = str | Parts
+"""A text, or one whose codes a client has marked."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a client asks for, in the languages that are served. A ``is_plain`` one goes to the model as it is."""
+
+    texts: tuple[Text, ...]
+    source: str
+    target: str
+    format: Literal["text", "html"] = "text"
+    split: bool = True
+    n_best: int = 1
+    changes: tuple[tuple[str, Any], ...] = ()
+    prefix: str = ""
+    must: tuple[str, ...] = ()
+    ban: tuple[str, ...] = ()
+    alignment: bool = False
+    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    memory: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether something is asked for that only the model's own output has."""
+        return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A translation; ``check`` says which codes of its source it does not have as often as that."""
+
+    text: str
+    parts: Parts = ()
+    check: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    scores: tuple[ModelScore, ...] = ()
+    output: dict[str, Any] | None = None
+    """Of a plain order what the model gave, as ``Translation.to_mapping`` has it."""
+
+    @property
+    def engine(self) -> str:
+        """What translated; empty where nothing had to be translated."""
+        engines = {score.engine for score in self.scores} | {str((self.output or {}).get("engine", ""))}
+        return " and ".join(sorted(engines - {""}))
+
+
+class Service:
+    """Translates with what is ``loaded`` now; a request that has begun stays with the models that it began with."""
+
+    def __init__(self, loaded: Loaded, time_limit_s: float) -> None:
+        self.loaded, self._time_limit_s = loaded, time_limit_s
+
+    @asynccontextmanager
+    async def job(self, *, is_gone: Callable[[], Any] | None = None, times: int = 1) -> AsyncIterator["Task"]:
+        """What handles one client's request within the time limit. If ``is_gone`` ends, the client has left."""
+        loaded, seconds = self.loaded, times * self._time_limit_s
+        job = loaded.queue.open(seconds)
+        watch = asyncio.create_task(_cancel_when(is_gone, asyncio.current_task())) if is_gone is not None else None
+        try:
+            async with asyncio.timeout(seconds):
+                yield Task(loaded, job)
+        except TimeoutError:
+            message = f"the translation takes longer than the {seconds:g} seconds that a request may take"
+            raise Refusal(503, message, retry_after=seconds) from None
+        except asyncio.CancelledError:
+            if watch is None or not watch.done():
+                raise
+            if (me := asyncio.current_task()) is not None:
+                me.uncancel()
+            raise Refusal(499, "the client has left") from None
+        finally:
+            loaded.queue.close_job(job)
+            if watch is not None:
+                watch.cancel()
+
+
+async def _cancel_when(is_gone: Callable[[], Any], task: "asyncio.Task[Any] | None") -> None:
+    await is_gone()
+    if task is not None:
+        task.cancel()
+
+
+class Task:
+    """One request in progress."""
+
+    def __init__(self, loaded: Loaded, job: Job) -> None:
+        self.loaded, self._job = loaded, job
+
+    async def translate(self, order: Order) -> list[Answer]:
+        """The answer to each text of an order; ``Refusal`` for what the models cannot do."""
+        route = self._route(order)
+        answers = [Answer(join_parts(_parts(text)), _parts(text)) for text in order.texts]
+        for number, model in enumerate(route):
+            texts = [answer.parts if number == 0 else answer.text for answer in answers]
+            is_last = number == len(route) - 1
+            translate = self._translate_plain if order.is_plain and is_last else self._translate_document
+            following = await translate(model, texts, order)
+            answers = [_add(before, after) for before, after in zip(answers, following, strict=True)]
+        return [
+            replace(answer, check=() if order.source == order.target else _check(text, answer))
+            for text, answer in zip(order.texts, answers, strict=True)
+        ]
+
+    def _route(self, order: Order) -> tuple[ServedModel, ...]:
+        route = self.loaded.languages.route(order.source, order.target)
+        if (order.terms or order.memory) and len(route) > 1:
+            raise bad_request(
+                f"a glossary or a memory from {order.source} to {order.target}, by way of {route[0].target}, "
+                "expected languages that one model translates"
+            )
+        return route
+
+    async def _translate_document(self, model: ServedModel, texts: Sequence[Text], order: Order) -> list[Answer]:
+        is_long = sum(len(join_parts(_parts(text))) for text in texts) > _INLINE
+        plan = await _in_thread(is_long, partial(_Plan, texts, order, model.source))
+        recipe = Recipe(model.name, "document", order.changes, order.terms)
+        results = await self._ask(recipe, [(parts, count_tokens(join_parts(parts))) for parts in plan.texts])
+        translated = dict(zip(plan.texts, results, strict=True))
+        answers: list[Answer] = await _in_thread(is_long, partial(plan.fill, translated))
+        return answers
+
+    async def _translate_plain(self, model: ServedModel, texts: Sequence[Text], order: Order) -> list[Answer]:
+        constrained = bool(order.prefix.strip() or order.must)
+        changes = dict(order.changes) | {"split_sentences": order.split and not constrained}
+        if order.n_best > 1:
+            changes["n_best"] = order.n_best
+        recipe = Recipe(model.name, "plain", tuple(sorted(changes.items())), attention=order.alignment)
+        requests = [self._request(text, order) for text in texts]
+        outputs = await self._ask(recipe, [(request, count_tokens(request.text)) for request in requests])
+        return [
+            Answer(output["hypotheses"][0]["text"], output=output, flags=_limit_flags(output)) for output in outputs
+        ]
+
+    def _request(self, text: Text, order: Order) -> Request:
+        return Request(join_parts(_parts(text)), order.prefix, order.must, order.ban)
+
+    async def _ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
+        """The result of each text; a long document waits slice by slice."""
+        results = list[Any]()
+        for start in range(0, len(texts), _SLICE):
+            results += await asyncio.gather(*self.loaded.queue.put(recipe, texts[start : start + _SLICE], self._job))
+        return results
+
+    async def stream(self, order: Order) -> AsyncIterator[str | Answer]:
+        """The translation of one text in pieces and at last the answer; whole where codes have to be put in."""
+        route, text = self._route(order), order.texts[0]
+        has_codes = len(find_codes(_parts(text))) > 1 or not all(map(_is_text, find_codes(_parts(text))))
+        if has_codes or len(route) != 1 or order.terms or order.memory or order.format == "html":
+            (answer,) = await self.translate(order)
+            yield answer.text
+            yield answer
+            return
+        recipe = Recipe(route[0].name, "stream", order.changes)
+        message = StreamRequest(recipe, self._request(text, order))
+        self.loaded.queue.put(recipe, [(message, count_tokens(message.request.text))], self._job)
+        while isinstance(piece := await self._job.pieces.get(), Piece):
+            yield piece.text
+        if isinstance(piece, Failure):
+            raise refusal_of(piece)
+        answer = Answer(piece["hypotheses"][0]["text"], output=piece, flags=_limit_flags(piece))
+        yield replace(answer, check=_check(text, answer))
+
+    async def translate_file(self, path: Path, out: Path, source: str, target: str) -> DocumentReport:
+        """Translate a file in its own form; raises ``TextError`` for one that is damaged or of another kind."""
+        route, report = self.loaded.languages.route(source, target), DocumentReport()
+        for number, model in enumerate(route):
+            last = out if number == len(route) - 1 else path.with_stem(f"{path.stem}.{model.target}")
+            files = _QueuedFiles(model, self._ask, asyncio.get_running_loop())
+            report = await asyncio.to_thread(files.translate, path, last, files.options_for(path))
+            path = last
+        return report
+
+
+class _Plan:
+    """The segments of some texts, their sentences in ``texts``, and how the translations are put in."""
+
+    def __init__(self, texts: Sequence[Text], order: Order, source: str) -> None:
+        self._given, self._is_html = texts, order.format == "html"
+        self._find = find_segments(_HTML, FormatOptions())
+        self._segments = [self._segments_of(text) for text in texts]
+        numbered = [replace(one, line=n) for n, found in enumerate(self._segments) for one in found]
+        memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
+        split = partial(split_sentences, language=source) if order.split else split_lines
+        self._plan = SegmentTexts(numbered, memory, split)
+        self.texts = self._plan.texts
+
+    def _segments_of(self, text: Text) -> list[FileSegment]:
+        if isinstance(text, str) and self._is_html:
+            return [segment for segment in self._find(text) if not is_blank(segment.text)]
+        return [] if is_blank(join_parts(_parts(text))) else [FileSegment(_parts(text), 0, lambda _: [])]
+
+    def fill(self, translated: dict[Parts, Result]) -> list[Answer]:
+        """The answer to each text."""
+        report = DocumentReport()
+        results = iter(self._plan.join(translated, report))
+        answers = []
+        for number, (text, segments) in enumerate(zip(self._given, self._segments, strict=True)):
+            own = [next(results) for _ in segments]
+            parts = self._fill(text, segments, own)
+            flags = tuple(one.remark for one in report.checks if one.line == number)
+            notes = tuple(one.remark for one in report.notes if one.line == number)
+            scores = tuple(score for result in own for score in result.scores)
+            answers.append(Answer(join_parts(parts), parts, (), flags, notes, scores))
+        return answers
+
+    def _fill(self, text: Text, segments: list[FileSegment], results: list[Result]) -> Parts:
+        if not segments:
+            return _parts(text)
+        if not (isinstance(text, str) and self._is_html):
+            return results[0].parts
+        filled, _ = Filling(text, self._find, segments, results, is_bilingual=False).fill()
+        return (filled,)
+
+
+class _QueuedFiles(FileTranslator):
+    """Translates files by way of the queue; used in a thread."""
+
+    def __init__(self, model: ServedModel, ask: Callable[..., Any], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(None)  # type: ignore[arg-type]  # the workers have the translators
+        self._model, self._queue, self._loop = model, ask, loop
+        self._split = partial(split_sentences, language=model.source)
+
+    def options_for(self, path: Path) -> FormatOptions:
+        """The target language, where a file may not name it."""
+        from glassformer.text.formats import find_format
+
+        return FormatOptions(language=self._model.target if "language" in find_format(path).options else None)
+
+    def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
+        """Wait for the workers."""
+        recipe, texts = Recipe(self._model.name, "document"), list(waiting)
+        sized = [(parts, count_tokens(join_parts(parts))) for parts in texts]
+        results = asyncio.run_coroutine_threadsafe(self._queue(recipe, sized), self._loop).result()
+        return dict(zip(texts, results, strict=True))
+
+
+def mark_untranslated(text: str, tags: Sequence[str]) -> Parts:
+    """A text in which the elements with these tags, and what they enclose, are codes."""
+    from glassformer.text.formats.segment import Code
+
+    names = "|".join(map(re.escape, tags))
+    pattern = re.compile(rf"<({names})\b[^<>]*/>|<({names})\b[^<>]*>.*?</\2\s*>", re.DOTALL)
+    return mark_codes((text,), pattern, lambda match: Code(match[0], is_text=True))
+
+
+async def _in_thread(is_long: bool, call: Callable[[], Any]) -> Any:
+    return await asyncio.to_thread(call) if is_long else call()
+
+
+def _parts(text: Text) -> Parts:
+    return (text,) if isinstance(text, str) else text
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, str)
+
+
+def _check(source: Text, answer: Answer) -> tuple[str, ...]:
+    """In words, the codes that are missing or were added."""
+    parts = answer.parts if not isinstance(source, str) and answer.parts else (answer.text,)
+    return tuple(code_changes(find_codes(_parts(source)), find_codes(parts)))
+
+
+def _add(before: Answer, after: Answer) -> Answer:
+    """The second of two translations, with what is to be said of the first."""
+    return replace(after, flags=before.flags + after.flags, scores=before.scores + after.scores)
+
+
+def _limit_flags(output: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(filter(None, (output["limit_warning"],)))

@@ -1,0 +1,83 @@
+"""Keys and limits: who is let in, what is told to who is not, and in which order."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.errors import ConfigError
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.http import access as module
+from glassformer.serving.http.access import Access
+from glassformer.serving.refusal import Refusal
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> str:
+    path = tmp_path / "keys.txt"
+    path.write_text("# who may ask\nsecret\nslow 2\n", encoding="utf-8")
+    return str(path)
+
+
+def refused(access: Access, key: str = "", address: str = "a", texts: int = 1) -> tuple[int, str]:
+    with pytest.raises(Refusal) as found:
+        access.admit(key, address, texts)
+    return found.value.status, found.value.message
+
+
+def access_of(**changes: Any) -> Access:
+    return Access(ServeConfig(**changes))
+
+
+def test_without_a_file_of_keys_any_key_is_taken():
+    client, headers = access_of().admit("anything", "1.2.3.4")
+    assert (client.name, headers) == ("address 1.2.3.4", {})
+
+
+def test_a_wrong_key_is_refused_and_none_is_taken_unless_one_is_required(keys):
+    access = access_of(keys=keys)
+    assert refused(access, "wrong") == (403, "Invalid API key")
+    assert access.admit("", "a")[0].name == "address a"
+    assert access.admit("secret", "a")[0].name.startswith("key ")
+    assert "secret" not in repr(vars(access))
+    strict = access_of(keys=keys, require_key=True)
+    assert refused(strict) == (400, "Please contact the server operator to get an API key")
+    strict = access_of(keys=keys, require_key=True, key_contact="https://example.org")
+    assert refused(strict) == (400, "Visit https://example.org to get an API key")
+
+
+def test_a_client_has_so_many_texts_a_minute_and_is_told_what_is_left(keys, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    access = access_of(keys=keys, request_limit=3)
+    assert access.admit("", "a", 2)[1] == {
+        "X-RateLimit-Limit": "3",
+        "X-RateLimit-Remaining": "1",
+        "X-RateLimit-Reset": "60",
+    }
+    assert refused(access, texts=2) == (429, "Slowdown: 3 texts a minute are allowed")
+    assert access.admit("", "b", 3)[1]["X-RateLimit-Remaining"] == "0"
+    assert access.admit("slow", "a", 2)[1]["X-RateLimit-Limit"] == "2"
+    now[0] += 61
+    assert access.admit("", "a", 3)[1]["X-RateLimit-Remaining"] == "0"
+
+
+def test_who_passes_the_limit_too_often_is_banned_before_its_key_is_looked_at(keys, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    access = access_of(keys=keys, request_limit=1, ban_after=2)
+    assert [refused(access, texts=2)[0] for _ in range(2)] == [429, 429]
+    assert refused(access, "wrong") == (403, "Too many request limits violations")
+    assert access.admit("", "another")[0].name == "address another"
+    now[0] += 3601
+    assert access.admit("", "a")[0].name == "address a"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"), [("a b c", "found 3 words"), ("key many", "found 2 words"), ("", "has no key")]
+)
+def test_a_file_of_keys_that_cannot_be_read_is_named(tmp_path, line, message):
+    path = tmp_path / "keys.txt"
+    path.write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=message):
+        access_of(keys=str(path))

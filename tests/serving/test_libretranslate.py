@@ -1,0 +1,230 @@
+"""LibreTranslate's contract: every row of what its clients send and read, and every text of an error."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from glassformer.text.corpus.corpus import read_pairs
+
+HOUSE = {"q": "The house is small.", "source": "en", "target": "de"}
+GERMAN = "Das Haus ist klein."
+
+
+def post(client: TestClient, path: str, body: Any) -> tuple[int, Any]:
+    answer = client.post(path, json=body)
+    return answer.status_code, answer.json()
+
+
+def test_parameters_may_be_in_json_in_a_form_in_parts_of_a_form_and_in_the_address(client):
+    answers = [
+        client.post("/translate", json=HOUSE),
+        client.post("/translate", data=HOUSE),
+        client.post("/translate", files={name: (None, value) for name, value in HOUSE.items()}),
+        client.post("/translate", params=HOUSE),
+    ]
+    assert [(one.status_code, one.json()) for one in answers] == [(200, {"translatedText": GERMAN})] * 4
+    assert {one.headers["X-Glassformer-Check"] for one in answers} == {"ok"}
+
+
+def test_a_list_gives_a_list_in_its_order(client):
+    texts = ["The house is small.", "", "I love you, too.", "42 😀"]
+    status, found = post(client, "/translate", HOUSE | {"q": texts})
+    assert status == 200
+    assert found["translatedText"][0] == GERMAN
+    assert found["translatedText"][1::2] == ["", "42 😀"]
+
+
+def test_languages_may_be_found_and_are_told_for_each_text(client):
+    texts = ["The house is very small, but we like it.", "Das Haus ist sehr klein, aber wir mögen es."]
+    status, found = post(client, "/translate", {"q": texts, "source": "auto", "target": "de"})
+    assert status == 200
+    assert [one["language"] for one in found["detectedLanguage"]] == ["en", "de"]
+    assert all(0 <= one["confidence"] <= 100 for one in found["detectedLanguage"])
+    assert found["translatedText"][1] == texts[1]
+    _, one = post(client, "/translate", {"q": texts[0], "source": "auto", "target": "de"})
+    assert one["detectedLanguage"]["language"] == "en"
+
+
+def test_alternatives_are_further_outputs_and_none_for_html(client):
+    _, found = post(client, "/translate", HOUSE | {"alternatives": 2})
+    assert len(found["alternatives"]) == 2
+    assert GERMAN not in found["alternatives"]
+    _, found = post(client, "/translate", HOUSE | {"alternatives": "1", "q": [HOUSE["q"]] * 2})
+    assert [len(each) for each in found["alternatives"]] == [1, 1]
+    _, found = post(client, "/translate", HOUSE | {"alternatives": 2, "format": "html"})
+    assert found["alternatives"] == []
+    assert "alternatives" not in post(client, "/translate", HOUSE | {"alternatives": 0})[1]
+
+
+def test_html_keeps_its_tags(client):
+    _, found = post(client, "/translate", HOUSE | {"q": "<p>The <b>house</b> is small.</p>", "format": "html"})
+    assert found["translatedText"] == "<p>Das <b>Haus</b> ist klein.</p>"
+    assert post(client, "/translate", HOUSE | {"format": "html"})[1]["translatedText"] == GERMAN
+
+
+def test_what_mastodon_sends_and_reads(client):
+    languages = client.request("GET", "/languages", headers={"Content-Type": "application/json"}).json()
+    assert languages == [
+        {"code": "en", "name": "English", "targets": ["en", "de"]},
+        {"code": "de", "name": "German", "targets": ["de"]},
+    ]
+    body = {"q": ["<p>Hello!</p>", "Thanks."], "source": "auto", "target": "de", "format": "html", "api_key": None}
+    status, found = post(client, "/translate", body)
+    assert (status, len(found["translatedText"]), len(found["detectedLanguage"])) == (200, 2, 2)
+
+
+def test_the_languages_are_told_to_who_sends_a_form_with_the_question(client):
+    assert client.request("GET", "/languages", data={"api_key": "x"}).status_code == 200
+
+
+def test_a_language_is_detected(client):
+    status, found = post(client, "/detect", {"q": "Das Haus ist sehr klein, aber wir mögen es."})
+    assert (status, found[0]["language"], found[0]["confidence"] > 90) == (200, "de", True)
+    assert post(client, "/detect", {"q": "12 34"})[1] == [{"confidence": 0.0, "language": "en"}]
+
+
+def test_what_a_page_for_people_has_to_know(client):
+    found = client.get("/frontend/settings").json()
+    assert (found["charLimit"], found["keyRequired"], found["suggestions"]) == (50_000, False, False)
+    assert {".txt", ".html", ".po", ".srt"} <= set(found["supportedFilesFormat"])
+    assert found["language"] == {
+        "source": {"code": "en", "name": "English"},
+        "target": {"code": "de", "name": "German"},
+    }
+
+
+REFUSED = [
+    ("/translate", {}, "missing q parameter"),
+    ("/translate", {"q": "a"}, "missing source parameter"),
+    ("/translate", {"q": "a", "source": "en"}, "missing target parameter"),
+    ("/translate", HOUSE | {"alternatives": "x"}, "alternatives parameter is not a number"),
+    ("/translate", HOUSE | {"alternatives": 11}, "alternatives parameter must be <= 10"),
+    ("/translate", HOUSE | {"q": "a" * 50_001}, "request (50001) exceeds text limit (50000)"),
+    ("/translate", HOUSE | {"q": ["a"] * 257}, "request (257) exceeds text limit (256)"),
+    ("/translate", HOUSE | {"q": 7}, "Expected `str | array`, got `int` - at `q`"),
+    ("/detect", {}, "missing q parameter"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "message"), REFUSED, ids=[message for *_, message in REFUSED])
+def test_a_request_that_is_refused_says_why(client, path, body, message):
+    assert post(client, path, body) == (400, {"error": f"Invalid request: {message}"})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (HOUSE | {"source": "zz"}, "zz is not supported"),
+        (HOUSE | {"target": "zz"}, "zz is not supported"),
+        (HOUSE | {"format": "pdf"}, "pdf format is not supported"),
+        (
+            HOUSE | {"source": "de", "target": "en"},
+            "English (en) is not available as a target language from German (de)",
+        ),
+    ],
+)
+def test_languages_and_formats_that_are_not_served_are_named(client, body, message):
+    assert post(client, "/translate", body) == (400, {"error": message})
+
+
+@pytest.mark.parametrize("body", ["{", "[1]", '"a"', "", "[" * 100_000, b"\xff\xfe"])
+def test_what_is_no_json_object_is_refused(client, body):
+    answer = client.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "Invalid JSON format"})
+
+
+def test_codes_are_read_in_any_case_and_with_a_region(client):
+    assert post(client, "/translate", HOUSE | {"source": "EN-gb", "target": "DE"})[1] == {"translatedText": GERMAN}
+
+
+def test_a_key_is_ignored_by_a_server_without_keys(client):
+    assert post(client, "/translate", HOUSE | {"api_key": "anything"})[0] == 200
+
+
+def test_a_file_is_translated_in_its_own_form(client):
+    text = "1\n00:00:01,000 --> 00:00:02,000\n<i>The house is small.</i>\n"
+    form = {"source": "en", "target": "de", "api_key": ""}
+    answer = client.post("/translate_file", data=form, files={"file": ("film.srt", text)})
+    url = answer.json()["translatedFileUrl"]
+    assert (answer.status_code, url.startswith("http://testserver/download_file/")) == (200, True)
+    loaded = client.get(url)
+    assert loaded.text == text.replace("The house is small.", GERMAN)
+    assert 'filename="film_de.srt"' in loaded.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.pdf", b"x", "file format not supported"),
+        ("a.txt", b"", "empty file"),
+        ("a.txt", b"\x1f\x8b\x08", "the file is packed, expected it as it is"),
+    ],
+)
+def test_a_file_that_is_refused_says_why(client, name, content, message):
+    answer = client.post("/translate_file", data={"source": "en", "target": "de"}, files={"file": (name, content)})
+    assert (answer.status_code, answer.json()) == (400, {"error": f"Invalid request: {message}"})
+
+
+def test_a_damaged_file_is_named_as_its_client_names_it(client):
+    form = {"source": "en", "target": "de"}
+    answer = client.post("/translate_file", data=form, files={"file": ("a.xlf", b"<xliff><file>")})
+    assert answer.status_code == 400
+    assert "/tmp" not in answer.text
+    assert answer.json()["error"].startswith("Invalid request: ")
+
+
+def test_files_and_suggestions_may_be_off(connect):
+    closed = connect(files=False)
+    answer = closed.post("/translate_file", files={"file": ("a.txt", b"x")})
+    assert (answer.status_code, answer.json()) == (403, {"error": "Files translation are disabled on this server."})
+    assert post(closed, "/suggest", HOUSE | {"s": "x"}) == (
+        403,
+        {"error": "Suggestions are disabled on this server."},
+    )
+    assert closed.post("/translate_file", data={"source": "en"}).status_code == 403
+
+
+def test_a_file_has_to_be_there(client):
+    answer = client.post("/translate_file", data={"source": "en", "target": "de"})
+    assert answer.json() == {"error": "Invalid request: missing file parameter"}
+
+
+def test_suggestions_are_pairs_that_a_training_reads(connect, tmp_path: Path):
+    client = connect(suggestions=str(tmp_path))
+    assert post(client, "/suggest", HOUSE | {"s": "Das Häuschen."}) == (200, {"success": True})
+    assert post(client, "/suggest", HOUSE)[1] == {"error": "Invalid request: missing s parameter"}
+    assert list(read_pairs(tmp_path / "en-de.jsonl")) == [(HOUSE["q"], "Das Häuschen.")]
+
+
+def test_health_metrics_and_the_way_to_everything(client, connect):
+    assert client.get("/health").json() == {"status": "ok"}
+    post(client, "/translate", HOUSE)
+    text = client.get("/metrics").text
+    assert 'glassformer_requests_total{route="/translate",status="200"} 1.0' in text
+    assert client.get("/").json()["models"] == ["en-de"]
+    guarded = connect(metrics_key="open")
+    assert guarded.get("/metrics").status_code == 401
+    assert guarded.get("/metrics", headers={"Authorization": "Bearer open"}).status_code == 200
+
+
+def test_every_answer_may_be_read_by_pages_of_others(client):
+    answers = [client.get("/languages"), client.post("/translate", json={}), client.get("/nowhere"),
+               client.options("/translate"), client.get("/translate")]  # fmt: skip
+    assert [one.status_code for one in answers] == [200, 400, 404, 200, 405]
+    for one in answers:
+        assert one.headers["Access-Control-Allow-Origin"] == "*"
+        assert one.headers["Access-Control-Allow-Methods"].startswith("GET, POST")
+        assert one.headers["Access-Control-Max-Age"] == "1728000"
+    assert all(json.loads(one.text)["error"] for one in answers[1:3])
+
+
+def test_the_description_and_the_page_of_it_need_no_network(client):
+    spec = client.get("/spec").json()
+    assert {"/translate", "/v1/translate", "/v2/translate", "/v1/chat/completions"} <= set(spec["paths"])
+    page = client.get("/docs").text
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "TranslateRequest" in page

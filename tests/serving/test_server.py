@@ -1,0 +1,167 @@
+"""The process: it ends as it is told to, replaces what is killed, loads anew, and stands clients that do not behave."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from live_server import GERMAN, live_server, wait_for
+
+pytestmark = pytest.mark.slow
+LONG = " ".join(f"The house of number {number} is small." for number in range(80))
+LONGER = " ".join(f"The garden of number {number} is small." for number in range(1200))
+
+
+@pytest.fixture(scope="module")
+def live():
+    with live_server("--workers", "2", "--door-s", "1.5") as live:
+        yield live
+
+
+def test_it_says_where_it_listens_what_it_serves_and_by_what(live):
+    assert live.translate().json() == {"translatedText": GERMAN}
+    assert httpx.get(f"{live.url}/health").json() == {"status": "ok"}
+
+
+def test_a_worker_that_is_killed_is_replaced_and_every_request_is_answered(live):
+    texts = [f"The house of number {number} is small." for number in range(60)]
+    before = set(live.workers())
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(live.translate, q=text) for text in texts]
+        for pid in before:
+            time.sleep(0.05)
+            os.kill(pid, signal.SIGKILL)
+        found = [answer.result() for answer in answers]
+    assert {one.status_code for one in found} <= {200, 503}
+    assert all(one.json()["error"].startswith("a worker ended") for one in found if one.status_code == 503)
+    wait_for(lambda: len(set(live.workers()) - before) == 2)
+    assert live.translate().json() == {"translatedText": GERMAN}
+
+
+def test_models_are_loaded_anew_without_a_lost_request(live):
+    before, statuses, stop = set(live.workers()), list[int](), threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            statuses.append(live.translate().status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    live.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: len(live.workers()) == 2 and not before & set(live.workers()))
+    stop.set()
+    asking.join()
+    assert set(statuses) == {200}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"POST /translate HT",
+        b"POST /translate HTTP/1.1\r\nHost: a\r\nContent-Type: text/json\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_a_client_that_sends_slowly_or_nothing_is_not_waited_for(live, sent):
+    with socket.create_connection(("127.0.0.1", live.port)) as client:
+        client.settimeout(10)
+        client.sendall(sent)
+        began = time.monotonic()
+        try:
+            answer = client.recv(1000)
+        except ConnectionResetError:
+            answer = b""
+    assert time.monotonic() - began < 8
+    assert answer == b"" or b" 408 " in answer
+
+
+def test_a_client_that_leaves_frees_what_it_had_waiting(live):
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{live.url}/translate", json={"q": LONGER, "source": "en", "target": "de"}, timeout=0.3)
+
+    wait_for(lambda: live.waiting() == 0, 5)
+
+
+def test_many_connections_at_once(live):
+    connections = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(400)]
+    try:
+        assert live.translate().status_code == 200
+    finally:
+        for one in connections:
+            one.close()
+
+
+def test_it_finishes_what_it_has_begun_and_refuses_the_rest():
+    with live_server("--workers", "1", "--drain-s", "20") as live, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(live.translate, q=LONG)
+        wait_for(lambda: live.waiting() > 0)
+        live.process.send_signal(signal.SIGTERM)
+        time.sleep(0.3)
+        refused = live.translate()
+        assert (refused.status_code, refused.json()["error"][:16]) == (503, "the server stops")
+        assert refused.headers["Retry-After"] == "20"
+        assert httpx.get(f"{live.url}/health").status_code == 503
+        assert running.result().status_code == 200
+        assert live.process.wait(timeout=10) == 0
+
+
+def test_it_ends_within_its_limit_and_refuses_what_is_not_done():
+    with live_server("--workers", "1", "--drain-s", "1") as live, ThreadPoolExecutor(1) as pool:
+        running = pool.submit(live.translate, q=LONGER)
+        wait_for(lambda: live.waiting() > 0)
+        began = time.monotonic()
+        live.process.send_signal(signal.SIGTERM)
+        assert running.result().status_code == 503
+        assert live.process.wait(timeout=10) == 0
+        assert time.monotonic() - began < 6
+
+
+def test_no_worker_outlives_a_server_that_is_killed():
+    with live_server("--workers", "1") as live:
+        (worker,) = live.workers()
+        live.process.kill()
+        live.process.wait()
+        wait_for(lambda: not _is_alive(worker), 10)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--run", "nowhere", "--langs", "en-de"], "nowhere"),
+        (["--run", "nowhere"], "does not say which languages it translates"),
+        (["--keys", "nowhere.txt"], "nowhere.txt"),
+        (["--host", "203.0.113.7"], "cannot be listened at"),
+        (["--char-limit", "-1"], "expected a value at least 0"),
+    ],
+)
+def test_what_cannot_be_served_is_one_clear_error(options, message, tmp_path):
+    command = [sys.executable, "-m", "glassformer", "serve", "--port", "0", *options]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path, env=os.environ
+    )
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_log_has_a_line_for_each_request_only_if_asked_and_never_a_text():
+    with live_server("--workers", "1", "--access-log") as live:
+        httpx.post(f"{live.url}/translate", params={"q": "a secret", "source": "en", "target": "de"})
+        assert live.stop() == 0
+    assert "POST /translate 200" in live.log
+    assert "secret" not in live.log
