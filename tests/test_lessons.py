@@ -141,14 +141,14 @@ def test_on_the_site_the_living_page_stands_below_each_line_that_says_see_it_liv
     for page in render.PAGES.glob("*.md"):
         text = page.read_text("utf-8")
         whole = build.embed_living_page(text, 11.6)
-        addresses = re.findall(r'src="\.\./living\.html(#[\w.]+)?"', whole)
+        addresses = re.findall(r'src="\.\./\.\./\.\./try\.html(#[\w.]+)?"', whole)
         assert len(addresses) == len(re.findall(r"^(?:- )?\*\*See it live:", text, re.M)), page.name
         assert all(f"`{address}`" in text for address in addresses if address), page.name
         kept = re.sub(r"\n\n *<details>\n *<summary>The living page(?:.|\n)*?</details>\n", "", whole)
         assert kept == text, "nothing else changes"
         embedded += len(addresses)
     assert embedded >= 11
-    assert build.LIVING.parent == Path("docs", "learn"), "the pages lead one folder up"
+    assert "../../../" + build.TRY in build._FRAME, "the pages of lessons lie three folders down"
 
 
 def test_the_figures_that_other_pages_give_of_the_lessons_are_those_of_their_record():
