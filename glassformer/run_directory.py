@@ -131,7 +131,7 @@ class RunDirectory:
 
         Raises ``StorageError`` if it cannot be written.
         """
-        with storage_errors(self.path, "Name another --run."):
+        with storage_errors(self.path, "Name another directory."):
             check_directory(self.path)
         self.refuse_links()
         if self.exists or not self.path.is_dir():

@@ -30,8 +30,8 @@ TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 TRY, SENTENCE = "try.html", "I love you, too."
 GROUPS = {
     "Use": [
-        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/exchange", "docs/scaling",
-        "docs/errors", "examples/README",
+        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
+        "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences"],
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
@@ -50,7 +50,7 @@ _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (
     "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
-    '<iframe title="The living page" loading="lazy" src="../../../try.html{address}" '
+    f'<iframe title="The living page" loading="lazy" src="../../../{TRY}{{address}}" '
     'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
 )
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")

@@ -147,7 +147,7 @@ def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
 def run_languages(run: Path) -> tuple[str, str] | None:
     """The languages that a run translates from and to; None if it does not say."""
     directory = RunDirectory(run)
-    return directory.read_config()[0].languages if directory.exists() else None
+    return directory.read_config()[0].languages if directory.exists else None
 
 
 def _read_pair(langs: str | None, run: Path) -> tuple[str, str]:

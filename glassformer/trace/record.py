@@ -108,10 +108,7 @@ class Trace:
         return found[0]
 
     def select(self, pattern: str) -> list[Step]:
-        """The steps whose address matches a glob such as ``decoder.layers.*.cross_attention.weights``.
-
-        ``*`` stands for any characters, dots too, and ``?`` for one.
-        """
+        """The steps whose address matches a glob; ``*`` stands for any characters, dots too, and ``?`` for one."""
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
