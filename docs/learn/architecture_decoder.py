@@ -34,6 +34,7 @@ from glassformer.model.norm import AddAndNorm
 from glassformer.settings.section import apply_overrides
 from glassformer.tasks import Task
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Pair
+from glassformer.trace.palette import share_colours
 from glassformer.training.reporting.display import PlainDisplay
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TaskSource
@@ -335,7 +336,7 @@ panels = [
 ]
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4))
 for ax, (title, values, across, down) in zip(axes, panels, strict=True):
-    ax.imshow(values, vmin=0, vmax=1, cmap="Blues")
+    ax.imshow(values, vmin=0, vmax=1, cmap=share_colours())
     ax.set_xticks(range(len(across)), across, rotation=90)
     ax.set_yticks(range(len(down)), down)
     ax.set(title=title, xlabel="looked at", ylabel="looking")

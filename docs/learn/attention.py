@@ -22,6 +22,7 @@ from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
 from glassformer.model.attention import mask_scores, merge_heads, softmax, split_heads
 from glassformer.model.masks import Mask, padding_mask
+from glassformer.trace.palette import share_colours, signed_colours
 
 torch.manual_seed(0)
 torch.set_printoptions(precision=4, sci_mode=False, linewidth=110)
@@ -283,7 +284,7 @@ fig, axes = plt.subplots(1, 3, figsize=(8, 2.6), width_ratios=[2, 1, 1], layout=
 for axis, values, title in zip(
     axes, [q[0], by_head[0, 0], by_head[0, 1]], ["Q of sentence 0", "head 0", "head 1"], strict=True
 ):
-    axis.imshow(values.numpy(), cmap="RdBu", vmin=-2, vmax=2, aspect="auto")
+    axis.imshow(values.numpy(), cmap=signed_colours(), vmin=-2, vmax=2, aspect="auto")
     for row, column in torch.cartesian_prod(torch.arange(4), torch.arange(values.shape[1])).tolist():
         axis.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", fontsize=7)
     axis.set_title(title, fontsize=9)
@@ -434,7 +435,7 @@ fig, axes = plt.subplots(2, 2, figsize=(7, 6), layout="constrained")
 for sentence in range(2):
     for head in range(2):
         axis, values = axes[sentence, head], weights[sentence, head]
-        image = axis.imshow(values.numpy(), cmap="Blues", vmin=0, vmax=1)
+        image = axis.imshow(values.numpy(), cmap=share_colours(), vmin=0, vmax=1)
         for row, column in torch.cartesian_prod(torch.arange(4), torch.arange(4)).tolist():
             axis.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", fontsize=8)
         axis.set_xticks(range(4), words[sentence])

@@ -19,6 +19,7 @@ import torch
 from glassformer import Translator, tracing
 from glassformer.explain import walk
 from glassformer.explain.recording import attribution
+from glassformer.trace.palette import share_colours
 
 plt.rcParams["figure.dpi"] = 150
 translator = Translator.load()
@@ -276,7 +277,7 @@ for head in range(model.config.n_heads):
 stages = attribution.logit_lens(model, walked.trace)
 figure, axes = plt.subplots(figsize=(9, 2.6), layout="constrained")
 shown = torch.stack([logits[0].softmax(-1).max(-1).values for logits in stages.values()])
-axes.imshow(shown, cmap="Purples", vmin=0, vmax=1.6, aspect="auto")
+axes.imshow(shown, cmap=share_colours(), vmin=0, vmax=1.6, aspect="auto")
 for row, logits in enumerate(stages.values()):
     for column, token in enumerate(translator.tgt_tokenizer.to_tokens(logits[0].argmax(-1).tolist())):
         axes.text(column, row, f"{token}\n{shown[row, column]:.2f}", ha="center", va="center")

@@ -25,6 +25,7 @@ from lesson import Lesson
 from glassformer import DecodeConfig, ModelConfig, TextConfig, TrainConfig, Transformer, Translator, tracing
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import prepare
+from glassformer.trace.palette import share_colours
 from glassformer.training.loop.optimizer import adam_step, new_optimizer
 from glassformer.training.loop.schedule import learning_rate
 from glassformer.training.loop.update import accumulate_gradients
@@ -244,7 +245,7 @@ best = translator.translate([shown.src], attention=True)[0]
 weights = best.hypotheses[0].attention[0]
 fig, panels = plt.subplots(1, 4, figsize=(9, 4.8), sharey=True)
 for head, panel in enumerate(panels):
-    panel.imshow(weights[head], cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    panel.imshow(weights[head], cmap=share_colours(), vmin=0, vmax=1, aspect="auto")
     panel.set_title(f"head {head}", fontsize=9)
     panel.set_xticks(range(weights.shape[2]), best.source_tokens, rotation=90, fontsize=7)
 panels[0].set_yticks(range(weights.shape[1]), best.hypotheses[0].tokens, fontsize=7)
@@ -277,7 +278,7 @@ times_chance = attention_sum / chance.clamp(min=1e-9)
 
 fig, panels = plt.subplots(1, 4, figsize=(9, 3.8), sharey=True, layout="constrained")
 for head, panel in enumerate(panels):
-    picture = panel.imshow(times_chance[head], cmap="Purples", vmin=0, vmax=6, aspect="auto")
+    picture = panel.imshow(times_chance[head], cmap=share_colours(), vmin=0, vmax=6, aspect="auto")
     panel.set_title(f"head {head}", fontsize=9)
     panel.set_xticks(range(len(KINDS)), KINDS, rotation=90, fontsize=7)
 panels[0].set_yticks(range(len(TOKENS)), TOKENS, fontsize=7)

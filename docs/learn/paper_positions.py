@@ -27,6 +27,7 @@ from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
 from glassformer.model.positions import AlibiPositions, Positions, RotaryPositions, SinusoidalPositions, frequencies
 from glassformer.tasks.scan import official_split
+from glassformer.trace.palette import signed_colours
 
 torch.manual_seed(0)
 lesson = Lesson("paper 3.5", "Attention Is All You Need, section 3.5: Positional Encoding, and what followed")
@@ -52,7 +53,7 @@ for pos, i in ((0, 0), (1, 0), (7, 10), (1_000, 255)):
 lesson.states("3.5", "as wide as the embeddings, so that both can be added", 512, table.shape[1])
 
 fig, axes = plt.subplots(figsize=(7, 3.2))
-picture = axes.imshow(table[:100, :128].T, aspect="auto", cmap="RdBu", interpolation="nearest")
+picture = axes.imshow(table[:100, :128].T, aspect="auto", cmap=signed_colours(), vmin=-1, vmax=1)
 axes.set_xlabel("position")
 axes.set_ylabel("column (first 128 of 512)")
 fig.colorbar(picture, ax=axes)

@@ -33,6 +33,7 @@ from glassformer.decoding.search.steps import pad_ids, token_log_probs
 from glassformer.explain import print_walk, resolved_axes, story_of, walk
 from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import BOS_ID, EOS_ID, PAD_ID, Batch, Tokenizer
+from glassformer.trace.palette import share_colours, signed_colours
 from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
@@ -499,7 +500,7 @@ lesson.slips(
 # %%
 longer = model.src_embedding.positions(torch.arange(60))
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.5))
-picture = axes[0].imshow(longer[:, :128].T, cmap="RdBu", vmin=-1, vmax=1, aspect="auto", origin="lower")
+picture = axes[0].imshow(longer[:, :128].T, cmap=signed_colours(), vmin=-1, vmax=1, aspect="auto", origin="lower")
 axes[0].set(title="position vectors of the model", xlabel="position", ylabel="number within the vector (of 512)")
 figure.colorbar(picture, ax=axes[0])
 for pair in (0, 8, 24, 64):
@@ -752,7 +753,7 @@ lesson.states(
     {tuple(trace[address].shape) for address in major},
 )
 for layer in range(6):
-    step(f"2, layer {layer + 1}", f"encoder.layers.{layer}.output", "nbatches, n_seq_src, d_model")
+    step(f"2, layer {layer}", f"encoder.layers.{layer}.output", "nbatches, n_seq_src, d_model")
 
 # %% [markdown]
 # ## 3. Decoder embedding
@@ -901,7 +902,7 @@ step("4-3", f"{decoder}.feed_forward.inner", "nbatches, n_seq_tgt, d_ff")
 step("4-3", f"{decoder}.feed_forward.activated", "nbatches, n_seq_tgt, d_ff")
 step("4-3", f"{decoder}.feed_forward.output", "nbatches, n_seq_tgt, d_model")
 for layer in range(6):
-    step(f"4, layer {layer + 1}", f"decoder.layers.{layer}.output", "nbatches, n_seq_tgt, d_model")
+    step(f"4, layer {layer}", f"decoder.layers.{layer}.output", "nbatches, n_seq_tgt, d_model")
 
 # %% [markdown]
 # ## 5. LM head
@@ -1053,8 +1054,8 @@ lesson.states(
 best = translations[1].hypotheses[0]
 figure, axes = plt.subplots(1, 4, figsize=(9.5, 3.2), sharey=True)
 for head, axis in enumerate(axes):
-    shade = axis.imshow(best.attention[0, head], cmap="viridis", vmin=0, vmax=1)
-    axis.set_title(f"head {head + 1}", fontsize=10)
+    shade = axis.imshow(best.attention[0, head], cmap=share_colours(), vmin=0, vmax=1)
+    axis.set_title(f"head {head}", fontsize=10)
     axis.set_xticks(range(7), translations[1].source_tokens, rotation=60, fontsize=8)
     axis.set_yticks(range(7), best.tokens, fontsize=8)
     axis.set_xlabel("source")

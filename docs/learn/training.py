@@ -31,6 +31,7 @@ from glassformer.explain import symbols
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask, causal_mask, padding_mask
 from glassformer.text import EncodedPairs, EncodedWriter, collate
+from glassformer.trace.palette import share_colours
 from glassformer.training.loop.schedule import learning_rate
 from glassformer.training.objective.loss import smoothed_loss
 
@@ -545,7 +546,7 @@ assert history[-1] < 0.1 * history[0]
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained", sharey=True)
 for axis, shades, title in zip(axes, [probabilities[0], after], ["before", "after 30 steps"], strict=True):
-    image = axis.imshow(shades.numpy(), cmap="Blues", vmin=0, vmax=1)
+    image = axis.imshow(shades.numpy(), cmap=share_colours(), vmin=0, vmax=1)
     axis.set_xticks(range(len(vocabulary)), vocabulary, rotation=60, fontsize=8)
     axis.set_yticks(range(4), [f"given …{given}" for given in shifted])
     axis.set_title(title, fontsize=9)

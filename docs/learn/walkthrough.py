@@ -35,6 +35,7 @@ from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import angles, frequencies
 from glassformer.text.corpus.batches import collate
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedWriter
+from glassformer.trace.palette import share_colours, signed_colours
 from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
@@ -309,7 +310,7 @@ for column, style in ((80, "C1-"), (81, "C2-"), (160, "C1--"), (161, "C2--")):
     left.plot(vectors.value[:, column], style, label=f"column {column}, {'cosine' if column % 2 else 'sine'}")
 left.set(xlabel="position", ylabel="value", title="four columns of the table")
 left.legend(fontsize=7, loc="lower right")
-image = right.imshow(vectors.value, aspect="auto", cmap="RdBu", vmin=-1, vmax=1)
+image = right.imshow(vectors.value, aspect="auto", cmap=signed_colours(), vmin=-1, vmax=1)
 right.set(xlabel="column of d_model", ylabel="position", title="the whole table")
 fig.colorbar(image, ax=right)
 fig.tight_layout()
@@ -448,9 +449,9 @@ weights = trace["decoder.layers.0.self_attention.weights"][0, 0, :7, :7]
 
 fig, axes = plt.subplots(1, 3, figsize=(9.5, 3.3))
 pictures = (added.isinf().float(), may_look[0, 0].float(), weights)
-titles = ("the text's mask, added", "our mask", "weights of decoder layer 1, head 1")
+titles = ("the text's mask, added", "our mask", "weights of decoder layer 0, head 0")
 for ax, picture, title in zip(axes, pictures, titles, strict=True):
-    ax.imshow(picture, cmap="Greys" if ax is axes[0] else "Blues", vmin=0, vmax=1)
+    ax.imshow(picture, cmap="Greys" if ax is axes[0] else share_colours(), vmin=0, vmax=1)
     ax.set(xlabel="key", ylabel="query", title=title, xticks=range(7), yticks=range(7))
     ax.title.set_fontsize(9)
 cells = (
@@ -1095,7 +1096,7 @@ print_summary(model, Console(width=108, force_jupyter=False, color_system=None))
 # Our rows are the text's, in its order, under our names: `self_attention` is a `SelfAttention`, `layers.0` of the
 # encoder an `Encoder`, the stack itself a `ModuleList`. Two kinds of row are ours alone, and hold no parameters:
 # `AddAndNorm` keeps a dropout and its norm together, and the embeddings have the dropout that the text leaves out.
-# Below is the text's table with our address next to each row, layers 2 to 6 left out, then the comparison of all
+# Below is the text's table with our address next to each row, layers 1 to 5 left out, then the comparison of all
 # rows.
 
 # %% tags=["more"]
