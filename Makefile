@@ -8,7 +8,7 @@ MINUTES ?= 20
 PRETTIER := npx --yes --package prettier@3 prettier --config tests/explain/page/prettier.json --log-level warn
 SCRIPTS := "glassformer/explain/page/assets/**/*.{js,css}"
 
-.PHONY: help demo check fix test slow types browser serving torture docs learn notebooks site bench gpu
+.PHONY: help demo check fix test slow types browser serving torture docs learn notebooks site bench mutants gpu
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -92,6 +92,9 @@ bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/idle_taps.py
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/training_step.py
+
+mutants: $(BIN)/.ready  ## how many small changes of the source the fast tests find; goes on where it stopped, for MINUTES=20
+	$(BIN)/python benchmarks/mutants.py --minutes $(MINUTES)
 
 gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; goes on where it stopped
 	PYTHONPATH=. $(BIN)/python benchmarks/gpu.py --minutes 8

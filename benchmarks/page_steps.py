@@ -115,7 +115,7 @@ def times_of(translator: Translator, rounds: int, browser: str | None) -> dict[s
     results = {}
     tokenizer = Tokenizer.train("characters", ["a b c"], 60)
     for name, model in models(translator):
-        living = pack_model(model, tokenizer, tokenizer, DecodeConfig())
+        living = pack_model(Translator(model, tokenizer, tokenizer, DecodeConfig()))
         living["weights"] = base64.b64encode(living["weights"]).decode()
         size = {"parameters": count_parameters(model), "packed_mb": len(living["weights"]) / 1e6}
         print(f"\n{name}: {size['parameters']:,} parameters, {size['packed_mb']:.2f} MB in base64")

@@ -119,10 +119,12 @@ def main() -> None:
     draw = random.Random(options.seed)
     strings = [make_string(draw) for _ in range(options.strings)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "glassformer", "serve", "--port", "0"], stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--time-limit-s", "600"],
+        stderr=subprocess.PIPE,
+        text=True,
     )
     texts = [text for text, _ in strings]
-    slices = [tuple(texts[start : start + 50]) for start in range(0, len(texts), 50)]
+    slices = [tuple(texts[start : start + 20]) for start in range(0, len(texts), 20)]
     try:
         url = process.stderr.readline().partition(": ")[0]  # type: ignore[union-attr]
         with httpx.Client(timeout=600) as client, ThreadPoolExecutor(4) as pool:

@@ -2,15 +2,16 @@
 
     python benchmarks/verification.py [--run DIR] [--json FILE]
 
-The grid is norm x positions x activation x two bundles of the other choices (tying, biases, d_v, embedding scale) x
-tokenizer x search (greedy, beam and sampling, with and without a cache), each with one forced pass and one generation
-of the three sentences of the shape walkthrough. With ``--run`` ten English sentences go through a trained model:
-teacher forcing, beam search with and without a cache, sampling, and one training step.
+The grid is norm x positions x activation x two bundles of the other choices (tying, biases, d_v, embedding scale),
+each with one of the five kinds of tokenizers, in turn; and for each a forced pass of the three sentences of the shape
+walkthrough, and their generation by each search (greedy, beam and sampling, with and without a cache). With ``--run``
+ten English sentences go through a trained model: teacher forcing, beam search with and without a cache, sampling, and
+one training step.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -90,32 +91,35 @@ def add_forced(total: Sum, translator: Translator, sources: Sequence[str], targe
     return walked
 
 
-def grid_models(src_vocab: int, tgt_vocab: int) -> Iterator[tuple[dict[str, str], Transformer]]:
-    """A small model for each combination of choices, with all weights moved away from their initial values."""
+def grid_models(tokenizers: Sequence[Tokenizer]) -> Iterator[tuple[Tokenizer, Transformer]]:
+    """A small model for each combination of choices, with all weights moved away from their initial values.
+
+    Each has one of the tokenizers, in turn.
+    """
     choices = ("norm", "positions", "activation")
     sizes: dict[str, Any] = {
-        "src_vocab": src_vocab, "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 2,
-        "n_decoder_layers": 2, "max_length": 200, "relative_clip": 2,
+        "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 2, "n_decoder_layers": 2,
+        "max_length": 200, "relative_clip": 2,
     }  # fmt: skip
-    for *values, others in product(*map(ModelConfig.choices, choices), BUNDLES):
-        chosen, bundle = dict(zip(choices, values, strict=True)), BUNDLES[others]
-        vocab = src_vocab if bundle["tie_embeddings"] == "all" else tgt_vocab
-        model = Transformer(ModelConfig(**{**sizes, **chosen, **bundle, "tgt_vocab": vocab})).eval()
+    cells = product(*map(ModelConfig.choices, choices), BUNDLES.values())
+    for (*values, bundle), tokenizer in zip(cells, cycle(tokenizers)):
+        chosen = dict(zip(choices, values, strict=True))
+        vocab = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size}
+        model = Transformer(ModelConfig(**{**sizes, **vocab, **chosen, **bundle})).eval()
         with torch.no_grad():
             for weight in model.parameters():
                 weight.add_(0.1 * torch.randn_like(weight))
-        yield {**chosen, "others": others}, model
+        yield tokenizer, model
 
 
 def verify_grid(kinds: Sequence[str]) -> Sum:
     total = Sum()
-    for kind in kinds:
-        tokenizer = Tokenizer.train(kind, [*SOURCES, *TARGETS], KINDS[kind])
-        for _, model in grid_models(tokenizer.size, tokenizer.size):
-            translator = Translator(model, tokenizer, tokenizer, DecodeConfig())
-            add_forced(total, translator, SOURCES, TARGETS)
-            for options in SEARCHES:
-                total.add(verify_walk(walk_generation(translator, SOURCES, options), translator.model))
+    tokenizers = [Tokenizer.train(kind, [*SOURCES, *TARGETS], KINDS[kind]) for kind in kinds]
+    for tokenizer, model in grid_models(tokenizers):
+        translator = Translator(model, tokenizer, tokenizer, DecodeConfig())
+        add_forced(total, translator, SOURCES, TARGETS)
+        for options in SEARCHES:
+            total.add(verify_walk(walk_generation(translator, SOURCES, options), translator.model))
     return total
 
 

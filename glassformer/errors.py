@@ -4,6 +4,7 @@ Every message says what was found, what was expected, what to do, and where (fil
 The command line prints only the message and exits with the class's exit code.
 """
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -80,6 +81,17 @@ def check_path(name: str, value: object) -> Path:
     """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
     check_type(name, value, str | Path, "the path of a file, a str or a Path")
     return Path(value)  # type: ignore[arg-type]  # checked to be one of both
+
+
+def torchrun_number(name: str, default: str = "") -> int:
+    """The whole number that torchrun keeps in an environment variable; ``ConfigError`` if there is another thing."""
+    found = os.environ.get(name, default)
+    if not (found.isascii() and found.isdecimal()):
+        raise ConfigError(
+            f"{name}: found {found!r} beside TORCHELASTIC_RUN_ID, expected a number, as torchrun sets it. Unset "
+            "TORCHELASTIC_RUN_ID, or start the command by torchrun."
+        )
+    return int(found)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from torch import distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from glassformer.errors import ConfigError, PeerError, WorkerError
+from glassformer.errors import ConfigError, PeerError, WorkerError, torchrun_number
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class TorchrunWorld(World):
     """
 
     def __init__(self) -> None:
-        self.rank, self.size, self.local_rank = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+        self.rank, self.size, self.local_rank = map(torchrun_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
         self._turns = itertools.count()
         self._slow_group: dist.ProcessGroup | None = None
 

@@ -121,7 +121,7 @@ def test_the_first_files_need_nothing_but_the_standard_library(name):
 @pytest.mark.parametrize("name", ["glassformer", "glassformer.settings", "glassformer.cli.main"])
 def test_importing_it_does_not_load_pytorch(name):
     """Help and version answer in a moment; PyTorch alone takes seconds to load."""
-    check = f"import sys, {name}; print(*sorted({{'torch', 'numpy', 'tokenizers', 'sacrebleu'}} & set(sys.modules)))"
+    check = f"import sys, {name}; print(*sorted({{'torch', 'numpy', 'tokenizers', 'sacrebleu', 'starlette', 'msgspec'}} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", check], capture_output=True, text=True, check=False, cwd=PACKAGE.parent
     )

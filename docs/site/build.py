@@ -50,7 +50,7 @@ _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (
     "<details>\n<summary>The living page, here ({size:.0f} MB)</summary>\n"
-    f'<iframe title="The living page" loading="lazy" src="../../../{TRY}{{address}}" '
+    '<iframe title="The living page" loading="lazy" src="../../../try.html{address}" '
     'style="width: 100%; height: 45rem; max-height: 90vh; border: 1px solid #8886"></iframe>\n</details>'
 )
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#:]+)(#[^)\s]*)?\)")

@@ -25,7 +25,7 @@ from glassformer.cli.serve import serve
 from glassformer.cli.streams import Console
 from glassformer.cli.train import distill, diversify, shortlist, train
 from glassformer.cli.translate import translate
-from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError
+from glassformer.errors import ConfigError, GlassformerError, PeerError, RunError, StorageError, torchrun_number
 from glassformer.settings import NAMED_MODELS, ModelConfig
 from glassformer.text.lines import without_surrogates
 from glassformer.version import __version__
@@ -245,7 +245,7 @@ def _share_the_machine() -> None:
 
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    processes = torchrun_number("LOCAL_WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else 1
     if os.environ.get("OMP_NUM_THREADS") in (None, "1" if processes > 1 else None):
         os.environ["OMP_NUM_THREADS"] = os.environ["GLASSFORMER_THREADS"] = str(
             max(1, available_cores() // processes)
@@ -254,8 +254,8 @@ def _share_the_machine() -> None:
 
 def _run() -> None:
     _open_streams()
-    _share_the_machine()
     try:
+        _share_the_machine()
         app()
     except PeerError as error:
         raise SystemExit(error.exit_code) from None

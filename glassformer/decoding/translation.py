@@ -134,7 +134,7 @@ class Translation:
         labels = reads_and_writes([CONTROL_TOKENS[BOS_ID], *best.tokens[:-1]], best.tokens)
         layers = [
             Heads(f"cross-attention of decoder layer {number}", heads, labels, self.source_tokens)
-            for number, heads in enumerate(best.attention, start=1)
+            for number, heads in enumerate(best.attention)
         ]
         return shown + heads_html(layers)
 

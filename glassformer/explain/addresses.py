@@ -52,20 +52,20 @@ def layer_of(address: str) -> tuple[str, int] | None:
     return None
 
 
-def stage_of(address: str, token: int = 0) -> str:
-    """The title of the stage that an address belongs to; layers are counted from 1.
+def stage_of(address: str, token: int | None = None) -> str:
+    """The title of the stage that an address belongs to; layers are counted from 0.
 
-    In a generation ``token`` is the number of the token that is being generated, and part of the title.
+    In a generation ``token`` is the number, from 0, of the token that is being generated, and part of the title.
     """
     root = address.split(".", maxsplit=1)[0]
     stage = _STAGES.get(root, "Update")
     if kind_of(address) == "weight":
         stage = "Update"
     elif (layer := layer_of(address)) is not None:
-        stage = f"{layer[0].capitalize()} layer {layer[1] + 1}"
+        stage = f"{layer[0].capitalize()} layer {layer[1]}"
     if root == "search" and address.rpartition(".")[2].startswith("result"):
         return "Result"
-    return f"Token {token}: {stage}" if token and root in _IN_EACH_TOKEN else stage
+    return f"Token {token}: {stage}" if token is not None and root in _IN_EACH_TOKEN else stage
 
 
 _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")

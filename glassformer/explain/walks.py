@@ -17,6 +17,7 @@ from torch import Tensor
 from glassformer.checkpoint import newest_valid, read_tensors
 from glassformer.decoding import Translator
 from glassformer.decoding.batching import check_texts, output_limit, read_sources
+from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
@@ -200,8 +201,11 @@ class WalkRequest:
 
     def make(self) -> WalkResult:
         """Load the run and make the walk; raises whatever loading and walking raise."""
-        run = RunDirectory(self.run).load(self.device)
-        translator = Translator(run.model, run.src_tokenizer, run.tgt_tokenizer, run.config.decode)
+        directory = RunDirectory(self.run)
+        run = directory.load(self.device)
+        confidence = Confidence.read(directory.confidence_file)
+        tokenizers = run.src_tokenizer, run.tgt_tokenizer
+        translator = Translator(run.model, *tokenizers, run.config.decode, confidence=confidence)
         sources = [text_of_ids(translator, ids) for ids in self.sources] if self.from_ids else self.sources
         if self.generate:
             options = translator.config.with_changes(self.options)

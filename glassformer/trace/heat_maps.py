@@ -13,8 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_INK = "#3d4692"  # with an opacity for each cell, which suits light and dark notebooks
-_COLOUR = bytes.fromhex(_INK[1:])
+from glassformer.trace.palette import INK
+
+_COLOUR = bytes.fromhex(INK[1:])  # with an opacity for each cell, which suits light and dark notebooks
 _MAX_POSITIONS = 80
 _SMALL, _LARGE_CELL, _LETTER = 72, 22, 7
 _ROW = "display:flex;flex-wrap:wrap;gap:8px;align-items:flex-end"
@@ -44,8 +45,8 @@ def _layer(heads: Heads) -> str:
     _, n_queries, n_keys = heads.weights.shape
     if max(n_queries, n_keys) > _MAX_POSITIONS or not heads.weights.numel():
         return f"<p><b>{title}</b> {n_queries} × {n_keys}: too many positions for a small picture</p>"
-    small = "".join(_small(weights, f"{heads.title}, head {at}") for at, weights in enumerate(heads.weights, 1))
-    large = "".join(_large(weights, heads, at) for at, weights in enumerate(heads.weights, start=1))
+    small = "".join(_small(weights, f"{heads.title}, head {at}") for at, weights in enumerate(heads.weights))
+    large = "".join(_large(weights, heads, at) for at, weights in enumerate(heads.weights))
     return (
         f'<details><summary><b>{title}</b><div style="{_ROW}">{small}</div></summary>'
         f'<div style="{_ROW}">{large}</div></details>'
@@ -86,7 +87,7 @@ def _svg(width: float, height: float, title: str, drawn: str) -> str:
 
 def _frame(x: float, y: float, width: float, height: float) -> str:
     box = f'x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}"'
-    return f'<rect {box} fill="none" stroke="{_INK}" stroke-opacity="0.35"/>'
+    return f'<rect {box} fill="none" stroke="{INK}" stroke-opacity="0.35"/>'
 
 
 def _cells(weights: Tensor, left: float, top: float, cell: float) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from glassformer import world
 from glassformer.cli.main import app, main
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
@@ -835,3 +836,16 @@ def test_a_document_says_its_languages(call: Run, trained: Path, tmp_path: Path)
     assert "the model translates from" not in found.err  # it is not known
     found = call(*options, "--src-language", "en")
     assert f"warning: {source}: its texts are in fr-FR, and the model translates from en.\n" in found.err
+
+
+@pytest.mark.parametrize(("name", "value"), [("LOCAL_WORLD_SIZE", "abc"), ("RANK", ""), ("WORLD_SIZE", "-1")])
+def test_a_variable_of_torchrun_that_is_no_number_is_named(
+    call: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, value: str
+) -> None:
+    monkeypatch.setattr(world, "exit_process", sys.exit)
+    for variable in ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.setenv(variable, "2")
+    monkeypatch.setenv(name, value)
+    result = call("train", "--task", "dates", "--run", tmp_path / "run")
+    assert result.code == 2
+    assert f"{name}: found {value!r} beside TORCHELASTIC_RUN_ID, expected a number" in result.err

@@ -59,17 +59,17 @@ def test_every_step_has_something_to_say_of_every_sentence(walked):
 @pytest.mark.slow
 @pytest.mark.parametrize("values", [False, True])
 def test_every_generation_is_markdown_and_html(walked, values):
-    assert "## Token 1: Decoder layer 2" in walked.to_markdown(values=values)
-    assert "<b>Token 2</b>" in walked._repr_html_()
+    assert "## Token 0: Decoder layer 1" in walked.to_markdown(values=values)
+    assert "<b>Token 1</b>" in walked._repr_html_()
 
 
 def test_tokens_after_the_first_are_folded_with_the_numbers_of_what_is_left_out(searched, printed):
     folded, whole = printed(searched), printed(searched, all_layers=True)
-    assert "Token 1: Decoder layer 2\n  the same steps again" in folded
-    assert "Token 2: Decoder layer 1" not in folded
-    assert "Token 2: Decoder layer 1" in whole
-    decoder = [step.number for step in searched.steps if step.stage == "Token 2: Decoder embedding"]
-    line = re.search(r"\nToken 2\n  decoder, numbers (\d+) to (\d+); search, numbers (\d+) to (\d+)\n", folded)
+    assert "Token 0: Decoder layer 1\n  the same steps again" in folded
+    assert "Token 1: Decoder layer 0" not in folded
+    assert "Token 1: Decoder layer 0" in whole
+    decoder = [step.number for step in searched.steps if step.stage == "Token 1: Decoder embedding"]
+    line = re.search(r"\nToken 1\n  decoder, numbers (\d+) to (\d+); search, numbers (\d+) to (\d+)\n", folded)
     assert int(line[1]) == decoder[0]
     assert int(line[3]) == int(line[2]) + 1
     assert searched.steps[int(line[4]) - 1].address == "search.rows"
@@ -80,13 +80,13 @@ def test_the_outputs_are_seen_to_grow(searched):
     """Each hypothesis that lives on is read again, with a token more, until its sentence is done."""
     tables = tokens_of(searched)
     alive = {}
-    for number in range(1, 5):
-        title = "Token 1: Search" if number == 1 else f"Token {number}"
+    for number in range(4):
+        title = f"Token {number}" if number else "Token 0: Search"
         for table in tables[title]:
             sentence = table.title[0]
             grown = [str(row[-1]).split() for row in table.rows]
-            assert all(len(written) == number for written in grown)
-            if number > 1:
+            assert all(len(written) == number + 1 for written in grown)
+            if number:
                 assert {tuple(written[:-1]) for written in grown} <= alive[sentence]
             alive[sentence] = {
                 tuple(written) for written, row in zip(grown, table.rows, strict=True) if "lives as" in row[2]
@@ -95,10 +95,10 @@ def test_the_outputs_are_seen_to_grow(searched):
 
 
 def test_a_table_says_what_the_search_did(searched):
-    (table,) = tokens_of(searched)["Token 4"]
+    (table,) = tokens_of(searched)["Token 3"]
     assert table.title == "1  I am in love with you  (read: ], liebe)"
     assert table.headers == ("Σ log P", "P(next)", "outcome", "hypothesis")
-    assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives as 1", "lives as 2", "dropped"]
+    assert [row[2] for row in table.rows] == ["ends, score -4.861", "lives as 0", "lives as 1", "dropped"]
     assert table.rows[0][-1] == "] ] ] </s>"
     assert table.caption == "ended so far, by score: -3.889 ] ] </s>, -4.861 ] ] ] </s>; done"
     recorded = [step for step in searched.steps if step.address == "search.candidate_log_probs"][-1]
@@ -109,19 +109,19 @@ def test_a_table_says_what_the_search_did(searched):
 def test_what_ends_too_low_to_be_kept_is_told_from_what_is_dropped(translator):
     walked = walk_generation(translator, SOURCES, DecodeConfig(beam=12, n_best=1, max_length_a=0, max_length_b=3))
     outcomes = {row[2] for tables in tokens_of(walked).values() for table in tables for row in table.rows}
-    assert {"ends, too low to keep", "dropped", "lives as 12"} <= outcomes
+    assert {"ends, too low to keep", "dropped", "lives as 11"} <= outcomes
 
 
 def test_a_table_says_what_rules_blocked(demanding):
     tables = tokens_of(demanding)
-    first = tables["Token 1: Search"]
+    first = tables["Token 0: Search"]
     headers = ("Σ log P", "after rules", "P(next)", "outcome", "hypothesis")
     assert all(table.headers == headers for found in tables.values() for table in found if table.headers)
     outcomes = {row[3].rpartition(" ")[0] for found in tables.values() for table in found for row in table.rows}
     assert "blocked by a" in outcomes
     assert {"lives as"} <= outcomes
     (alone, *blocked) = first[0].rows
-    assert alone[3] == "lives as 1", "a prefix leaves one continuation"
+    assert alone[3] == "lives as 0", "a prefix leaves one continuation"
     assert blocked
     assert all(row[3] == "blocked by a rule" for row in blocked)
     assert alone[-1] == demanding.sentences.vocab[5]
@@ -139,13 +139,13 @@ def test_a_draw_is_where_the_random_number_falls(sampled):
             assert re.search(rf"now: (.* )?{re.escape(drawn[0])}(;|$)", table.caption)
             assert sum(row[2] for row in table.rows) == pytest.approx(1), "top-k 4 leaves four"
             assert all(row[1] < row[2] for row in table.rows)
-    assert "ended" in tables["Token 3"][0].caption
+    assert "ended" in tables["Token 2"][0].caption
 
 
 def test_a_sentence_that_is_finished_is_told_of_with_a_word(searched, printed):
-    steps = tuple(step for step in searched.steps if step.stage in ("Token 2: Output", "Token 4: Search"))
+    steps = tuple(step for step in searched.steps if step.stage in ("Token 1: Output", "Token 3: Search"))
     first, second = (printed(replace(searched, steps=steps), values=True, sentence=row) for row in (0, 1))
-    before, after = first.split("Token 4: Search")
+    before, after = first.split("Token 3: Search")
     assert "sentence 0 is finished: it has no row here" in after
     assert "is finished" not in before
     assert second.count("sentence 1 is finished") == 1, "of the rows that are kept there is none left"
@@ -154,10 +154,10 @@ def test_a_sentence_that_is_finished_is_told_of_with_a_word(searched, printed):
 
 def test_steps_of_the_search_say_in_words_what_they_hold(searched):
     after = {(step.name, step.call): step for step in searched.steps if step.address.startswith("search.")}
-    assert step_lines(after["candidate_ids", 1], 1)[2] == "  -3.423  </s>  after hypothesis 1"
+    assert step_lines(after["candidate_ids", 1], 1)[2] == "  -3.423  </s>  after hypothesis 0"
     likeliest = step_lines(after["next_log_probs", 1], 1)
-    assert likeliest[0] == "row 1"
-    assert likeliest[6] == "row 2"
+    assert likeliest[0] == "row 0"
+    assert likeliest[6] == "row 1"
     assert step_lines(after["finished_scores", 3], 1) == ("  -3.889  ] ] </s>",), "without the padding behind it"
     assert step_lines(after["log_probs", 0], 0) == ("   0.000  (nothing yet)",)
     assert step_lines(after["candidate_ids", 3], 0) == ()
@@ -187,8 +187,8 @@ def test_a_choice_of_addresses_is_shown_as_chosen(translator, printed):
     walked = walk_generation(translator, SOURCES, OPTIONS["beam"], only="search.*")
     text = printed(walked)
     assert "numbers" not in text
-    assert "Token 2: Search" in text
-    assert "lives as 3" in text
+    assert "Token 1: Search" in text
+    assert "lives as 2" in text
     one = walk_generation(translator, SOURCES, OPTIONS["beam"], only="search.done")
     assert "lives as" not in printed(one), "the table needs more than was chosen"
     assert printed(one).count("Search") == len(one.steps)

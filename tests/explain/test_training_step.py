@@ -25,7 +25,7 @@ def test_a_training_step_is_printed_at_every_width(trained, printed, width):
     assert "\x1b" not in text
     if width >= 80:
         assert max(map(len, text.splitlines())) <= width
-    for stage in ("Text", "Encoder layer 1", "Encoder layers 2 to 3", "Decoder layer 2", "Output", "Loss", "Update"):
+    for stage in ("Text", "Encoder layer 0", "Encoder layers 1 to 2", "Decoder layer 1", "Output", "Loss", "Update"):
         assert f"\n{stage}\n" in text
     assert "src_embedding.dropout\n" in text
 

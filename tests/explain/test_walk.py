@@ -93,8 +93,8 @@ def test_the_steps_come_in_the_walkthroughs_order_and_are_numbered(walked):
     assert [step.number for step in walked.steps] == list(range(1, len(walked.steps) + 1))
     stages = list(dict.fromkeys(step.stage for step in walked.steps))
     assert stages == [
-        "Text", "Encoder embedding", "Encoder layer 1", "Encoder layer 2", "Encoder layer 3", "Encoder output",
-        "Decoder embedding", "Decoder layer 1", "Decoder layer 2", "Decoder output", "Output", "Choice",
+        "Text", "Encoder embedding", "Encoder layer 0", "Encoder layer 1", "Encoder layer 2", "Encoder output",
+        "Decoder embedding", "Decoder layer 0", "Decoder layer 1", "Decoder output", "Output", "Choice",
     ]  # fmt: skip
 
 

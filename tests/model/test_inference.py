@@ -6,7 +6,7 @@ from torch import nn
 
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.model.inference import for_inference
+from glassformer.model.inference import evaluating, for_inference
 from glassformer.model.linears import Bf16Linear, Float32Linear, Int8Linear, Precision, min_int8_weights
 from glassformer.settings import ModelConfig
 
@@ -155,3 +155,11 @@ def test_the_model_it_was_made_of_can_go(model):
         for parameter in model.parameters():
             parameter.zero_()
     assert torch.equal(ready(SRC, TGT), before)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_evaluating_leaves_a_model_in_the_mode_that_it_was_in(model, training):
+    model.train(training)
+    with evaluating(model):
+        assert not any(module.training for module in model.modules())
+    assert all(module.training == training for module in model.modules())

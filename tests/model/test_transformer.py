@@ -248,3 +248,14 @@ def test_the_smallest_and_the_longest_inputs_are_taken(batch, n_src, n_tgt, smal
     logits = small_model()(torch.full((batch, n_src), 3), torch.full((batch, n_tgt), 3, dtype=torch.int32))
     assert logits.shape == (batch, n_tgt, 19)
     assert logits.isfinite().all()
+
+
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
+def test_a_checkpoint_holds_the_weights_and_nothing_that_follows_from_the_config(small_config, positions):
+    model = Transformer(small_config(positions=positions))
+    assert set(model.state_dict()) == dict(model.named_parameters(remove_duplicate=False)).keys()
+
+
+def test_learned_positions_start_as_large_as_embeddings(small_config):
+    model = Transformer(small_config(positions="learned", d_model=64, max_length=300))
+    assert model.src_embedding.positions.table.std().item() == pytest.approx(64**-0.5, rel=0.05)

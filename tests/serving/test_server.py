@@ -1,6 +1,7 @@
 """The process: it ends as it is told to, replaces what is killed, loads anew, and stands clients that do not behave."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 from live_server import GERMAN, live_server, wait_for
+
+from glassformer.bundled import BUNDLED
 
 pytestmark = pytest.mark.slow
 LONG = " ".join(f"The house of number {number} is small." for number in range(80))
@@ -165,3 +168,18 @@ def test_the_log_has_a_line_for_each_request_only_if_asked_and_never_a_text():
         assert live.stop() == 0
     assert "POST /translate 200" in live.log
     assert "secret" not in live.log
+
+
+def test_two_models_lead_by_way_of_a_third_language(tmp_path):
+    copy = tmp_path / "other"
+    shutil.copytree(BUNDLED, copy)
+    with live_server("--workers", "1", "--run", "bundled", "--run", str(copy), "--langs", "de-fr") as live:
+        codes = {one["code"]: one["targets"] for one in httpx.get(f"{live.url}/languages").json()}
+        assert codes == {"en": ["en", "de", "fr"], "de": ["de", "fr"], "fr": ["fr"]}
+        answer = live.translate(q="The house of {name} is small.", target="fr")
+        assert answer.json()["translatedText"].count("{name}") == 1
+        assert answer.headers["X-Glassformer-Check"] == "ok"
+        body = {"text": "The house.", "source": "en", "target": "fr", "glossary": [["house", "maison"]]}
+        refused = httpx.post(f"{live.url}/v1/translate", json=body)
+        assert refused.status_code == 400
+        assert "a glossary or a memory from en to fr, by way of de" in refused.json()["error"]

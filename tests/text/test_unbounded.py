@@ -129,6 +129,13 @@ def test_a_pipe_or_a_device_is_refused_at_once(endless: Path, tmp_path: Path) ->
             list(read_pairs(link))
 
 
+@pytest.mark.parametrize("text", ["a{} = 1\n", "[a{}]\n", "[[a{}]]\n", "a = {{b{} = 1}}\n", '"a"{} = 1\n'])
+def test_names_in_names_without_end_are_refused_before_they_are_read(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.toml").write_text("# settings\n" + text.format(".a" * 50_000))
+    with pytest.raises(ConfigError, match=r"is not valid TOML: line 2 has 50,000 full stops, expected section\.key"):
+        read_toml(tmp_path / "a.toml")
+
+
 @pytest.mark.parametrize(
     ("name", "row"),
     [("a.csv", "a,"), ("b.csv", "a|"), ("c.csv", '"a";'), ("d.tsv", "a\t"), ("e.tsv", '"a""b"\t'), ("f.tsv", "\t")],

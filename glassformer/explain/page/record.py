@@ -117,6 +117,7 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
         "tgt_in_tokens": list(sentences.tgt_in_tokens[row]),
         "tgt_out_tokens": list(sentences.tgt_out_tokens[row]),
         "derivation": derivation_mapping(sentences.src_derivations[row]),
+        "confidence": sentences.confidence[row],
     }
 
 

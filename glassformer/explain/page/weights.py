@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import weights_of
+from glassformer.decoding import Translator
+from glassformer.decoding.confidence.confidence import FEATURES, Confidence
 from glassformer.model import Transformer
-from glassformer.settings import DecodeConfig
-from glassformer.text import Tokenizer
 
 MAX_PARAMETERS = 10_000_000
 """Larger models would make the page slow to open and to compute; it then shows what was recorded."""
@@ -27,16 +27,25 @@ def count_parameters(model: Transformer) -> int:
     return sum(weight.numel() for weight in weights_of(model).values())
 
 
-def pack_model(
-    model: Transformer, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer, decode: DecodeConfig
-) -> dict[str, Any]:
+def pack_model(translator: Translator) -> dict[str, Any]:
     """The argument of the worker's ``load``, weights as bytes; a target tokenizer that is the source's is None."""
-    tgt = None if tgt_tokenizer.digest == src_tokenizer.digest else tgt_tokenizer.json
+    src, tgt = translator.src_tokenizer, translator.tgt_tokenizer
     return {
-        "config": model.config.to_mapping(),
-        "decode": decode.to_mapping(),
-        "tokenizers": {"src": src_tokenizer.json, "tgt": tgt},
-        "weights": pack_weights(model),
+        "config": translator.model.config.to_mapping(),
+        "decode": translator.config.to_mapping(),
+        "tokenizers": {"src": src.json, "tgt": None if tgt.digest == src.digest else tgt.json},
+        "confidence": None if translator.confidence is None else _pack_confidence(translator.confidence),
+        "weights": pack_weights(translator.model),
+    }
+
+
+def _pack_confidence(confidence: Confidence) -> dict[str, Any]:
+    return {
+        "ngrams": confidence.ngrams.to_mapping(),
+        "length_ratio": confidence.length_ratio,
+        "bias": confidence.bias,
+        "weights": {name: vars(one) for name, one in confidence.weights.items()},
+        "reasons": FEATURES,
     }
 
 

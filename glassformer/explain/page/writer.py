@@ -55,7 +55,7 @@ def page_html(
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
     if translator is not None and not still:
-        living = pack_model(translator.model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
+        living = pack_model(translator)
         scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
         scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
     return _PAGE.format(

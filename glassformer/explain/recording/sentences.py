@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.decoding import Translator
+from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.search.steps import pad_ids
 from glassformer.decoding.sentences import read_text
@@ -36,6 +36,8 @@ class Sentences:
     src_derivations: tuple[Derivation, ...]
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
+    confidence: tuple[tuple[float, str] | None, ...]
+    """Of each target that the model wrote, the chance that it is good, and what speaks most against it, in words."""
 
     @property
     def steps(self) -> list[Step]:
@@ -75,8 +77,11 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)
     forced = targets is not None
+    confidence: list[tuple[float, str] | None] = [None] * len(sources)
     if targets is None:
-        best = [translation.hypotheses[0] for translation in translator.translate(sources)]
+        translations = translator.translate(sources)
+        best = [translation.hypotheses[0] for translation in translations]
+        confidence = [_judge(translator, translation) for translation in translations]
         targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
     else:
         tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
@@ -94,6 +99,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
         tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
         vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
+        confidence=tuple(confidence),
     )
 
 
@@ -121,6 +127,13 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
             f"'{' '.join(map(str, read.ids))}'. Give those ids, or the text."
         )
     return text
+
+
+def _judge(translator: Translator, translation: Translation) -> tuple[float, str] | None:
+    chance = translation.hypotheses[0].confidence
+    if translator.confidence is None or chance is None:
+        return None
+    return chance, translator.confidence.reason(translation)
 
 
 def _spelling_lines(derivation: Derivation) -> list[str]:

@@ -29,8 +29,8 @@ class WalkStep(Step):
 
     Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts a count or a step of a search into words,
     row by row. ``labels`` are the tokens along the axes src, tgt and vocab, ``sentences`` the sentence, from 0, of
-    each row of the batch. ``token`` is the number, from 1, of the token that is being generated. ``gradient`` is set
-    in a training step only.
+    each row of the batch. ``token`` is the number, from 0, of the token that is being generated, if one is.
+    ``gradient`` is set in a training step only.
     """
 
     number: int
@@ -40,7 +40,7 @@ class WalkStep(Step):
     lines: Rows | None
     labels: Mapping[str, Rows]
     sentences: tuple[int, ...]
-    token: int
+    token: int | None
     gradient: Tensor | None
 
     @property
@@ -114,15 +114,15 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 class RowLabels:
     """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
 
-    A generation is followed step by step through its recorded trace: ``token`` is the number of the token that is
-    being generated, ``sentences`` the sentence of each row of the decoder.
+    A generation is followed step by step through its recorded trace: ``token`` is the number, from 0, of the token
+    that is being generated, ``sentences`` the sentence of each row of the decoder.
     """
 
     def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
         self.config = config
         self._tokenizer, self._generates = tokenizer, generates
         self._seen: dict[str, Tensor] = {}
-        self.token = 0
+        self.token: int | None = None
         self.sentences = tuple(range(len(sentences.sources)))
         self._read = sentences
         self._labels: dict[str, Rows] = {
@@ -137,7 +137,7 @@ class RowLabels:
             return
         self._seen[step.name] = step.value
         if step.name == "tgt_in_ids":
-            self.token = step.call + 1
+            self.token = step.call
             read = token_rows(self._tokenizer, step.value)
             past = self._labels["tgt"] if step.value.shape[1] == 1 else [()] * len(read)
             self._labels = {**self._labels, "tgt": tuple((*old, *new) for old, new in zip(past, read, strict=True))}
@@ -199,7 +199,7 @@ class RowLabels:
         found = zip(log_probs.tolist(), ranking.tolist(), parents.tolist(), tokens, strict=True)
         for log_prob, rank, parent, token in found:
             if rank > -math.inf:
-                yield f"{log_prob:8.3f}  {token}  after hypothesis {parent + 1}"
+                yield f"{log_prob:8.3f}  {token}  after hypothesis {parent}"
 
     def _likeliest(self, log_probs: Tensor) -> Iterator[str]:
         best = log_probs.topk(min(_MOST, len(log_probs)))

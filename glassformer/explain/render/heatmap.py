@@ -12,6 +12,7 @@ from glassformer.decoding import Translation
 from glassformer.errors import InputError
 from glassformer.explain.plain import clip_text
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS
+from glassformer.trace.palette import SHADE
 
 _SHADES = ((0.75, "█"), (0.5, "▓"), (0.25, "▒"), (0.05, "░"), (0.0, "·"))
 _LEGEND = "· below 0.05  ░ from 0.05  ▒ from 0.25  ▓ from 0.5  █ from 0.75"
@@ -53,7 +54,7 @@ def print_heads(
             console.print(Text(start + "".join(name.ljust(size) for name in names).rstrip(), style="dim"))
             for rows in zip(*(attention[layer, head].tolist() for head in heads), strict=True):
                 line = "".join("".join(map(_shade, row)).ljust(size) for row in rows).rstrip()
-                console.print(Text(" " * _MARGIN).append(line, style="cyan"))
+                console.print(Text(" " * _MARGIN).append(line, style=SHADE))
 
 
 def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
@@ -116,7 +117,7 @@ def _print_block(
     for label, row in zip(down, rows, strict=True):
         bars = " ".join(_shade(weight) * _width(token) for weight, token in zip(row, across, strict=True))
         line = Text(set_cell_size(label, margin), no_wrap=True)
-        console.print(line.append(bars, style="cyan"))
+        console.print(line.append(bars, style=SHADE))
 
 
 def _shade(weight: float) -> str:

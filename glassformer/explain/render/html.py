@@ -13,14 +13,14 @@ from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line, source_line
 from glassformer.explain.render.tables import Cell, Table, TableLimits, cell_text, step_lines, value_tables
 from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
+from glassformer.trace.palette import ABOVE, BELOW
 
 _SENTENCE = 0
 _MOST = TableLimits(down=8, tokens=8, numbers=6, tables=2)
 _MAX_LINES = 60
 _VALUES_ROOM, _REST_ROOM = 1_500_000, 1_000_000
 _LEFT_OUT = "left out here, to keep the page small: a walk with only= shows them"
-_BLUE, _RED = "#1f77b4", "#d62728"  # two digits of opacity follow, which suits light and dark pages
-_STRONGEST, _WEAKEST = 0x99, 0x08
+_STRONGEST, _WEAKEST = 0x99, 0x08  # opacity, two digits behind the colour, which suits light and dark pages
 _INDENTED = ' style="margin-left:1.5em"'
 
 
@@ -130,11 +130,11 @@ def _row(cells: Sequence[Cell], most: float, *, heads: bool) -> str:
 
 
 def _shade(cell: Cell, most: float) -> str:
-    """Blue above zero and red below, stronger for numbers nearer to the greatest in the table."""
+    """Orange above zero and blue below, stronger for numbers nearer to the greatest in the table."""
     if not most or not isinstance(cell, float | bool) or not math.isfinite(cell):
         return ""
     opacity = round(_STRONGEST * abs(cell) / most)
-    return f' style="background:{_BLUE if cell > 0 else _RED}{opacity:02x}"' if opacity >= _WEAKEST else ""
+    return f' style="background:{ABOVE if cell > 0 else BELOW}{opacity:02x}"' if opacity >= _WEAKEST else ""
 
 
 def _list(lines: Iterable[str]) -> str:

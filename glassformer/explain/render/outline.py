@@ -64,7 +64,7 @@ def module_of(step: WalkStep) -> str:
 
 def _fold_title(step: WalkStep) -> str:
     """The folded section of a step of a token after the first, or of the update; empty for all others."""
-    if step.token > 1:
+    if step.token:
         return f"Token {step.token}"
     return "Update" if step.stage == "Update" else ""
 
@@ -90,7 +90,7 @@ def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searc
         shown = tuple(step for step in steps if kind_of(step.address) != "weight")
         about = "of each weight the gradient, the moments and the value, before and after"
         return Section(folded, shown, f"{_numbers(steps)}: {about}", tables)
-    if first.token > 1:
+    if first.token:
         return Section(folded, (), _parts(steps), tables)
     several = f"{folded}s {first.stage.split()[-1]} to {last.stage.split()[-1]}"
     title = first.stage if first.stage == last.stage else several

@@ -14,6 +14,7 @@ from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.tables import check_sentence
 from glassformer.text.tokenizer.tokenizer import SPACE_MARK
 from glassformer.trace.heat_maps import reads_and_writes
+from glassformer.trace.palette import share_colours, signed_colours
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,9 +113,11 @@ def _size(labels: list[list[str]], shape: torch.Size, count: int) -> tuple[float
 def _draw(place: Any, value: Tensor, shares: bool) -> Any:
     finite = value[torch.isfinite(value)].abs()
     most = 1.0 if shares else float(finite.max()) if finite.numel() else 1.0
-    colours = (
-        {"cmap": "Purples", "vmin": 0.0, "vmax": most} if shares else {"cmap": "PuOr", "vmin": -most, "vmax": most}
-    )
+    colours = {
+        "cmap": share_colours() if shares else signed_colours(),
+        "vmin": 0.0 if shares else -most,
+        "vmax": most,
+    }
     aspect = "equal" if max(value.shape) <= _MAX_LABELS else "auto"
     return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
 

@@ -111,7 +111,7 @@ def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: 
 def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
     """What the search did with a continuation: its new place in the beam, or its score."""
     if outcome == LIVE:
-        return f"lives as {after['ids'][place].tolist().index(ids) + 1}"
+        return f"lives as {after['ids'][place].tolist().index(ids)}"
     if outcome != FINISHED:
         return "dropped"
     scores = {tuple(kept): score for kept, score in _finished_hypotheses(walk, place, after)}

@@ -83,7 +83,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
     if len(rows) <= 1:
         return tuple(line for lines in rows for line in lines)
-    return tuple(line for number, lines in enumerate(rows, start=1) for line in (f"row {number}", *lines))
+    return tuple(line for number, lines in enumerate(rows) for line in (f"row {number}", *lines))
 
 
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:

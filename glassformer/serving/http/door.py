@@ -100,7 +100,8 @@ class _Visit:
         if self._is_read:
             return await self._receive()  # waits until the client leaves
         try:
-            message = await asyncio.wait_for(self._receive(), max(0.0, self._until - time.monotonic()))
+            async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
+                message = await self._receive()
         except TimeoutError:
             late = f"the request did not arrive within {self._config.door_s:g} seconds"
             raise Refusal(408, late, headers={"Connection": "close"}) from None
@@ -115,7 +116,8 @@ class _Visit:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             MutableHeaders(scope=message).update(_CORS)
-        await asyncio.wait_for(self._send(message), self._config.door_s)
+        async with asyncio.timeout(self._config.door_s):
+            await self._send(message)
 
     async def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         """Send an answer in JSON."""

@@ -59,8 +59,7 @@ class WorkerProcess:
 
     async def call(self, message: Any, is_wanted: Callable[[], bool], until: float) -> Any:
         """The answer to a message; ``WorkerEndedError`` if there is none ``until`` then."""
-        await self._in_thread(lambda: self._send(message))
-        return await self._receive(is_wanted, until)
+        return await self._in_thread(lambda: self._ask(message, is_wanted, until))
 
     async def stream(self, message: StreamRequest, job: Job) -> AsyncIterator[Any]:
         """The pieces of a translation, and at last the translation itself or a failure."""
@@ -76,6 +75,10 @@ class WorkerProcess:
         self._process.kill()
         self._connection.close()
         self._thread.shutdown(wait=False)
+
+    def _ask(self, message: Any, is_wanted: Callable[[], bool], until: float) -> Any:
+        self._send(message)
+        return self._wait(is_wanted, until)
 
     def _send(self, message: Any) -> None:
         try:

@@ -81,7 +81,7 @@ def test_the_walk_opens_steps_and_numbers_inside_the_notebook(browser, shown, no
 
 def test_heads_of_a_trace_and_a_translation_unfold(browser, shown):
     with open_page(browser, shown, wait="iframe") as page:
-        maps = page.locator("summary:has-text('cross-attention of decoder layer 2')")
+        maps = page.locator("summary:has-text('cross-attention of decoder layer 1')")
         assert maps.locator("svg").count() == 4
         maps.click()
         large = page.locator("details[open] > div")

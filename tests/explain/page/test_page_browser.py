@@ -13,12 +13,15 @@ pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwr
 from axe_playwright_python.sync_playwright import Axe
 from browsing import living, longest_task_ms, open_page, until
 
-from glassformer.decoding import Translator
+from glassformer.decoding import SearchJob, Translator
+from glassformer.decoding.search.search import search
+from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.text.lines import normalize_source
+from glassformer.trace import tracing
 
 pytestmark = pytest.mark.browser
 
@@ -57,6 +60,162 @@ def download(page, place: str, kind: str) -> bytes:
     with page.expect_download() as started:
         page.click(f"{place} .exports >> text={kind}")
     return Path(started.value.path()).read_bytes()
+
+
+def test_the_translation_stands_above_its_pieces_with_its_confidence(browser, bundled, bundled_file):
+    with open_page(browser, bundled_file) as page:
+        assert page.inner_text(".translation") == bundled.sentences.targets[0]
+        chance, _ = bundled.sentences.confidence[0]
+        assert page.inner_text(".confidence") == f"confidence {chance:.2f}"
+        living(page)
+        doubtful = Translator.load().translate([DOUBTFUL])[0]
+        type_text(page, DOUBTFUL)
+        reason = Translator.load().confidence.reason(doubtful)
+        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {reason}"
+        assert page.inner_text(".confidence") == expected
+        assert page.inner_text(".translation") == doubtful.text
+
+
+DOUBTFUL = "Xqzv wkjhp bnmtr qwzx."
+
+
+def test_silencing_the_head_on_the_first_screen_changes_the_translation(browser, bundled, bundled_file):
+    with open_page(browser, bundled_file) as page:
+        until(page, "document.querySelector('#telling button')")
+        box = page.locator("#telling button").bounding_box()
+        assert box["y"] + box["height"] < 800
+        words = page.inner_text("#telling button")
+        assert re.fullmatch(r"Silence (head \d|heads \d and \d|all heads)", words)
+        page.click("#telling button")
+        until(page, "window.glassformer.before !== null")
+        edits = page.evaluate("window.glassformer.edits")
+        heads = [edit["index"]["heads"] for edit in edits]
+        assert all(str(head) in words for head in heads) or words == "Silence all heads"
+        shown = page.inner_text(".translation")
+        assert shown == silenced_translation(edits[0]["address"], heads) != bundled.sentences.targets[0]
+        assert page.inner_text(".was") == bundled.sentences.targets[0]
+        assert page.inner_text("#telling button") == words.replace("Silence", "Let") + " speak"
+        page.click("#telling button")
+        until(page, "window.glassformer.before === null")
+        assert page.inner_text(".translation") == bundled.sentences.targets[0]
+
+
+def silenced_translation(address: str, silent: list[int]) -> str:
+    """As PyTorch writes it."""
+    translator = Translator.load()
+    ids = [*translator.src_tokenizer.to_ids(TEXT), translator.model.config.eos_id]
+
+    def silence(heads: torch.Tensor) -> torch.Tensor:
+        heads[:, silent] = 0.0
+        return heads
+
+    with torch.no_grad(), tracing(translator.model, {address: silence}, only="src_mask"):
+        steps = DecoderSteps.from_sources(translator.model, torch.tensor([ids]), translator.config)
+        best = search(steps, SearchJob([ids], [50], translator.config))[0][0]
+    return translator.tgt_tokenizer.to_text(best.ids)
+
+
+TYPE = """() => {
+    const input = document.querySelector("#text");
+    input.value = "She reads a book.";
+    input.dispatchEvent(new Event("input"));
+    const faint = (one) => Number(getComputedStyle(document.querySelector(one)).opacity) < 1;
+    return [document.querySelector(".state").textContent, faint(".translation"), faint(".rows"), faint(".middle")];
+}"""
+
+
+def test_what_is_stale_is_dimmed_at_once_and_said(browser, bundled_file):
+    with open_page(browser, bundled_file) as page:
+        living(page)
+        assert page.evaluate(TYPE) == ["computing …", True, True, True]
+        until(page, f"window.glassformer.record.sentence.source === '{OTHER}'")
+        assert page.inner_text(".state") == ""
+        assert page.evaluate("getComputedStyle(document.querySelector('.middle')).opacity") == "1"
+
+
+def test_a_whole_bar_is_100_percent(browser, bundled_file):
+    with open_page(browser, bundled_file, "#next") as page:
+        shares = page.evaluate(
+            "[...document.querySelectorAll('.bars li')].map((one) => [one.querySelector('.fill').clientWidth / "
+            "one.querySelector('.track').clientWidth, parseFloat(one.querySelector('.share').textContent) / 100])"
+        )
+        assert all(width == pytest.approx(share, abs=0.01) for width, share in shares)
+        assert page.inner_text(".bar-axis").split() == ["0", "100", "%"]
+
+
+def test_attention_opens_on_its_weights_and_heads_are_numbered(browser, bundled_file):
+    with open_page(browser, bundled_file, "#encoder.layers.0.self_attention") as page:
+        assert page.locator("#view svg.matrix").is_visible()
+        assert not page.locator("#view .step").first.is_visible()
+        page.click("#view .other-steps > summary")
+        assert page.locator("#view .step").first.is_visible()
+    with open_page(browser, bundled_file) as page:
+        n_heads = Translator.load().model.config.n_heads
+        numbers = page.locator(".overview .layer-heads >> nth=0").locator("small").all_inner_texts()
+        assert numbers == [str(head) for head in range(n_heads)]
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080)])
+def test_large_type_is_larger_and_nothing_is_wider_than_the_screen(browser, bundled_file, size):
+    with open_page(browser, bundled_file, viewport={"width": size[0], "height": size[1]}) as page:
+        living(page)
+        width = "document.querySelector('.chip.src bdi').getBoundingClientRect().height"
+        before = page.evaluate(width)
+        page.click(".type-size")
+        until(page, "location.hash.endsWith('large=1')")
+        assert page.evaluate(width) > 1.3 * before
+        for place in ("", DEEP[1:], "why", "beam", "attention"):
+            page.evaluate("place => window.glassformer.go(place)", place)
+            until(page, f"window.glassformer.drawn === '{place.partition('[')[0]}'")
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+        ends = page.evaluate(
+            """() => { const box = (one) => document.querySelector(one).getBoundingClientRect();
+            const chip = box('.chip.tgt[aria-pressed=true]'), line = box('.line.chosen');
+            return line.right >= chip.left && line.left <= chip.right; }"""
+        )
+        assert ends, "lines end at their tokens"
+
+
+@pytest.mark.parametrize(
+    "place", ["encoder.memory", "decoder.layers.1.cross_attention.weights", "src_embedding.embedded"]
+)
+def test_no_matrix_is_cut_off_on_a_laptop(browser, bundled_file, place):
+    with open_page(browser, bundled_file, f"#{place}") as page:
+        living(page)
+        box = page.locator("#view svg.matrix").bounding_box()
+        floor = page.locator(".bottom").bounding_box()["y"]
+        assert box["y"] + box["height"] <= floor
+        assert (
+            box["x"] + box["width"]
+            <= page.locator("#view").bounding_box()["x"] + page.locator("#view").bounding_box()["width"]
+        )
+
+
+def test_layers_heads_and_steps_count_from_0(browser, small):
+    walked, path = small
+    places = [
+        "",
+        "encoder",
+        "decoder.layers.0",
+        "encoder.layers.1.self_attention",
+        "attention",
+        "next",
+        "why",
+        "beam",
+    ]
+    with open_page(browser, path) as page:
+        living(page)
+        for place in places:
+            page.evaluate("place => { location.hash = place }", place)
+            until(page, f"window.glassformer.drawn === '{place}' && !document.querySelector('[role=status]')")
+            labels = page.eval_on_selector_all(
+                "[aria-label], [title]", "all => all.map((one) => `${one.getAttribute('aria-label')} ${one.title}`)"
+            )
+            text = "\n".join([page.inner_text("#app"), *labels])
+            for word, count in (("layer", 2), ("decoder layer", 1), ("head", 3)):
+                found = {int(one) for one in re.findall(rf"(?i)\b{word} ?(\d+)", text)}
+                assert max(found, default=0) < count, (place, word)
+        assert walked.config.n_heads == 3
 
 
 def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
@@ -452,6 +611,47 @@ def test_a_linear_map_shows_its_weights_and_sums_to_the_number(browser, bundled_
         living(page)
         page.wait_for_selector(".total")
         assert "up to float32 rounding" in page.inner_text(".total")
+
+
+MATRIX = "#view svg.matrix"
+ASKED = {  # what each stop asks to look at, and its levers
+    1: ["#text", "#view .words details"], 2: [MATRIX], 3: ["#text", MATRIX], 4: [MATRIX], 5: [MATRIX],
+    6: [".translation", "#view .head", "#view button.switch"], 7: [MATRIX], 8: ["#view .mask-lever button", MATRIX],
+    9: [".translation", "button.eye", MATRIX],
+    10: ["[data-lever=temperature]", "#view .bars li:nth-child(2)", "a[href='#beam']"],
+}  # fmt: skip
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+SCREENS = [{}, PHONE]
+HIDDEN = """asked => {
+    const card = document.querySelector('.tour').getBoundingClientRect();
+    return asked.filter((one) => {
+        const box = document.querySelector(one).getBoundingClientRect();
+        return box.top < 0 || box.bottom > card.top || box.left < 0 || box.right > innerWidth || !box.width;
+    });
+}"""
+
+
+@pytest.mark.parametrize("screen", SCREENS, ids=["laptop", "phone"])
+def test_every_stop_of_the_tour_shows_what_it_asks_for_and_its_lever(browser, bundled_file, screen):
+    with open_page(browser, bundled_file, **screen) as page:
+        living(page)
+        page.click(".tour-start")
+        for stop, asked in ASKED.items():
+            page.wait_for_selector(f".tour-place:has-text('{stop} / 10')")
+            until(page, "window.glassformer.drawn === window.glassformer.place.address")
+            page.wait_for_timeout(50)
+            assert page.evaluate(HIDDEN, asked) == [], stop
+            told = page.inner_text(".tour")
+            assert not (screen and re.search("pointer|[Cc]lick|arrow key", told)), "a phone has no pointer"
+            page.click(".tour .go")
+
+
+@pytest.mark.parametrize("place", ["", "#encoder.memory", "#decoder.layers.1.self_attention", "#attention", "#why"])
+def test_a_phone_is_asked_for_nothing_that_it_has_not(browser, bundled_file, place):
+    with open_page(browser, bundled_file, place, **PHONE) as page:
+        living(page)
+        until(page, "!document.querySelector('[role=status]')")
+        assert not re.search("[Pp]oint at|pointer|[Cc]lick|arrow keys|[Hh]old B", page.inner_text("#app"))
 
 
 def test_the_tour_has_ten_stops_that_can_be_linked_and_skipped(browser, bundled_file):

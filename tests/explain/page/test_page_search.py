@@ -83,7 +83,7 @@ def test_the_tree_has_every_candidate_that_python_considers_with_its_outcome(run
         python_search(model, SOURCES[0], settings)
     outcomes = {"dropped": DROPPED, "live": LIVE, "finished": FINISHED}
     for step, (ids, found) in enumerate(
-        zip(trace.select("search.candidate_ids"), trace.select("search.candidate_outcomes"), strict=True), 1
+        zip(trace.select("search.candidate_ids"), trace.select("search.candidate_outcomes"), strict=True)
     ):
         of_step = [one for one in tree if one["step"] == step]
         assert [one["id"] for one in of_step] == ids.value[0].tolist()

@@ -1,8 +1,10 @@
 """The page's tokenizers give the ids, labels, steps and texts of Python's, on ordinary and on hostile texts."""
 
+import io
 import json
 import sys
 import unicodedata
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +18,8 @@ from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation
-from glassformer.text.tokenizer.kinds import KINDS
+from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, KINDS
+from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 
 IMPORT = 'import { createTokenizer } from "./worker/tokenizer.js";'
 CORPUS = [
@@ -35,6 +38,44 @@ STEPS = {Merge: "merge", Match: "match", Segmentation: "segmentation", Lookup: "
 def tokenizer_of(kind: str, lowercase: bool) -> Tokenizer:
     size = 700 if kind in ("bpe", "unigram") else 400
     return Tokenizer.train(kind, CORPUS, size if kind != "unigram" else 200, lowercase=lowercase)
+
+
+@cache
+def imported_tokenizer(rules: str = "nmt_nfkc", collapses_spaces: bool = True) -> Tokenizer:
+    """As a Marian model brings it, such as those of OPUS-MT: SentencePiece's defaults, and a target language."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    lines = [f"{line} {at} ﬁne {word}" for line in CORPUS for at, word in enumerate(("½ e\u0301", "ｆｕｌｌ", "x²"))]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=150, minloglevel=2, hard_vocab_limit=False,
+        normalization_rule_name=rules, remove_extra_whitespaces=collapses_spaces,
+    )  # fmt: skip
+    read = SentencePieceModel.from_bytes(model.getvalue())
+    assert bool(read.charsmap) == (rules != "identity")
+    return Tokenizer(read.tokenizer_json([*CONTROL_TOKENS, *read.scores, "▁elsewhere", ">>deu<<"]))
+
+
+OF_IMPORTS = [
+    ">>deu<< I love",
+    ">>deu<<I",
+    "a <s> </s><pad>",
+    ">>deu<< >>deu<<",
+    "a\n>>deu<< b",
+    "ﬁ ½ ｆ x²³ Ⅷ é e\u0301 각 ﷺ",
+    "ｶﾞ ㌔",
+]
+
+
+@pytest.mark.parametrize(("rules", "collapses"), [("nmt_nfkc", True), ("nfkc_cf", False), ("identity", True)])
+def test_an_imported_sentencepiece_model_has_the_ids_labels_steps_and_texts_of_python(
+    run_js, rules, collapses
+) -> None:
+    compare(run_js, [imported_tokenizer(rules, collapses)], [*TEXTS, *OF_IMPORTS], steps=True)
+
+
+@pytest.mark.slow
+def test_ids_of_generated_texts_by_an_imported_model(run_js) -> None:
+    compare(run_js, [imported_tokenizer()], generate_texts(1000), steps=False)
 
 
 def known_characters() -> st.SearchStrategy[str]:
@@ -143,12 +184,14 @@ def test_the_bundled_tokenizer(run_js) -> None:
 
 
 def change_part(kind: str, path: str, value: object) -> dict[str, Any]:
-    parts = json.loads(tokenizer_of(kind, False).json)
+    tokenizer = imported_tokenizer() if kind == "imported" else tokenizer_of(kind, False)
+    parts = json.loads(tokenizer.json)
     *places, last = path.split(".")
+    at: Any = int(last) if last.isdigit() else last
     part = parts
     for place in places:
         part = part[int(place)] if place.isdigit() else part[place]
-    part[last] = value
+    part[at] = value
     return parts
 
 
@@ -159,12 +202,16 @@ def change_part(kind: str, path: str, value: object) -> dict[str, Any]:
         ("bpe", "normalizer.normalizers.0.type", "NFKC"), ("wordpiece", "decoder.cleanup", False),
         ("unigram", "pre_tokenizer.pretokenizers.1.behavior", "Removed"), ("words", "decoder", {"type": "Fuse"}),
         ("characters", "pre_tokenizer.pattern.String", "x"), ("bpe", "post_processor", {"type": "BertProcessing"}),
-        ("bpe", "model.type", "Other"),
+        ("bpe", "model.type", "Other"), ("imported", "normalizer.normalizers.1.strip_left", False),
+        ("imported", "normalizer.normalizers.2", {"type": "Precompiled", "precompiled_charsmap": "QUJD" * 5000}),
+        ("imported", "decoder.decoders.0.content", "QUJD" * 5000),
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_refused_by_name(run_js, kind, path, value) -> None:
     body = "try { createTokenizer(data); } catch (error) { return error.message; }"
     message = run_js(IMPORT, body, change_part(kind, path, value))
-    place = path.rpartition(".0.")[0] or path
-    assert message.startswith("tokenizer ")
-    assert path.split(".")[0] in message, place
+    assert message.startswith("its tokenizer has a part that the page does not know: ")
+    assert path.split(".")[0] in message
+    assert message.count(". ") == 0, "one sentence"
+    assert len(message) < 200
+    assert "QUJD" not in message

@@ -65,7 +65,7 @@ def test_extreme_numbers_survive(run_js, small_model) -> None:
 def test_the_bundled_model_takes_the_room_that_it_ships_in(run_js) -> None:
     translator = Translator.load()
     model = translator.model
-    living = pack_model(model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
+    living = pack_model(translator)
     living["weights"] = base64.b64encode(living["weights"]).decode()
     assert len(living["weights"]) < 1.02 * 4 / 3 * 2 * count_parameters(model)
     assert living["tokenizers"]["tgt"] is None

@@ -82,10 +82,10 @@ def test_escaped_text_reads_as_it_was(text):
 def test_a_generation_folds_tokens_after_the_first_unless_values_are_asked_for(searched):
     text, whole = searched.to_markdown(), searched.to_markdown(values=True)
     assert "# Generation of 3 sentences" in text
-    assert "## Token 2\n\n*decoder, numbers" in text
+    assert "## Token 1\n\n*decoder, numbers" in text
     assert "| -3.528 | 0.084 | dropped | \\] \\</s\\> |" in text
-    assert "## Token 2: Decoder layer 1" in whole
-    assert "- -3.423  \\</s\\>  after hypothesis 1" not in whole, "values are those of the first sentence"
+    assert "## Token 1: Decoder layer 0" in whole
+    assert "- -3.423  \\</s\\>  after hypothesis 0" not in whole, "values are those of the first sentence"
     assert "sentence 0 is finished" in whole
     assert read(text).count("<table>") > 20
 

@@ -40,7 +40,7 @@ def test_no_line_is_wider_than_the_console_and_no_escape_leaves_it(translator, w
 
 def test_layers_after_the_first_are_folded_unless_asked_for(walked, translator):
     folded, whole = printed(print_walk, walked), printed(print_walk, walked, all_layers=True)
-    assert "Encoder layers 2 to 3" in folded
+    assert "Encoder layers 1 to 2" in folded
     assert "encoder.layers.1.self_attention" not in folded
     start, stop = (
         walked[f"encoder.layers.{n}.{name}"].number for n, name in ((1, "self_attention.q_projected"), (2, "output"))

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from glassformer.errors import InputError
 from glassformer.training.objective.loss import smoothed_loss
 
 PAD = 0
@@ -52,3 +53,12 @@ def test_more_padding_changes_nothing() -> None:
     loss, _, _ = smoothed_loss(logits, targets, PAD, 0.1)
     wide_loss, _, _ = smoothed_loss(wide_logits, wide_targets, PAD, 0.1)
     torch.testing.assert_close(loss, wide_loss)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (1, 1, 7), (2, 6, 4)])
+def test_probabilities_in_place_of_logits_are_refused_and_positive_logits_are_not(shape):
+    logits, targets = torch.randn(shape), torch.full(shape[:2], 3)
+    with pytest.raises(InputError, match="found probabilities"):
+        smoothed_loss(logits.softmax(-1), targets, 0, 0.1)
+    for positive in (logits.softmax(-1) * 3, logits.abs() + 1, logits.softmax(1)):
+        smoothed_loss(positive, targets, 0, 0.1)

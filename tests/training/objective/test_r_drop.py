@@ -125,3 +125,13 @@ def test_an_update_counts_each_target_token_once_and_learns_to_agree() -> None:
     assert both.tokens == plain.tokens == 10
     torch.manual_seed(5)
     torch.testing.assert_close(both.loss, paper(model).item(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_likelihood_of_two_passes_is_their_mean_on_all_logits_and_in_chunks():
+    model = new_model(dropout=0.0).eval()  # without dropout both passes are that of no R-Drop
+    with tracing(model):
+        once = Objective(model, smoothing=SMOOTHING, r_drop=0.0)(SRC, TGT_IN, TGT_OUT)
+        traced = Objective(model, smoothing=SMOOTHING, r_drop=ALPHA)(SRC, TGT_IN, TGT_OUT)
+    chunked = Objective(model, smoothing=SMOOTHING, r_drop=ALPHA)(SRC, TGT_IN, TGT_OUT)
+    torch.testing.assert_close(traced, once)
+    torch.testing.assert_close(chunked, once)

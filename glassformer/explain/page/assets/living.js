@@ -1,14 +1,17 @@
 // @ts-check
 /** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from
  * them. */
-import { element, printable } from "./drawing/element.js";
-import { shortAddress } from "./record/addresses.js";
+import { element } from "./drawing/element.js";
+import { moduleOf, shortAddress } from "./record/addresses.js";
 import { PassRecord } from "./record/record.js";
 import { readWeights, unpack } from "./record/weights.js";
+import { headsToTry, tellingHeads } from "./views/levers.js";
+import { COMPUTING } from "./views/sentence.js";
 
 /** @typedef {import("./page.js").Edit} Edit */
 
 const PAUSE_MS = 180;
+const MAX_TRIES = 80; // of silencing heads, in search of some that tell
 
 export class Living {
   /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
@@ -21,7 +24,10 @@ export class Living {
     this.held = true;
     this.text = app.record.sentence.source;
     /** @type {PassRecord | null} */ this.record = null;
-    /** The translation that the edits lead to. @type {string | null} */ this.translation = null;
+    /** The sentence with the translation that the edits lead to. @type {any} */ this.written = null;
+    /** The heads whose silence changes the translation; null for none. @type {Edit[] | null | undefined} */
+    this.telling = undefined;
+    /** The source whose telling head is known or looked for. */ this.told = "";
     this.trouble = "";
     /** Decode settings of the run that the page's search leaves out. @type {string[]} */ this.ignored = [];
     this.job = 0;
@@ -49,7 +55,10 @@ export class Living {
       this.text = asked.get("text") ?? this.text;
       this.drawTyping();
       if (this.app.edits.length || asked.get("text") !== null) await this.recompute();
-      else this.app.redraw();
+      else {
+        this.app.redraw();
+        this.findTellingHeads();
+      }
     } catch (error) {
       this.fail(/** @type {Error} */ (error).message);
     }
@@ -57,7 +66,7 @@ export class Living {
 
   /** What keeps the model from living is said; the recorded pass stays. @param {string} message */
   fail(message) {
-    this.trouble = `This page shows the recorded pass only: ${message}`;
+    this.trouble = `This page shows the recorded pass only: ${message.slice(0, 200)}`;
     this.ready = false;
     this.drawTyping();
     this.app.redraw();
@@ -99,6 +108,16 @@ export class Living {
     this.recompute();
   }
 
+  /** All of them, or none if all are there. @param {Edit[]} edits */
+  toggleEdits(edits) {
+    const key = (/** @type {Edit} */ edit) => JSON.stringify(edit);
+    const wanted = new Set(edits.map(key));
+    const others = this.app.edits.filter((edit) => !wanted.has(key(edit)));
+    const there = this.app.edits.length - others.length === edits.length;
+    this.app.edits.splice(0, Infinity, ...others, ...(there ? [] : edits));
+    this.recompute();
+  }
+
   /** Another sentence of the page is shown: what was typed and edited is left behind. */
   leave() {
     this.job += 1;
@@ -121,6 +140,7 @@ export class Living {
   /** @param {string} text */
   type(text) {
     this.text = text;
+    this.setBusy(true);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.recompute(), PAUSE_MS);
   }
@@ -139,9 +159,9 @@ export class Living {
       const before = this.text === recorded.sentence.source ? recorded : await this.pass(plain, []);
       if (!app.edits.length) return this.settle(job, before, null, null);
       const found = await this.call("beam", plain.src_ids, { ...this.search(), edits: app.edits });
-      const written = await this.sentenceOf(plain, found.best.ids);
+      const written = await this.sentenceOf(plain, found.best);
       const record = await this.pass(this.held ? plain : written, app.edits);
-      return this.settle(job, record, before, written.target);
+      return this.settle(job, record, before, written);
     } catch (error) {
       if (job === this.job) this.trouble = /** @type {Error} */ (error).message;
       this.setBusy(false);
@@ -150,17 +170,43 @@ export class Living {
     }
   }
 
-  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before
-   * @param {string | null} translation */
-  settle(job, record, before, translation) {
+  /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before @param {any} written */
+  settle(job, record, before, written) {
     if (job !== this.job) return;
     this.record = record === this.app.records[this.app.sentence] && !before ? null : record;
     this.app.record = record;
     this.app.before = before;
-    this.translation = translation;
+    this.written = written;
     this.app.consumers = null;
     this.setBusy(false);
     this.app.set({});
+    this.findTellingHeads();
+  }
+
+  /** In the background, the first heads whose silence changes the translation. */
+  async findTellingHeads() {
+    const { sentence } = this.app.before ?? this.app.record;
+    const source = sentence.src_ids.join();
+    if (this.told === source) return;
+    this.told = source;
+    this.tell(undefined);
+    const search = async (/** @type {Edit[]} */ edits) => {
+      const { best } = await this.call("beam", sentence.src_ids, { ...this.search(), edits });
+      return (await this.call("decodeIds", "tgt", best.ids)).text;
+    };
+    const plain = await search([]);
+    for (const edits of headsToTry(this.app.config).slice(0, MAX_TRIES)) {
+      if (this.busy) this.told = ""; // what is asked for comes first
+      if (this.told !== source) return;
+      if ((await search(edits)) !== plain) return this.told === source ? this.tell(edits) : undefined;
+    }
+    this.tell(null);
+  }
+
+  /** @param {Edit[] | null | undefined} edits */
+  tell(edits) {
+    this.telling = edits;
+    document.getElementById("telling")?.replaceWith(tellingHeads(this.app));
   }
 
   /** The run's settings, of which the worker takes those that its search has. */
@@ -200,19 +246,22 @@ export class Living {
     const { best } = await this.call("beam", src_ids, this.search());
     return this.sentenceOf(
       { source: read.text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
-      best.ids,
+      best,
     );
   }
 
-  /** @param {any} source @param {number[]} ids what was written, with </s> @returns {Promise<any>} */
-  async sentenceOf(source, ids) {
+  /** @param {any} source @param {{ids: number[], log_prob: number}} best what was written, with </s>
+   * @returns {Promise<any>} */
+  async sentenceOf(source, { ids, log_prob: logProb }) {
     const tgt_in_ids = [this.app.config.bos_id, ...ids.slice(0, -1)];
     const { text, tokens } = await this.call("decodeIds", "tgt", ids);
     const read = await this.call("decodeIds", "tgt", tgt_in_ids);
+    const judged = { source: source.source, srcTokens: source.src_tokens, target: text, ids, logProb };
     return {
       ...source,
       target: text,
       forced: false,
+      confidence: await this.call("confidence", judged),
       tgt_in_ids,
       tgt_out_ids: ids,
       tgt_in_tokens: read.tokens,
@@ -246,10 +295,12 @@ export class Living {
     return carried;
   }
 
-  /** @param {boolean} busy */
+  /** What is on the screen is stale while the page computes, and when it could not. @param {boolean} busy */
   setBusy(busy) {
     this.busy = busy;
-    document.getElementById("typing")?.classList.toggle("busy", busy);
+    this.app.root.classList.toggle("stale", busy || this.trouble !== "");
+    const state = this.app.root.querySelector(".state");
+    if (state) state.textContent = busy ? COMPUTING : "";
   }
 
   drawTyping() {
@@ -276,8 +327,6 @@ export class Living {
     if (this.trouble && this.ready) return place.replaceChildren(element("p.left-out", {}, this.trouble));
     const ignored = this.record ? this.ignoredNote() : null;
     if (!app.edits.length) return place.replaceChildren(...(ignored ? [ignored] : []));
-    const before = app.before?.sentence.target ?? "";
-    const changed = this.translation !== null && this.translation !== before;
     const chips = app.edits.map((edit) =>
       element(
         "span.edit",
@@ -301,13 +350,6 @@ export class Living {
         chips,
         element("button", { onclick: () => this.reset() }, "Reset"),
       ),
-      element(
-        "p.edit-result",
-        {},
-        "The model now writes: ",
-        element("bdi", { class: changed ? "changed" : "" }, printable(this.translation ?? "…")),
-        changed ? "" : " (as before)",
-      ),
       ignored ?? "",
       element(
         "div.edit-list",
@@ -325,7 +367,17 @@ export class Living {
           }),
           " numbers for the translation before",
         ),
-        element("small", {}, "What differs is outlined. Hold B to see it as it was."),
+        element("small", {}, "What differs is outlined."),
+        element(
+          "button.hold",
+          {
+            title: "Also the key B",
+            onpointerdown: () => app.showBefore(true),
+            onpointerup: () => app.showBefore(false),
+            onpointerleave: () => app.showBefore(false),
+          },
+          "Hold: as it was",
+        ),
       ),
     );
     return undefined;
@@ -399,11 +451,10 @@ function inWords(edit, app) {
   const { address, index = {}, operation, value } = edit;
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
-  const module = shortAddress(address);
   if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero")
-    return `${module.replace(/\.heads$/, "")}, head ${index.heads} silenced`;
+    return `${shortAddress(moduleOf(address))}, head ${index.heads} silenced`;
   const where = Object.entries(index)
     .map(([axis, at]) => `${axis} ${at}`)
     .join(", ");
-  return `${module} [${where}] ${operation === "zero" ? "= 0" : operation === "scale" ? `× ${value}` : `= ${value}`}`;
+  return `${shortAddress(address)} [${where}] ${operation === "zero" ? "= 0" : operation === "scale" ? `× ${value}` : `= ${value}`}`;
 }

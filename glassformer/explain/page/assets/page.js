@@ -2,7 +2,7 @@
 /** The page: its state, its address in the URL, and what is drawn when it changes. */
 import { crumbs, layerOf, readPlace, writePlace } from "./record/addresses.js";
 import { PLAIN } from "./views/distribution.js";
-import { element } from "./drawing/element.js";
+import { element, spaced } from "./drawing/element.js";
 import { explanationOf } from "./views/explanation.js";
 import { figureChips, figureOne } from "./views/figure.js";
 import { viewOf } from "./views/ladder.js";
@@ -12,7 +12,7 @@ import { originOf } from "./record/origin.js";
 import { readEmbedded } from "./record/record.js";
 import { isDark } from "./drawing/scale.js";
 import { sentenceBand } from "./views/sentence.js";
-import { stopsOf, tourCard } from "./views/tour.js";
+import { showStop, stopsOf, tourCard } from "./views/tour.js";
 import { treeView } from "./views/tree.js";
 import { whyView } from "./views/why.js";
 
@@ -34,6 +34,8 @@ function createApp({ about, records }, root) {
     sentence: 0,
     step: 0,
     tour: 0,
+    /** The stop that was scrolled to. */ shownStop: "",
+    /** Whether everything is large, for a projector. */ large: false,
     place: readPlace(""),
     levers: { ...PLAIN },
     layers: { encoder: config.n_encoder_layers - 1, decoder: config.n_decoder_layers - 1 },
@@ -51,7 +53,13 @@ function createApp({ about, records }, root) {
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
     /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
+    otherSteps: false,
     width: 600,
+    /** For a matrix, so that none is cut off by the end of the screen. */ height: 400,
+    /** @param {boolean} down */
+    showBefore(down) {
+      showBefore(app, down);
+    },
     /** @param {string} address */
     go(address) {
       location.hash = writeHash(app, address);
@@ -93,6 +101,7 @@ function writeHash(app, place) {
   if (app.step) rest.set("step", String(app.step));
   if (app.sentence) rest.set("sentence", String(app.sentence));
   if (app.tour) rest.set("tour", String(app.tour));
+  if (app.large) rest.set("large", "1");
   for (const [name, value] of Object.entries(app.living?.link() ?? {})) rest.set(name, value);
   const more = rest.toString();
   return `#${encodeURI(place)}${more ? `&${more}` : ""}`;
@@ -113,6 +122,7 @@ function readHash(app) {
     /^\d{1,9}$/.test(found.get(name) ?? "") ? Number(found.get(name)) : 0;
   app.step = numberOf("step");
   app.tour = numberOf("tour");
+  app.large = numberOf("large") === 1;
   app.sentence = Math.min(numberOf("sentence"), app.records.length - 1);
   return found;
 }
@@ -156,6 +166,16 @@ function frame(app) {
     { "aria-label": "Light or dark", title: "Light or dark", onclick: () => switchTheme(app) },
     "◐",
   );
+  const large = element(
+    "button.type-size",
+    {
+      "aria-pressed": String(app.large),
+      "aria-label": "Large type, for a projector",
+      title: "Large type, for a projector",
+      onclick: () => switchType(app),
+    },
+    "A+",
+  );
   const tour = element("button.tour-start", { onclick: () => goTour(app, 1) }, "Tour");
   const sentences =
     app.records.length > 1
@@ -177,13 +197,17 @@ function frame(app) {
       element("h1", {}, element("a", { href: "#" }, "glassformer")),
       sentences,
       element(
-        `div#typing.typing${app.carriesModel ? ".waits" : ""}`,
+        "div#typing.typing",
         {},
         app.about.still ? element("p.still", {}, app.about.still) : null,
+        app.carriesModel
+          ? element("input", { disabled: true, value: app.record.sentence.source, "aria-label": "Source sentence" })
+          : null,
       ),
       element("span.run", {}, run),
       search,
       tour,
+      large,
       theme,
     ),
     element("section#band.band", { "aria-label": "Sentence and translation" }),
@@ -212,9 +236,11 @@ function put(id, ...children) {
 
 /** @param {App} app */
 function draw(app) {
-  app.width = Math.max(240, (document.getElementById("view")?.clientWidth ?? 640) - 8);
-  if (app.place.address === "") app.width = innerWidth > 1180 ? (app.width - 24) * 0.56 : app.width;
+  document.documentElement.classList.toggle("large", app.large);
   put("band", sentenceBand(app));
+  const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
+  put("tour", ...(card ? [card] : []));
+  measure(app);
   const exports = exportButtons("figure-1", () => app.root.querySelector("svg.figure"));
   put("figure", figureOne(app), figureChips(app), exports);
   const held = app.root.querySelector("#view svg.matrix:focus");
@@ -223,11 +249,24 @@ function draw(app) {
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
   app.drawn = app.place.address;
   put("about", explanationOf(app));
-  const card = app.tour ? tourCard(app, (stop) => goTour(app, stop)) : null;
-  put("tour", ...(card ? [card] : []));
   drawCrumbs(app);
   app.living?.draw();
+  showStop(app);
 }
+
+/** The room that the middle has, in px of the type that is chosen. @param {App} app */
+function measure(app) {
+  const view = /** @type {HTMLElement} */ (document.getElementById("view"));
+  const zoom = Number(getComputedStyle(document.documentElement).zoom) || 1;
+  app.width = Math.max(240, view.clientWidth - 8);
+  if (app.place.address === "") app.width = innerWidth / zoom > 1180 ? (app.width - 24) * 0.56 : app.width;
+  const below = [".bottom", ".tour"].map((one) => app.root.querySelector(one)?.clientHeight ?? 0);
+  const top = (view.getBoundingClientRect().top + window.scrollY) / zoom;
+  const room = innerHeight / zoom - below[0] - below[1] - HEADING;
+  app.height = Math.max(room - top, room / 2, 160);
+}
+
+const HEADING = 44; // px
 
 /** Someone who moves through a matrix with the keys stays at the cell when it is drawn anew.
  * @param {App} app @param {SVGElement} held */
@@ -261,7 +300,7 @@ function drawCrumbs(app) {
         >= (app.record.taps.get(address)?.axes.filter((axis) => !["batch", "one"].includes(axis)).length ?? 9)
         ? ` = ${app.record.value(address, cells).toPrecision(6)}`
         : "";
-    steps.push(element("li", {}, element("span", { "aria-current": "page" }, words.join(" × "), value)));
+    steps.push(element("li", {}, element("span", { "aria-current": "page" }, spaced(words.join(" × ")), value)));
   }
   put("crumbs", element("ol", {}, steps));
 }
@@ -270,6 +309,13 @@ function drawCrumbs(app) {
 function goTour(app, stop) {
   app.tour = stop;
   app.go(stop ? stopsOf(app)[stop - 1].place : writePlace(app.place.address, app.place.cells));
+}
+
+/** @param {App} app */
+function switchType(app) {
+  app.large = !app.large;
+  app.root.querySelector(".type-size")?.setAttribute("aria-pressed", String(app.large));
+  app.set({});
 }
 
 /** @param {App} app */

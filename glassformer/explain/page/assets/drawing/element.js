@@ -70,10 +70,18 @@ export function printable(text) {
   });
 }
 
+/** A text in which each ▁, which stands for a space, is light. @param {string} text
+ * @param {(tag: string, attributes: Record<string, any>, text: string) => Node} [make] `svg` inside a picture
+ * @returns {(Node | string)[]} */
+export const spaced = (text, make = element) =>
+  printable(text)
+    .split(/(▁)/)
+    .filter(Boolean)
+    .map((part) => (part === "▁" ? make(make === svg ? "tspan.space" : "span.space", {}, part) : part));
+
 /** A token's label, isolated from the direction of the text around it.
  * @param {string} token @param {Record<string, any>} [attributes] */
-export function token(token, attributes = {}) {
-  const text = printable(token);
-  const word = text.startsWith("▁") && text.length > 1;
-  return element("bdi.token", attributes, word ? element("span.space", {}, "▁") : null, word ? text.slice(1) : text);
-}
+export const token = (token, attributes = {}) => element("bdi.token", attributes, spaced(token));
+
+/** What a reader has to do the pointing with: a pointer that hovers, or a finger. */
+export const hasPointer = () => matchMedia("(hover: hover)").matches;

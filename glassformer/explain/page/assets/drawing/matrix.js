@@ -1,6 +1,6 @@
 // @ts-check
 /** A matrix as a picture: tokens on its axes, a legend with the range, a cell that pointer and arrow keys move. */
-import { element, printable, scrollable, svg } from "./element.js";
+import { element, printable, scrollable, spaced, svg } from "./element.js";
 import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
 
 /**
@@ -14,6 +14,8 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
 
 const MAX_SVG_CELLS = 2000;
 const ROOM_FOR_WORDS = 480;
+const MIN_CELL_HEIGHT = 8;
+const AROUND = 52; // px above and below the picture: the axes in words, and the number under the pointer
 const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
 const AT_ONCE_MS = 12;
@@ -116,10 +118,10 @@ const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, 
 /**
  * The large picture, as SVG, with its readout.
  * @param {Matrix} matrix
- * @param {{width: number, selected?: {row: number, column: number} | null, onpick: (row: number, column: number) =>
- *   void}} options
+ * @param {{width: number, height?: number, selected?: {row: number, column: number} | null,
+ *   onpick: (row: number, column: number) => void}} options
  */
-export function matrixView(matrix, { width, selected, onpick }) {
+export function matrixView(matrix, { width, height = Infinity, selected, onpick }) {
   const rowLabels = Array.from({ length: matrix.rows }, (_, row) => printable(matrix.rowLabel(row)));
   const brief = width <= ROOM_FOR_WORDS && rowLabels.some((label) => READS_AND_WRITES.test(label));
   const shownLabels = rowLabels.map((label) =>
@@ -131,7 +133,8 @@ export function matrixView(matrix, { width, selected, onpick }) {
   const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
   const room = Math.max(160, width - left - 12);
   const cellWidth = Math.min(64, room / matrix.columns);
-  const cellHeight = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, Math.min(cellWidth, 34)));
+  const natural = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, cellWidth));
+  const cellHeight = Math.min(natural, Math.max(MIN_CELL_HEIGHT, (height - top - AROUND) / matrix.rows));
   const w = cellWidth * matrix.columns;
   const h = cellHeight * matrix.rows;
   const picture = svg("svg.matrix", {
@@ -283,7 +286,7 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
         svg(
           "text",
           { x: left - 8, y: top + (row + 0.5) * cellHeight + 4, "text-anchor": "end", "data-token": token },
-          label,
+          spaced(label, svg),
         ),
       );
   });
@@ -310,7 +313,7 @@ function labels(matrix, rows, columns, { left, top, cellWidth, cellHeight, named
         turned
           ? { x: 0, y: 0, transform: `translate(${x + 4} ${top - 7}) rotate(-50)`, "data-token": token }
           : { x, y: top - 8, "text-anchor": "middle", "data-token": token },
-        cut(label, 16),
+        spaced(cut(label, 16), svg),
       ),
     );
   });
@@ -335,7 +338,8 @@ function drive(picture, cursor, readout, matrix, place) {
     const value = matrix.value(cell.row, cell.column);
     const before = matrix.was?.(cell.row, cell.column);
     const was = before !== undefined && !Object.is(before, value) ? `, before ${exactNumber(before)}` : "";
-    readout.textContent = `${rowLabels[cell.row]} × ${columnLabels[cell.column]} = ${exactNumber(value)}${was}`;
+    const where = spaced(`${rowLabels[cell.row]} × ${columnLabels[cell.column]}`);
+    readout.replaceChildren(...where, ` = ${exactNumber(value)}${was}`);
   };
   const under = (/** @type {MouseEvent} */ event) => {
     const box = picture.getBoundingClientRect();

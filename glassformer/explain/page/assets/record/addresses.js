@@ -94,10 +94,11 @@ const WORDS = {
 /** One part of an address in words. @param {string} part */
 export const inWords = (part) => WORDS[part] ?? part.replaceAll("_", " ");
 
-/** `decoder 2 cross attention.weights`. @param {string} address */
+/** `decoder layer 1 cross-attention.weights`. @param {string} address */
 export const shortAddress = (address) =>
   address
-    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, (_, stack, layer) => `${stack} ${Number(layer) + 1} `)
+    .replace(/^(encoder|decoder)\.layers\.(\d+)\./, "$1 layer $2 ")
+    .replace("_attention", "-attention")
     .replaceAll("_", " ");
 
 /** The way from the architecture down to an address.
@@ -108,7 +109,7 @@ export function crumbs(address) {
   for (let at = 0; at < parts.length; at += 1) {
     const so_far = parts.slice(0, at + 1).join(".");
     if (parts[at] === "layers") continue;
-    if (/^\d+$/.test(parts[at])) way.push({ label: `layer ${Number(parts[at]) + 1}`, address: so_far });
+    if (/^\d+$/.test(parts[at])) way.push({ label: `layer ${parts[at]}`, address: so_far });
     else way.push({ label: inWords(parts[at]), address: so_far });
   }
   return way;

@@ -1,6 +1,6 @@
 // @ts-check
 /** The next-token distribution of one step, with temperature, top-k and top-p, computed from the recorded logits. */
-import { element, printable, svg, token } from "../drawing/element.js";
+import { element, printable, spaced, svg, token } from "../drawing/element.js";
 import { exportButtons, quote } from "../drawing/picture.js";
 import { recordCommand, vocabularyRow } from "../record/record.js";
 import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
@@ -75,11 +75,10 @@ export function distributionView(app, { most, levers = true }) {
   const shown = found.entries.slice(0, most);
   if (!shown.some((entry) => entry.id === written))
     shown.push(...found.entries.filter((entry) => entry.id === written));
-  const top = Math.max(...shown.map((entry) => Math.max(entry.share, entry.plain)), 1e-9);
   const bars = element(
     "ol.bars",
     {},
-    shown.map((entry) => bar(app, entry, top, entry.id === written, was?.get(entry.id))),
+    shown.map((entry) => bar(app, entry, entry.id === written, was?.get(entry.id))),
   );
   const sentence = app.record.sentence;
   const so_far = sentence.tgt_in_tokens.slice(0, app.step + 1).join(" ");
@@ -90,15 +89,16 @@ export function distributionView(app, { most, levers = true }) {
       "p.prefix",
       {},
       "After ",
-      element("bdi", {}, printable(so_far)),
+      element("bdi", {}, spaced(so_far)),
       `, the model gives its ${app.config.tgt_vocab.toLocaleString("en")} tokens these shares:`,
     ),
     levers ? leverRow(app) : null,
+    element("p.bar-axis", { "aria-hidden": "true" }, element("span", {}, "0"), element("span", {}, "100 %")),
     bars,
     levers
       ? exportButtons(
-          `next-token-${app.step + 1}`,
-          () => barPicture(app, shown, top),
+          `next-token-${app.step}`,
+          () => barPicture(app, shown),
           () => csv(app, found.entries),
         )
       : null,
@@ -118,8 +118,8 @@ export function distributionView(app, { most, levers = true }) {
   );
 }
 
-/** The bars as one picture. @param {import("../page.js").App} app @param {Entry[]} entries @param {number} top */
-function barPicture(app, entries, top) {
+/** The bars as one picture. @param {import("../page.js").App} app @param {Entry[]} entries */
+function barPicture(app, entries) {
   const fill = getComputedStyle(/** @type {Element} */ (app.root.querySelector(".track .fill"))).backgroundColor;
   const picture = svg("svg", {
     width: 480,
@@ -136,7 +136,7 @@ function barPicture(app, entries, top) {
         { x: 110, y: 24 * at + 17, "text-anchor": "end" },
         printable(app.record.vocab[entry.id] ?? String(entry.id)),
       ),
-      svg("rect", { x: 120, y: 24 * at + 5, width: Math.max(1, (280 * entry.share) / top), height: 14, fill }),
+      svg("rect", { x: 120, y: 24 * at + 5, width: Math.max(1, 280 * entry.share), height: 14, fill }),
       svg("text", { x: 410, y: 24 * at + 17 }, percent(entry.share)),
     ),
   );
@@ -151,9 +151,8 @@ function csv(app, entries) {
   return `${["id,token,logit,probability,with_levers", ...lines].join("\n")}\n`;
 }
 
-/** @param {import("../page.js").App} app @param {Entry} entry @param {number} top @param {boolean} written
- * @param {number} [was] */
-function bar(app, entry, top, written, was) {
+/** @param {import("../page.js").App} app @param {Entry} entry @param {boolean} written @param {number} [was] */
+function bar(app, entry, written, was) {
   const text = app.record.vocab[entry.id] ?? String(entry.id);
   const moved =
     Math.abs(entry.share - entry.plain) > 1e-6 || (was !== undefined && Math.abs(was - entry.plain) > 5e-4);
@@ -170,8 +169,8 @@ function bar(app, entry, top, written, was) {
       element(
         "span.track",
         {},
-        element("span.fill", { style: { width: `${(100 * entry.share) / top}%` } }),
-        element("span.was", { style: { left: `${(100 * (was ?? entry.plain)) / top}%` } }),
+        element("span.fill", { style: { width: `${100 * entry.share}%` } }),
+        element("span.was", { style: { left: `${100 * (was ?? entry.plain)}%` } }),
       ),
       element("span.share", {}, percent(entry.share)),
     ),

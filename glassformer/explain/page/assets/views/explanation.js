@@ -24,7 +24,7 @@ const PLACES = {
   attention: {
     title: "Attention",
     sentence:
-      "Each small picture is one head: rows are queries, columns are keys, a strong colour means much attention. In cross-attention the columns are the source.",
+      "Each small picture is one head: rows are queries, columns are keys, a strong colour means much attention. In cross-attention the columns are the source. Layers and heads count from 0, as in addresses.",
   },
 };
 

@@ -2,7 +2,7 @@
 /** Figure 1 of the paper, drawn for this model: its boxes lead to the steps, its arrows carry live shapes and
  * tokens. */
 import { hueOf } from "../record/addresses.js";
-import { element, printable, svg } from "../drawing/element.js";
+import { element, spaced, svg } from "../drawing/element.js";
 
 const WIDTH = 362;
 const BOX = 128;
@@ -48,6 +48,7 @@ export function figureOne(app) {
     role: "group",
     "aria-label": "Figure 1 of the paper, with the shapes of this model",
   });
+  picture.append(arrowTip("arrow-tip", "tip"), arrowTip("memory-tip", "tip memory-tip"));
   const { src_tokens, tgt_in_tokens } = app.record.sentence;
   const state = { app, picture, place: app.place.address };
   const ground = base - 22;
@@ -79,8 +80,27 @@ const tall = (box) => (box.kind === "core" ? 27 : 18);
 /** Of a layer's boxes and the gaps around them. @param {any[]} boxes */
 const height = (boxes) => boxes.reduce((sum, box) => sum + tall(box) + GAP, GAP);
 
-/** @param {number} x @param {number} from @param {number} to */
-const arrow = (x, from, to) => svg("line.arrow", { x1: x, y1: from, x2: x, y2: to + 1 });
+/** An arrow upwards; without a head it goes on. @param {number} x @param {number} from @param {number} to
+ * @param {boolean} [head] */
+const arrow = (x, from, to, head = true) =>
+  svg("line.arrow", { x1: x, y1: from, x2: x, y2: to, "marker-end": head ? "url(#arrow-tip)" : null });
+
+/** The head of an arrow. @param {string} id @param {string} kind */
+const arrowTip = (id, kind) =>
+  svg(
+    "marker",
+    {
+      id,
+      viewBox: "0 0 6 6",
+      refX: 6,
+      refY: 3,
+      markerWidth: 5.5,
+      markerHeight: 5.5,
+      markerUnits: "userSpaceOnUse",
+      orient: "auto",
+    },
+    svg("path", { d: "M 0 0 L 6 3 L 0 6 z", class: kind }),
+  );
 
 /** What a figure is drawn with: the app, the picture, and the address that is shown.
  * @typedef {{app: import("../page.js").App, picture: SVGElement, place: string}} State */
@@ -125,9 +145,9 @@ function drawFoot({ app, picture, place }, x, ground, words, address, n) {
     arrow(middle, ground, ground - 15),
     shape(middle + 6, ground - 3, `${n} ids`),
   );
-  drawBox({ app, picture, place }, x, ground - 37, { label: "Embedding", address }, 22);
   const vectors = `${address}.position_vectors`;
-  picture.append(arrow(middle, ground - 37, ground - 52), flow(middle, ground - 37, ground - 88));
+  picture.append(arrow(middle, ground - 37, ground - 52), flow(middle, ground, ground - 88));
+  drawBox({ app, picture, place }, x, ground - 37, { label: "Embedding", address }, 22);
   if (app.record.has(vectors)) {
     picture.append(
       svg(
@@ -141,7 +161,13 @@ function drawFoot({ app, picture, place }, x, ground, words, address, n) {
         svg("text", { x: middle, y: ground - 57, "text-anchor": "middle" }, "+"),
         svg("circle", { cx: middle - 42, cy: ground - 61, r: 9 }),
         svg("path.wave", { d: `M ${middle - 49} ${ground - 61} q 3.5 -9 7 0 t 7 0` }),
-        svg("line", { x1: middle - 33, x2: middle - 9, y1: ground - 61, y2: ground - 61 }),
+        svg("line.arrow", {
+          x1: middle - 33,
+          x2: middle - 9,
+          y1: ground - 61,
+          y2: ground - 61,
+          "marker-end": "url(#arrow-tip)",
+        }),
       ),
     );
     picture.append(arrow(middle, ground - 70, ground - 88));
@@ -157,6 +183,7 @@ function drawStack(state, boxes, x, floor, stack, n) {
   const total = height(boxes);
   const top = floor - total;
   picture.append(svg(`rect.stack.${stack}`, { x: x - 11, y: top, width: BOX + 22, height: total, rx: 9 }));
+  picture.append(flow(middle, floor, top)); // below the boxes, so that it passes behind their words
   let y = floor;
   let from = floor;
   for (const box of boxes) {
@@ -164,12 +191,12 @@ function drawStack(state, boxes, x, floor, stack, n) {
     box.y = y + tall(box) / 2;
     picture.append(arrow(middle, from, y + tall(box)));
     const hue = box.kind === "core" ? hueOf(box.address) : "norm";
-    drawBox(state, x, y, { ...box, hue, says: `${box.label}, ${stack} layer ${app.layers[stack] + 1}` }, tall(box));
+    drawBox(state, x, y, { ...box, hue, says: `${box.label}, ${stack} layer ${app.layers[stack]}` }, tall(box));
     if (box.kind === "core" || box.kind === "norm") box.below = from;
     from = y;
   }
   const size = shape(middle + 6, from - 4, `${n} × ${app.config.d_model}`);
-  picture.append(arrow(middle, from, top), flow(middle, floor, top), size);
+  picture.append(arrow(middle, from, top, false), size);
   residuals(picture, boxes, x, floor);
   layerPicker(state, stack, stack === "encoder" ? 12 : WIDTH - 13, top, total);
   return top;
@@ -181,7 +208,12 @@ function residuals(picture, boxes, x, floor) {
   let start = floor - 6;
   for (const box of boxes) {
     if (box.kind !== "add") continue;
-    picture.append(svg("path.residual", { d: `M ${x + BOX / 2} ${start} H ${x - 5.5} V ${box.y} H ${x - 0.5}` }));
+    picture.append(
+      svg("path.residual", {
+        d: `M ${x + BOX / 2} ${start} H ${x - 7} V ${box.y} H ${x}`,
+        "marker-end": "url(#arrow-tip)",
+      }),
+    );
     start = box.y - tall(box) / 2 - 5;
   }
 }
@@ -203,11 +235,11 @@ function layerPicker({ app, picture }, stack, x, top, total) {
         {
           class: `layer ${stack}${chosen ? " lit" : ""}`,
           href: `#${stack}.layers.${layer}`,
-          "aria-label": `${stack} layer ${layer + 1}`,
+          "aria-label": `${stack} layer ${layer}`,
           "aria-current": chosen ? "true" : null,
         },
         svg("circle", { cx: x, cy: y, r: Math.min(9.5, room / 2 - 0.5) }),
-        room > 14 ? svg("text", { x, y: y + 4, "text-anchor": "middle" }, layer + 1) : null,
+        room > 14 ? svg("text", { x, y: y + 4, "text-anchor": "middle" }, layer) : null,
       ),
     );
   }
@@ -228,7 +260,10 @@ function drawMemory(state, top, to, size) {
         href: "#encoder.memory",
         "aria-label": "The encoder's memory",
       },
-      svg("path", { d: `M ${x} ${top} V ${roof} H ${turn} V ${to} H ${RIGHT - 1}` }),
+      svg("path", {
+        d: `M ${x} ${top} V ${roof} H ${turn} V ${to} H ${RIGHT}`,
+        "marker-end": "url(#memory-tip)",
+      }),
       svg("text", { x: x - 4, y: roof - 6, "text-anchor": "middle" }, "memory M"),
     ),
     shape(LEFT - 4, roof + 12, size),
@@ -240,13 +275,13 @@ function drawHead(state, top) {
   const middle = RIGHT + BOX / 2;
   const { app, picture } = state;
   const { tgt_in_tokens, tgt_out_tokens } = app.record.sentence;
+  picture.append(flow(middle, top, top - 72));
   drawBox(state, RIGHT, top - 32, { label: "Linear", address: "output_projection.logits", hue: "neutral" });
   drawBox(state, RIGHT, top - 62, { label: "Softmax", address: "output_projection.probabilities", hue: "neutral" });
   picture.append(
     arrow(middle, top, top - 12),
     arrow(middle, top - 32, top - 42),
     arrow(middle, top - 62, top - 76),
-    flow(middle, top, top - 76),
     shape(middle + 6, top - 66, `${tgt_in_tokens.length} × ${app.config.tgt_vocab.toLocaleString("en")}`),
     svg(
       "a.foot.next",
@@ -254,7 +289,8 @@ function drawHead(state, top) {
       svg(
         "text",
         { x: middle, y: top - 82, "text-anchor": "middle" },
-        `next: ${printable(tgt_out_tokens[app.step] ?? "")}`,
+        "next: ",
+        spaced(tgt_out_tokens[app.step] ?? "", svg),
       ),
     ),
   );
@@ -274,9 +310,9 @@ export function figureChips({ place, layers }) {
   const chips = [
     ["text", "Text"],
     ["src_embedding", "Embedding"],
-    [encoder, `Encoder ${layers.encoder + 1}`],
+    [encoder, `Encoder layer ${layers.encoder}`],
     ["encoder.memory", "Memory"],
-    [decoder, `Decoder ${layers.decoder + 1}`],
+    [decoder, `Decoder layer ${layers.decoder}`],
     [`${decoder}.cross_attention`, "Cross-attention"],
     ["next", "Next word"],
   ];

@@ -3,12 +3,18 @@
 import { crumbs, entryOf, hueOf, inWords, layerOf, moduleOf, nameOf, writePlace } from "../record/addresses.js";
 import { derivationView } from "./derivation.js";
 import { distributionView } from "./distribution.js";
-import { element } from "../drawing/element.js";
+import { element, hasPointer } from "../drawing/element.js";
+import { headSwitch, isSilent, maskLever, unseenSwitch } from "./levers.js";
 import { matrixView, numberTable, thumbnail } from "../drawing/matrix.js";
 import { numberView } from "./number.js";
 import { csvText, exportButtons, layout, matrixSize, meanMatrix, sizeAlong, tapMatrix } from "../drawing/picture.js";
 import { recordCommand } from "../record/record.js";
 import { exactNumber } from "../drawing/scale.js";
+
+// px that a row of heads with their switches, some words and the mask's switch take
+const HEADS_HEIGHT = 132;
+const LEAD_HEIGHT = 58;
+const LEVER_HEIGHT = 34;
 
 /** What stands in the middle for a place. @param {import("../page.js").App} app @returns {HTMLElement} */
 export function viewOf(app) {
@@ -17,17 +23,17 @@ export function viewOf(app) {
   if (address === "text") return titled("From text to ids", derivationView(app));
   if (address === "next")
     return titled(
-      `Next token, step ${app.step + 1} of ${app.record.sentence.tgt_out_tokens.length}`,
-      distributionView(app, { most: 15 }),
+      `Next token, step ${app.step}`,
       app.panels.why
         ? element(
-            "p",
+            "p.further",
             {},
             element("a", { href: "#why" }, "Why this word?"),
             " · ",
             element("a", { href: "#beam" }, "The beam's other ideas"),
           )
         : null,
+      distributionView(app, { most: 15 }),
     );
   if (address === "attention") return titled("Every head of every layer", headsOverview(app, true));
   const panel = entryOf(app.panels, address);
@@ -53,10 +59,10 @@ function architectureView(app) {
   const layer = app.layers.decoder;
   const address = `decoder.layers.${layer}.cross_attention.weights`;
   const mean = meanMatrix(app, address);
-  const { sentence } = app.record;
   const alignment = mean
     ? matrixView(mean, {
         width: app.width,
+        height: app.height,
         onpick: (row, column) =>
           app.go(writePlace(address, { heads: strongest(app, address, row, column), query: row, key: column })),
       })
@@ -67,7 +73,9 @@ function architectureView(app) {
     element(
       "p.lead",
       {},
-      "Point at a word to see what it touches; click any box or cell to see what is inside, down to the sum that made a single number.",
+      hasPointer()
+        ? "Point at a word to see what it touches; click any box or cell to see what is inside, down to the sum that made a single number."
+        : "Touch a word to see where it looks; touch any cell to see what is inside, down to the sum that made a single number.",
     ),
     element(
       "div.pair",
@@ -77,11 +85,7 @@ function architectureView(app) {
         {},
         element("h2", {}, "Where each word looks in the source"),
         alignment ?? element("p.left-out", {}, "Cross-attention was left out of this page."),
-        element(
-          "p.note",
-          {},
-          `Cross-attention of decoder layer ${layer + 1}, mean of its heads. Each row sums to 1.`,
-        ),
+        element("p.note", {}, `Cross-attention of decoder layer ${layer}, mean of its heads. Each row sums to 1.`),
         mean
           ? exportButtons(
               `${address}.mean`,
@@ -93,7 +97,7 @@ function architectureView(app) {
       element(
         "div",
         {},
-        element("h2", {}, `Next token, step ${app.step + 1} of ${sentence.tgt_out_tokens.length}`),
+        element("h2", {}, `Next token, step ${app.step}`),
         distributionView(app, { most: 8, levers: false }),
         element(
           "p",
@@ -154,7 +158,7 @@ export function headsOverview(app, large) {
             return element(
               "div.layer-row",
               {},
-              element("span.layer-name", {}, `layer ${layer + 1}`),
+              element("span.layer-name", {}, `layer ${layer}`),
               element("span.layer-heads", {}, headButtons(app, address, large ? 84 : 38)),
             );
           }),
@@ -173,9 +177,8 @@ function headButtons(app, address, size, chosen = null) {
   const { many } = layout(tap);
   return Array.from({ length: many ? sizeAlong(tap, many) : 1 }, (_, at) => {
     const label = many === "heads" ? `head ${at}` : `${many} ${at}`;
-    const silent = app.edits.some((edit) => edit.address === silenced(address) && edit.index?.heads === at);
     return element(
-      `span.head-cell${silent ? ".silent" : ""}`,
+      `span.head-cell${isSilent(app, moduleOf(address), at) ? ".silent" : ""}`,
       {},
       element(
         `a.head${at === chosen ? ".lit" : ""}`,
@@ -189,34 +192,20 @@ function headButtons(app, address, size, chosen = null) {
           "aria-current": at === chosen ? "true" : null,
         },
         thumbnail(matrixSize(tap), () => tapMatrix(app, address, at), size),
-        size > 60 ? element("small", {}, label) : null,
+        element("small", {}, size > 60 ? label : at),
       ),
-      size > 60 ? headSwitch(app, address, at, silent) : null,
+      size > 60 ? switchOf(app, moduleOf(address), at) : null,
     );
   });
 }
 
-/** The tap at which a head is silenced. @param {string} address */
-const silenced = (address) => `${moduleOf(address)}.heads`;
-
-/** @param {import("../page.js").App} app @param {string} address @param {number} head @param {boolean} silent */
-function headSwitch(app, address, head, silent) {
-  if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(moduleOf(address))) return null;
-  if (!app.living?.ready) return element("span.switch.unseen", { "aria-hidden": "true" }, "on");
-  return element(
-    "button.switch",
-    {
-      role: "switch",
-      "aria-checked": silent ? "false" : "true",
-      "aria-label": `head ${head} speaks`,
-      title: silent ? "Let this head speak again" : "Silence this head",
-      onclick: () => app.toggleEdit({ address: silenced(address), index: { heads: head }, operation: "zero" }),
-    },
-    silent ? "off" : "on",
-  );
+/** @param {import("../page.js").App} app @param {string} module @param {number} head */
+function switchOf(app, module, head) {
+  if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(module)) return null;
+  return app.living?.ready ? headSwitch(app, module, head) : unseenSwitch(`Silence head ${head}`);
 }
 
-/** A stack, a layer or a sublayer: its steps in order, grouped.
+/** A stack, a layer or a sublayer: its steps in order, grouped. Attention opens on its weights.
  * @param {import("../page.js").App} app @param {string} address @param {string[]} inside */
 function groupView(app, address, inside) {
   const way = crumbs(address);
@@ -233,7 +222,7 @@ function groupView(app, address, inside) {
   }
   const parts = [...groups].map(([key, members]) => {
     const own = key ? `${address}.${key}` : address;
-    const name = key.startsWith("layers.") ? `layer ${Number(key.slice(7)) + 1}` : inWords(key);
+    const name = key.startsWith("layers.") ? `layer ${key.slice(7)}` : inWords(key);
     return element(
       `section.group.${hueOf(own)}`,
       {},
@@ -245,12 +234,26 @@ function groupView(app, address, inside) {
       ),
     );
   });
+  const ontoggle = (/** @type {any} */ event) => {
+    app.otherSteps = event.target.open; // stays so when the view is drawn anew
+  };
+  const weights = /_attention$/.test(address) ? app.record.at(`${address}.weights`) : undefined;
   return element(
     "section.view",
     {},
     element("h2", {}, title),
     element("p.lead", {}, aboutGroup(app, address, layer)),
-    parts,
+    weights
+      ? [
+          ...tapParts(app, weights, `${address}.weights`, {}, LEAD_HEIGHT),
+          element(
+            "details.other-steps",
+            { open: app.otherSteps, ontoggle },
+            element("summary", {}, "The other steps, in order"),
+            ...parts,
+          ),
+        ]
+      : parts,
   );
 }
 
@@ -320,19 +323,7 @@ function tapView(app, tap, address, cells) {
   const title = story?.title ?? nameOf(address);
   if (!tap.data) return leftOut(title, address, app);
   if (tap.axes.includes("vocab")) return vocabularyView(app, title, address, cells);
-  const { many, row, column } = layout(tap);
-  const chosen = many ? (cells[many] ?? (many === "heads" ? (app.head ?? 0) : 0)) : 0;
-  const matrix = /** @type {import("../drawing/picture.js").TapMatrix} */ (
-    tapMatrix(app, address, Math.min(chosen, many ? sizeAlong(tap, many) - 1 : 0), cells[row] ?? 0)
-  );
-  const picked = (row === "one" || row in cells) && (column === "one" || column in cells);
-  const selected = picked ? { row: (cells[row] ?? 0) - matrix.first, column: cells[column] ?? 0 } : null;
-  const figure = matrixView(matrix, {
-    width: app.width,
-    selected,
-    onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))),
-  });
-  const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
+  const chosen = chosenOf(app, tap, cells);
   return element(
     "section.view",
     {},
@@ -340,8 +331,42 @@ function tapView(app, tap, address, cells) {
       "h2",
       {},
       title,
-      many === "heads" ? element("span.of", {}, ` head ${chosen} of ${sizeAlong(tap, many)}, counted from 0`) : null,
+      tap.axes.includes("heads")
+        ? element("span.of", {}, ` head ${chosen} of 0 to ${sizeAlong(tap, "heads") - 1}`)
+        : null,
     ),
+    ...tapParts(app, tap, address, cells),
+  );
+}
+
+/** The index along the axis that is chosen before a matrix is drawn.
+ * @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap
+ * @param {Record<string, number>} cells */
+function chosenOf(app, tap, cells) {
+  const { many } = layout(tap);
+  const asked = many ? (cells[many] ?? (many === "heads" ? (app.head ?? 0) : 0)) : 0;
+  return Math.min(asked, many ? sizeAlong(tap, many) - 1 : 0);
+}
+
+/** @param {import("../page.js").App} app @param {import("../record/record.js").Tap} tap @param {string} address
+ * @param {Record<string, number>} cells @param {number} [above] px that something else takes */
+function tapParts(app, tap, address, cells, above = 0) {
+  const { many, row, column } = layout(tap);
+  const chosen = chosenOf(app, tap, cells);
+  const matrix = /** @type {import("../drawing/picture.js").TapMatrix} */ (
+    tapMatrix(app, address, chosen, cells[row] ?? 0)
+  );
+  const lever = maskLever(app, address);
+  const picked = (row === "one" || row in cells) && (column === "one" || column in cells);
+  const selected = picked ? { row: (cells[row] ?? 0) - matrix.first, column: cells[column] ?? 0 } : null;
+  const figure = matrixView(matrix, {
+    width: app.width,
+    height: app.height - above - (many ? HEADS_HEIGHT : 0) - (lever ? LEVER_HEIGHT : 0),
+    selected,
+    onpick: (r, c) => app.go(writePlace(address, matrix.cells(r, c))),
+  });
+  const file = `${address}${many ? `.${many}-${chosen}` : ""}`;
+  return [
     many
       ? element(
           "div.multiples",
@@ -352,48 +377,29 @@ function tapView(app, tap, address, cells) {
     matrix.rows < sizeAlong(tap, row)
       ? element("p.note", {}, `Rows ${matrix.first} to ${matrix.first + matrix.rows - 1} of ${sizeAlong(tap, row)}.`)
       : null,
+    lever,
     figure,
-    maskLever(app, address),
     picked
       ? numberView(
           app,
           address,
           Object.fromEntries(Object.entries(cells).filter(([axis]) => tap.axes.includes(axis))),
         )
-      : element(
-          "p.note.hint",
-          {},
-          `${matrix.rows * matrix.columns === 1 ? "Click it" : "Click a cell, or move with the arrow keys and press Enter,"} to see the sum that made the number.`,
-        ),
+      : element("p.note.hint", {}, `${pickHint(matrix)} to see the sum that made the number.`),
     exportButtons(
       file,
       () => figure.querySelector("svg.matrix"),
       () => csvText(matrix, exactNumber),
     ),
     numberTable(matrix),
-  );
+  ];
 }
 
-/** Lift the causal mask, or put it back. @param {import("../page.js").App} app @param {string} address */
-function maskLever(app, address) {
-  if (
-    !app.living?.ready
-    || !(address === "causal_mask" || /^decoder.*self_attention\.(masked_scores|weights)$/.test(address))
-  )
-    return null;
-  const lifted = app.edits.some((edit) => edit.address === "causal_mask" && edit.operation === "set");
-  return element(
-    "p",
-    {},
-    element(
-      "button",
-      {
-        "aria-pressed": lifted ? "true" : "false",
-        onclick: () => app.toggleEdit({ address: "causal_mask", operation: "set", value: 1 }),
-      },
-      lifted ? "Put the mask back" : "Lift the mask",
-    ),
-  );
+/** How a number is opened. @param {{rows: number, columns: number}} matrix */
+function pickHint({ rows, columns }) {
+  const one = rows * columns === 1;
+  if (!hasPointer()) return one ? "Touch it" : "Touch a cell";
+  return one ? "Click it" : "Click a cell, or move with the arrow keys and press Enter,";
 }
 
 /** @param {string} title @param {string} address @param {import("../page.js").App} app */
@@ -417,7 +423,7 @@ function vocabularyView(app, title, address, cells) {
   return element(
     "section.view",
     {},
-    element("h2", {}, title, element("span.of", {}, ` step ${app.step + 1}`)),
+    element("h2", {}, title, element("span.of", {}, ` step ${app.step}`)),
     picked ? numberView(app, address, { tgt: cells.tgt ?? app.step, vocab: cells.vocab }) : null,
     distributionView(app, { most: picked ? 8 : 15 }),
   );

@@ -1,7 +1,7 @@
 // @ts-check
 /** One number and the sum that made it; each factor leads on to its own origin, down to an id in the text. */
 import { nameOf, writePlace } from "../record/addresses.js";
-import { element, printable } from "../drawing/element.js";
+import { element, printable, spaced } from "../drawing/element.js";
 import { originOf } from "../record/origin.js";
 import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 
@@ -28,7 +28,7 @@ export function numberView(app, address, cells) {
       {},
       element("output", {}, exactNumber(value)),
       Object.is(before, value) ? null : element("small.before", {}, `before ${exactNumber(before)}`),
-      element("span.where", {}, where),
+      element("span.where", {}, spaced(where)),
     ),
     setLever(app, address, cells, value),
     edited ? element("p.note", {}, "An edit stands on this step, so the sum below may not give it.") : null,
@@ -233,7 +233,7 @@ function softmax(app, made) {
 function chip(app, factor, label = factor.label) {
   const body = [
     element("b", {}, factor.label.startsWith("id of") ? factor.value : shortNumber(factor.value)),
-    element("small", {}, printable(label)),
+    element("small", {}, spaced(label)),
   ];
   if (!factor.address) return element("span.factor", {}, body);
   const known = factor.address === "text" || app.record.at(factor.address);

@@ -1,6 +1,41 @@
 // @ts-check
-/** The first band: the sentence, its translation, and lines for where the decoder looked. */
-import { element, scrollable, svg, token } from "../drawing/element.js";
+/** The first band: the translation as a sentence, both sides in pieces, and lines for where the decoder looked. */
+import { element, printable, scrollable, svg, token } from "../drawing/element.js";
+import { tellingHeads } from "./levers.js";
+
+const DOUBTFUL = 0.2; // as in `glassformer/decoding/confidence/`: below it `translate` warns
+const UNSURE = 0.5;
+
+/** The translation as a plain sentence, how sure it is, and the head to silence.
+ * @param {import("../page.js").App} app */
+function headline(app) {
+  const shown = (app.edits.length && app.living?.written) || app.record.sentence;
+  const before = app.edits.length ? app.before?.sentence.target : undefined;
+  const changed = before !== undefined && before !== shown.target;
+  return element(
+    "div.headline",
+    {},
+    element(`bdi.translation${changed ? ".changed" : ""}`, {}, printable(shown.target)),
+    changed ? element("s.was", {}, printable(before)) : null,
+    before !== undefined && !changed ? element("small", {}, "as before") : null,
+    shown.confidence ? confidence(shown.confidence) : null,
+    element("span.state", { "aria-live": "polite" }, app.living?.busy ? COMPUTING : ""),
+    tellingHeads(app),
+  );
+}
+
+export const COMPUTING = "computing …";
+
+/** The estimated chance that a translation is good, and why not, where it is small.
+ * @param {[number, string]} confidence */
+function confidence([chance, reason]) {
+  const words = chance < UNSURE ? `confidence ${chance.toFixed(2)}: ${reason}` : `confidence ${chance.toFixed(2)}`;
+  return element(
+    `small.confidence${chance < DOUBTFUL ? ".doubt" : ""}`,
+    { title: "The estimated chance that the translation is good: chrF of at least 50" },
+    chance < DOUBTFUL ? `probably wrong, ${words}` : words,
+  );
+}
 
 /** Cross-attention of one layer: of one head, or the mean. @param {import("../page.js").App} app */
 function shownWeights(app) {
@@ -31,7 +66,7 @@ export function sentenceBand(app) {
       {
         "data-token": `tgt:${at}`,
         "aria-pressed": at === app.step ? "true" : "false",
-        title: `step ${at + 1}: reads ${sentence.tgt_in_tokens[at]}, writes ${text}`,
+        title: `step ${at}: reads ${sentence.tgt_in_tokens[at]}, writes ${text}`,
         onclick: () => app.set({ step: at }),
       },
       token(text),
@@ -46,11 +81,12 @@ export function sentenceBand(app) {
     element("div.row", {}, element("span.side", {}, sentence.forced ? "forced target" : "translation"), tgt),
   );
   const where = shown
-    ? `Lines: cross-attention of decoder layer ${shown.layer + 1}, ${shown.head === null ? "mean of heads" : `head ${shown.head}`}`
+    ? `Lines: cross-attention of decoder layer ${shown.layer}, ${shown.head === null ? "mean of heads" : `head ${shown.head}`}`
     : "This page holds no cross-attention weights.";
   const band = element(
     "div.sentence",
     {},
+    headline(app),
     stepSlider(app),
     scrollable("Tokens", rows),
     element(
@@ -59,6 +95,9 @@ export function sentenceBand(app) {
       where,
       shown
         ? [" · ", element("a", { href: `#decoder.layers.${shown.layer}.cross_attention.weights` }, "open them")]
+        : null,
+      [...sentence.src_tokens, ...sentence.tgt_out_tokens].some((text) => text.includes("▁"))
+        ? [" · ", element("span.space", {}, "▁"), " stands for a space"]
         : null,
     ),
   );
@@ -80,7 +119,7 @@ function stepSlider(app) {
   return element(
     "div.stepper",
     {},
-    element("label", { for: "step" }, `step ${app.step + 1} / ${last + 1}`),
+    element("label", { for: "step" }, `step ${app.step} of 0 to ${last}`),
     element(
       "button",
       { "aria-label": "one step back", disabled: app.step === 0, onclick: () => move(app.step - 1) },
@@ -130,13 +169,14 @@ function sourceToken(app, text, at) {
  * @param {(query: number, key: number) => number} value @param {number} step */
 function drawLines(lines, rows, src, tgt, value, step) {
   const box = rows.getBoundingClientRect();
+  const zoom = box.width / rows.offsetWidth || 1; // of large type
   const height = 40;
   lines.setAttribute("width", String(rows.scrollWidth));
   lines.setAttribute("height", String(height));
   lines.replaceChildren();
   const middle = (/** @type {HTMLElement} */ one) => {
     const own = one.getBoundingClientRect();
-    return own.left - box.left + own.width / 2;
+    return (own.left - box.left + own.width / 2) / zoom;
   };
   const xs = src.map(middle);
   const xt = tgt.map(middle);

@@ -1,6 +1,6 @@
 // @ts-check
 /** The beam as a tree: every candidate that was considered, step after step, with the pruned ones and all scores. */
-import { element, printable, scrollable, svg } from "../drawing/element.js";
+import { element, printable, scrollable, spaced, svg } from "../drawing/element.js";
 import { exportButtons, quote } from "../drawing/picture.js";
 import { shortNumber } from "../drawing/scale.js";
 
@@ -83,7 +83,7 @@ function drawTree(app, found, settings) {
     (/** @type {any} */ node) => node.outcome === "finished" && node.ids.join() === found.best.ids.join(),
   );
   for (let node = end; node; node = node.parent === null ? undefined : found.tree[node.parent]) best.add(node.node);
-  const steps = Math.max(...found.tree.map((/** @type {any} */ node) => node.step));
+  const steps = 1 + Math.max(...found.tree.map((/** @type {any} */ node) => node.step));
   const height = TOP + 2 * settings.beam * ROW + 8;
   /** @type {Map<number, {x: number, y: number}>} */
   const places = new Map();
@@ -91,7 +91,7 @@ function drawTree(app, found, settings) {
   for (const node of found.tree) {
     const at = rank.get(node.step) ?? 0;
     rank.set(node.step, at + 1);
-    places.set(node.node, { x: 44 + (node.step - 1) * COLUMN, y: TOP + at * ROW });
+    places.set(node.node, { x: 44 + node.step * COLUMN, y: TOP + at * ROW });
   }
   const picture = svg("svg.tree", {
     width: 60 + steps * COLUMN,
@@ -123,7 +123,7 @@ function drawTree(app, found, settings) {
           `${app.record.vocab[node.id]}: log-probability ${node.token_log_prob}, sum ${node.log_prob}, score ${node.score}, ${node.outcome}`,
         ),
         svg("rect", { x: own.x, y: own.y, width: 108, height: 23, rx: 5 }),
-        svg("text", { x: own.x + 7, y: own.y + 15.5 }, printable(app.record.vocab[node.id]).slice(0, 9)),
+        svg("text", { x: own.x + 7, y: own.y + 15.5 }, spaced(app.record.vocab[node.id].slice(0, 9), svg)),
         svg(
           "text.sum",
           { x: own.x + 102, y: own.y + 15.5, "text-anchor": "end" },
@@ -132,8 +132,8 @@ function drawTree(app, found, settings) {
       ),
     );
   }
-  for (let step = 1; step <= steps; step += 1)
-    picture.append(svg("text.step-name", { x: 44 + (step - 1) * COLUMN, y: 14 }, `step ${step}`));
+  for (let step = 0; step < steps; step += 1)
+    picture.append(svg("text.step-name", { x: 44 + step * COLUMN, y: 14 }, `step ${step}`));
   picture.append(edges, boxes);
   return picture;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** Why this word? What each source token, sublayer and head adds to it, the logit lens, and the runner-up. */
-import { element, printable, scrollable, token } from "../drawing/element.js";
+import { element, scrollable, spaced, token } from "../drawing/element.js";
 import { exactNumber, percent, shortNumber } from "../drawing/scale.js";
 import { pullRow } from "./number.js";
 
@@ -19,7 +19,7 @@ export function whyView(app) {
       "Why ",
       element("b", {}, token(word)),
       " after ",
-      element("bdi", {}, printable(sentence.tgt_in_tokens.slice(0, step + 1).join(" "))),
+      element("bdi", {}, spaced(sentence.tgt_in_tokens.slice(0, step + 1).join(" "))),
       "? Choose another word above.",
     ),
     element("p.note", { role: "status" }, "computing …"),
@@ -61,7 +61,7 @@ function source(app, hidden) {
   const most = Math.max(...changes.map(Math.abs), 1e-9);
   return card(
     "What each source token adds",
-    `Each token was hidden in turn and everything computed again. The number is how much of the word's log-probability (${shortNumber(hidden.whole.log_prob)}) goes with it.`,
+    `Each token was hidden in turn and everything computed again. The word's log-probability, ${shortNumber(hidden.whole.log_prob)}, falls by the number without that token.`,
     element(
       "ol.terms.occlusion",
       {},
@@ -110,7 +110,7 @@ function contributions(direct) {
               {},
               inside.map((part) =>
                 pullRow(
-                  element("a", { href: `#${address}.heads[heads=${part.head}]` }, `head ${part.head + 1}`),
+                  element("a", { href: `#${address}.heads[heads=${part.head}]` }, `head ${part.head}`),
                   part.value,
                   most,
                 ),
@@ -152,7 +152,7 @@ const placeLink = (address) => element("a", { href: `#${address}` }, partWords(a
 /** @param {string} address */
 const partWords = (address) =>
   address
-    .replace(/^decoder\.layers\.(\d+)\./, (_, layer) => `layer ${Number(layer) + 1} `)
+    .replace(/^decoder\.layers\.(\d+)\./, "layer $1 ")
     .replace("tgt_embedding.", "target embedding ")
     .replaceAll("_", "-");
 
@@ -196,7 +196,7 @@ function lensView(app, lens, id) {
         element(
           "a",
           { href: `#${address}` },
-          address.startsWith("tgt") ? "embedding" : `after layer ${Number(address.split(".")[2]) + 1}`,
+          address.startsWith("tgt") ? "embedding" : `after layer ${address.split(".")[2]}`,
         ),
       ),
       element("td", {}, percent(probabilities[id])),

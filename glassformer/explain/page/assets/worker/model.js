@@ -59,17 +59,15 @@ export function checkConfig(config) {
   const known = /** @type {Record<string, unknown[] | null>} */ (SETTINGS);
   for (const [name, value] of Object.entries(config)) {
     if (!(name in known)) {
-      throw new Error(`model.${name}: there is no such setting here, so this model cannot be computed in the page.`);
+      throw new Error(`its model has a setting that the page does not know: ${name}.`);
     }
     const choices = known[name];
     if (choices && !choices.includes(value)) {
-      throw new Error(
-        `model.${name}: found ${JSON.stringify(value)}, expected one of ${choices.map((one) => JSON.stringify(one)).join(", ")}.`,
-      );
+      throw new Error(`its model has a choice that the page does not know: ${name} (${String(value).slice(0, 30)}).`);
     }
   }
   for (const name of Object.keys(known)) {
-    if (!(name in config)) throw new Error(`model.${name}: found nothing, expected a value.`);
+    if (!(name in config)) throw new Error(`its model says nothing of a setting that the page needs: ${name}.`);
   }
 }
 

@@ -175,7 +175,7 @@ function candidatesOf(model, live, step, settings, memory, edits) {
       return topK(logProbs, 2 * settings.beam).map((id) => {
         const sum = Math.fround(logProb + logProbs[id]);
         return {
-          step,
+          step: step - 1,
           parent: node,
           id,
           ids: [...ids, id],

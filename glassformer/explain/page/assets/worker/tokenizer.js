@@ -7,6 +7,15 @@
  * Which characters are letters and what their normal forms are is the browser's Unicode.
  */
 
+import {
+  SENTENCEPIECE,
+  createNormalizer,
+  joinSentencePiece,
+  sentencePieceNormalizers,
+  splitSentencePiece,
+  withoutMark,
+} from "./sentencepiece.js";
+
 /** @typedef {{step: "merge", left: string, right: string, result: string, rank: number, start: number, middle:
  *   number, end: number}} Merge */
 /** @typedef {{step: "match", rest: string, piece: string, tries: number}} Match */
@@ -84,12 +93,17 @@ const PARTS = {
   },
 };
 
+/** @param {string} where @param {any} [found] @returns {never} */
+function refusePart(where, found) {
+  const name = found?.type ?? found;
+  const said = /^[\w .-]{1,30}$/.test(String(name)) && typeof name !== "object" ? ` (${name})` : "";
+  throw new Error(`its tokenizer has a part that the page does not know: ${where}${said}.`);
+}
+
 /** Refuse, by its place, what is not known. @param {any} found @param {any} known @param {string} where */
 function checkPart(found, known, where) {
   if (known === null && where !== "decoder") return;
-  const refuse = () => {
-    throw new Error(`tokenizer ${where}: found ${JSON.stringify(found)?.slice(0, 80)}, which is not known here.`);
-  };
+  const refuse = () => refusePart(where, found);
   if (Array.isArray(known) && !known.some((one) => one !== null && typeof one === "object")) {
     if (!known.includes(found)) refuse();
   } else if (Array.isArray(known)) {
@@ -101,22 +115,31 @@ function checkPart(found, known, where) {
     refuse();
   } else {
     for (const [name, value] of Object.entries(found)) {
-      if (!(name in known)) throw new Error(`tokenizer ${where}.${name}: is not known here.`);
+      if (!(name in known)) refusePart(`${where}.${name}`);
       checkPart(value, known[name], `${where}.${name}`);
     }
   }
 }
 
+/** Whether a tokenizer was read from a SentencePiece model, whose words begin with their space. @param {any} json */
+const isSentencePiece = (json) =>
+  json.model?.type === "Unigram" && json.pre_tokenizer?.pretokenizers?.[1]?.prepend_scheme === "always";
+
 /** The kind of a tokenizer's JSON, whose parts are all known. @param {any} json @returns {string} */
 function checkKind(json) {
   const types = (/** @type {any} */ parts) => `${parts.model?.type} ${parts.pre_tokenizer?.type}`;
   const kind = Object.keys(PARTS).find((one) => types(PARTS[one]) === types(json));
-  if (!kind)
-    throw new Error(`tokenizer model: found ${types(json)}, expected one of ${Object.keys(PARTS).join(", ")}.`);
-  const normalizers = json.normalizer?.normalizers?.[0]?.type === "Lowercase" ? [LOWERCASE, NFC] : [NFC];
+  if (!kind) refusePart("model", types(json));
+  const steps = json.normalizer?.normalizers ?? [];
+  const normalizers = isSentencePiece(json)
+    ? sentencePieceNormalizers(steps)
+    : steps[0]?.type === "Lowercase"
+      ? [LOWERCASE, NFC]
+      : [NFC];
   checkPart(json.normalizer, { type: "Sequence", normalizers }, "normalizer");
+  const parts = isSentencePiece(json) ? { ...PARTS.unigram, ...SENTENCEPIECE } : PARTS[kind];
   for (const part of /** @type {("model" | "pre_tokenizer" | "decoder")[]} */ (["model", "pre_tokenizer", "decoder"]))
-    checkPart(json[part], PARTS[kind][part], part);
+    checkPart(json[part], parts[part], part);
   for (const part of ["truncation", "padding", "post_processor"]) checkPart(json[part] ?? null, [null], part);
   return kind;
 }
@@ -479,10 +502,16 @@ const DECODERS = {
 
 // --------------------------------------------------------------------------------------------------------- tokenizer
 
+/** @param {any} json @returns {(text: string) => string} */
+function normalizerOf(json) {
+  const lower = json.normalizer.normalizers[0].type === "Lowercase";
+  // Each character alone, as the library does it: in a word JavaScript has another small sigma for its end.
+  return (text) => (lower ? Array.from(text, (one) => one.toLowerCase()).join("") : text).normalize("NFC");
+}
+
 export class Tokenizer {
   /** @param {any} json */
   constructor(json) {
-    this.json = json;
     this.kind = checkKind(json);
     const { vocab } = json.model;
     /** @type {string[]} */
@@ -491,6 +520,11 @@ export class Tokenizer {
     else for (const [entry, id] of Object.entries(vocab)) this.entries[/** @type {number} */ (id)] = entry;
     this.idOf = new Map(this.entries.map((entry, id) => [entry, id]));
     this.show = this.kind === "bpe" ? byteLabel : label;
+    const imported = isSentencePiece(json);
+    this.normalise = imported ? createNormalizer(json) : normalizerOf(json);
+    /** @type {(text: string) => string[]} */
+    this.split = imported ? splitSentencePiece : (text) => PRE_TOKENIZERS[this.kind](text, json);
+    this.join = imported ? joinSentencePiece : DECODERS[this.kind];
     this.model = new KINDS[/** @type {keyof typeof KINDS} */ (this.kind)](json.model, this.show);
   }
 
@@ -505,19 +539,12 @@ export class Tokenizer {
     const normalised = this.normalise(text.replace(/\p{Surrogate}/gu, "\ufffd"));
     /** @type {Map<string, PreToken>} */
     const known = new Map();
-    const steps = PRE_TOKENIZERS[this.kind](normalised, this.json).map((word) => {
+    const steps = this.split(normalised).map((word) => {
       const found = known.get(word) ?? this.preToken(word);
       known.set(word, found);
       return found;
     });
     return { ids: steps.flatMap((one) => one.ids), tokens: steps.flatMap((one) => one.tokens), normalised, steps };
-  }
-
-  /** @param {string} text */
-  normalise(text) {
-    const lower = this.json.normalizer.normalizers[0].type === "Lowercase";
-    // Each character alone, as the library does it: in a word JavaScript has another small sigma for its end.
-    return (lower ? Array.from(text, (one) => one.toLowerCase()).join("") : text).normalize("NFC");
   }
 
   /** @param {string} word @returns {PreToken} */
@@ -535,14 +562,15 @@ export class Tokenizer {
 
   /** The readable label of an id. @param {number} id */
   label(id) {
-    return id < CONTROL_TOKENS.length ? CONTROL_TOKENS[id] : this.show(this.entries[id]);
+    if (id < CONTROL_TOKENS.length) return CONTROL_TOKENS[id];
+    return this.show(this.kind === "unigram" ? withoutMark(this.entries[id]) : this.entries[id]);
   }
 
   /** The text of ids without control tokens; broken UTF-8 becomes U+FFFD. @param {number[]} ids @returns {string} */
   decode(ids) {
     const wrong = ids.find((id) => !(id >= 0 && id < this.size));
     if (wrong !== undefined) throw new Error(`id ${wrong} is not in the vocabulary, expected 0 to ${this.size - 1}.`);
-    return DECODERS[this.kind](ids.filter((id) => id >= CONTROL_TOKENS.length).map((id) => this.entries[id]));
+    return this.join(ids.filter((id) => id >= CONTROL_TOKENS.length).map((id) => this.entries[id]));
   }
 }
 

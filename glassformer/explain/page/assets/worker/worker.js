@@ -2,13 +2,15 @@
 /** The worker: answers `{id, call, args}` with `{id, result}` or `{id, error}`. `load` comes first. */
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
+import { createConfidence } from "./confidence.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
 import { createTokenizer, normalizeSource, readSentence } from "./tokenizer.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
-/** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any}} Living */
+/** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any,
+ *   confidence?: import("./confidence.js").Packed | null}} Living */
 
 /** What one page computes with; `calls` are what it answers. */
 export class PageWorker {
@@ -20,6 +22,8 @@ export class PageWorker {
     /** @type {PassRecord | null} */
     this.last = null;
     this.matchesStyle = false;
+    /** @type {ReturnType<typeof createConfidence>} */
+    this.estimate = null;
   }
 
   get model() {
@@ -30,9 +34,10 @@ export class PageWorker {
   /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the
    * searches leave out.
    * @param {Living} living */
-  load({ config, weights, tokenizers, decode = {} }) {
+  load({ config, weights, tokenizers, decode = {}, confidence = null }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     this.matchesStyle = Boolean(decode.match_style);
+    this.estimate = confidence && createConfidence(confidence);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
     return { parameters: this.loaded.parameters, ignored: ignoredSettings(decode) };
@@ -53,6 +58,12 @@ export class PageWorker {
   /** @param {"src" | "tgt"} side @param {number[]} ids */
   decodeIds(side, ids) {
     return { text: this.tokenizer(side).decode(ids), tokens: ids.map((id) => this.tokenizer(side).label(id)) };
+  }
+
+  /** The chance that a translation is good, and what speaks most against it; null for a run without an estimate.
+   * @param {import("./confidence.js").Judged} judged */
+  confidence(judged) {
+    return this.estimate?.(judged) ?? null;
   }
 
   /** One pass with teacher forcing: its record, which the attributions then use.
@@ -119,6 +130,7 @@ const CALLS = new Set([
   "load",
   "encodeText",
   "decodeIds",
+  "confidence",
   "pass",
   "greedy",
   "beam",

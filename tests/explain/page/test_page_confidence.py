@@ -1,0 +1,42 @@
+"""The page estimates the chance that a translation is good as Python does, on ordinary and on strange texts."""
+
+import pytest
+
+from glassformer.decoding import Translator
+from glassformer.decoding.confidence.confidence import FEATURES
+from glassformer.explain.page.weights import pack_model
+
+IMPORT = 'import { createConfidence } from "./worker/confidence.js";'
+TEXTS = [
+    "I love you, too.", "Wo ist der Bahnhof?", "东京 ist schön", "She reads a book, and then another one, and so on.",
+    "xqzv wkjh", "a", "👩‍👩‍👧 ok", "ΣΟΦΟΣ ΟΔΟΣ ﬁne", "I", "İstanbul",
+]  # fmt: skip
+
+
+def test_chances_and_reasons_are_those_of_python(run_js) -> None:
+    translator = Translator.load()
+    confidence = translator.confidence
+    assert confidence is not None
+    translations = translator.translate(TEXTS)
+    judged = [
+        {
+            "source": one.read, "srcTokens": one.source_tokens, "target": one.text,
+            "ids": one.hypotheses[0].ids, "logProb": one.hypotheses[0].log_prob,
+        }
+        for one in translations
+    ]  # fmt: skip
+    packed = pack_model(translator)["confidence"]
+    assert packed["reasons"] == FEATURES
+    found = run_js(
+        IMPORT, "return data.judged.map(createConfidence(data.packed));", {"packed": packed, "judged": judged}
+    )
+    for translation, (chance, reason) in zip(translations, found, strict=True):
+        assert chance == pytest.approx(translation.hypotheses[0].confidence, abs=1e-9), translation
+        assert reason == confidence.reason(translation)
+    assert len({reason for _, reason in found}) > 1
+
+
+def test_a_number_that_the_page_does_not_know_leaves_no_estimate(run_js) -> None:
+    packed = pack_model(Translator.load())["confidence"]
+    packed["weights"] = {**packed["weights"], "mood": {"mean": 0, "scale": 1, "weight": 1}}
+    assert run_js(IMPORT, "return createConfidence(data) === null;", packed)
