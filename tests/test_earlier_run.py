@@ -39,7 +39,7 @@ def test_it_scores_given_targets_as_then(translator_and_rows):
 
 def test_the_bundled_model_was_trained_with_settings_that_are_retired_and_loads_unchanged():
     assert DecodeConfig.retired.keys() <= json.loads((BUNDLED / "config.json").read_text())["config"]["decode"].keys()
-    assert RunDirectory(BUNDLED).read_config()[0].decode == DecodeConfig()
+    assert RunDirectory(BUNDLED).read_config()[0].decode == DecodeConfig(src_language="en")
 
 
 @pytest.mark.parametrize(("name", "value"), [("beam_groups", 2), ("diversity", 0.9)])

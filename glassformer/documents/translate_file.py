@@ -45,7 +45,6 @@ Progress = Callable[[int, int], None]
 @runtime_checkable
 class _Translates(Protocol):
     translate_stream: Any
-    languages: Any
 
 
 class FileTranslator:
@@ -94,8 +93,8 @@ class FileTranslator:
             return self._translate(path, out, columns, journal)
 
     def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
-        check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
-        columns, file_format = complete_options(columns, path, self.translator.languages), find_format(path)
+        languages = getattr(self.translator, "languages", None)  # a file all of whose texts are known needs no model
+        columns, file_format = complete_options(columns, path, languages), find_format(path)
         find = find_segments(path, columns)
         text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
@@ -229,6 +228,7 @@ class FileTranslator:
 
         It has attention, which takes memory and time, if the codes need it.
         """
+        check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
         found = []
         for attention in (False, True):
             group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]

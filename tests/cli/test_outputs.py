@@ -39,6 +39,7 @@ RUNS = {
     "distill --run": ("bundled", "a.tsv"),
     "demo --run": (),
 }
+INPUTS = {"serve --run"}
 IN_A_RUN = {"shortlist --run", "average --run"}  # which there has to be: the lock or the first step says it
 
 
@@ -85,7 +86,7 @@ def path_options() -> set[str]:
 
 
 def test_every_path_that_a_command_takes_is_known_as_input_or_as_output() -> None:
-    assert path_options() == {*FILES, *NEW_DIRECTORIES, *RUNS, *IN_A_RUN}
+    assert path_options() == {*FILES, *NEW_DIRECTORIES, *RUNS, *IN_A_RUN, *INPUTS}
 
 
 @pytest.mark.parametrize("option", [*FILES, *NEW_DIRECTORIES, *RUNS])

@@ -219,7 +219,7 @@ def test_a_model_without_the_state_of_its_training_is_not_replaced(
     shutil.rmtree(trained / "latest")
     before = {series: updates(trained / series) for series in ("history", "best", "final")}
     with pytest.raises(
-        RunError, match=r"no state to continue its training from\. To train on .*: --init \S+/run and"
+        RunError, match=r"no state to continue its training from\. To train on .*: .* --init \S+/run --run NEW"
     ):
         train(TrainRequest(trained, FileSource(*corpus), small_config(max_updates=30)), Lines())
     assert {series: updates(trained / series) for series in before} == before

@@ -193,7 +193,7 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
     if languages is None and units and language is None:
         raise TextError(
             f"{path}: no unit has two languages, expected to see which one is missing; nor does the run say to which "
-            "it translates, which could: train --langs en-de. Give the language, for example de."
+            "it translates. Give its language, for example de."
         )
     src, second = languages or (next(iter(units[0][1]), "") if units else "", "")
     tgt = language or next((_language(variants[second]) for _, variants in units if second in variants), "")

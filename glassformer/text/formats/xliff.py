@@ -100,8 +100,8 @@ def _name_target(text: str, path: Path, root: Node, language: str | None) -> lis
         return []
     if language is None:
         raise TextError(
-            f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it; nor does the run, "
-            "which could: train --langs en-de. Give the language, for example de."
+            f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it; nor does the run "
+            "name it. Give its language, for example de."
         )
     return set_attributes(text, top, {"trgLang": language})
 

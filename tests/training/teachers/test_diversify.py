@@ -283,7 +283,7 @@ def test_a_directory_that_cannot_be_written_is_reported_and_no_partial_pairs_are
     before = files_of(place / "pairs")
     (place / "pairs/train.tgt").unlink()
     (place / "pairs/train.tgt").mkdir()
-    with pytest.raises(StorageError, match=r"train.src and .*train.tgt: cannot be written: .*name another --run"):
+    with pytest.raises(StorageError, match=r"train.src and .*train.tgt: cannot be written: .*name another directory"):
         diversify(place, FileSource(*corpus), order, lines)
     assert (place / "pairs/train.src").read_bytes() == before["train.src"]
     assert {path.name for path in (place / "pairs").iterdir()} == before.keys()
