@@ -173,6 +173,8 @@ def test_the_log_has_a_line_for_each_request_only_if_asked_and_never_a_text():
 def test_two_models_lead_by_way_of_a_third_language(tmp_path):
     copy = tmp_path / "other"
     shutil.copytree(BUNDLED, copy)
+    config = copy / "config.json"
+    config.write_text(config.read_text("utf-8").replace('"en-de"', '""'), "utf-8")  # which says no languages
     with live_server("--workers", "1", "--run", "bundled", "--run", str(copy), "--langs", "de-fr") as live:
         codes = {one["code"]: one["targets"] for one in httpx.get(f"{live.url}/languages").json()}
         assert codes == {"en": ["en", "de", "fr"], "de": ["de", "fr"], "fr": ["fr"]}
