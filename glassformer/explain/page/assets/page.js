@@ -201,7 +201,12 @@ function frame(app) {
         {},
         app.about.still ? element("p.still", {}, app.about.still) : null,
         app.carriesModel
-          ? element("input", { disabled: true, value: app.record.sentence.source, "aria-label": "Source sentence" })
+          ? element("input", {
+              type: "text", // the look of the field that takes its place
+              disabled: true,
+              value: app.record.sentence.source,
+              "aria-label": "Source sentence",
+            })
           : null,
       ),
       element("span.run", {}, run),
