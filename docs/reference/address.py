@@ -27,7 +27,7 @@ def fill_addresses(text: str, urls: Mapping[str, str] | None = None, *, try_page
     urls = project_urls() if urls is None else urls
     repository = urls.get("Repository", "").rstrip("/")
     lines = {
-        "try": _try_line(try_page or _published(repository, urls)),
+        "try": _try_line(try_page or _read_published(repository, urls)),
         "clone": f"In a clone (`git clone {repository}`)," if repository else "In a clone of this repository,",
         "cite": f'repository-code: "{repository}"'
         if repository
@@ -39,7 +39,7 @@ def fill_addresses(text: str, urls: Mapping[str, str] | None = None, *, try_page
     )
 
 
-def _published(repository: str, urls: Mapping[str, str]) -> str:
+def _read_published(repository: str, urls: Mapping[str, str]) -> str:
     """Where GitHub Pages has the living page, or the site that ``Documentation`` names; empty if neither is known."""
     github = _GITHUB.fullmatch(repository)
     site = urls.get("Documentation") or (f"https://{github[1].lower()}.github.io/{github[2]}" if github else "")

@@ -121,7 +121,7 @@ class DeepL:
         visit = Visit(request, _key(request, values), texts)
         if len(texts) > _MAX_TEXTS:
             raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
-        target = visit.languages.read(_required(values, "target_lang"))
+        target = visit.languages.read(_require(values, "target_lang"))
         if str(first(values, "formality") or "") in _NO_FORMALITY:
             raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
         given = str(first(values, "source_lang") or "")
@@ -190,12 +190,12 @@ class DeepL:
         kind = str(first(values, "entries_format") or "tsv")
         if kind not in ("tsv", "csv"):
             raise Refusal(400, "Value for 'entries_format' not supported, expected tsv or csv")
-        entries = _read_entries(_required(values, "entries"), kind)
-        source, target = (visit.languages.read(_required(values, f"{side}_lang")) for side in ("source", "target"))
+        entries = _read_entries(_require(values, "entries"), kind)
+        source, target = (visit.languages.read(_require(values, f"{side}_lang")) for side in ("source", "target"))
         if len(visit.languages.route(source, target)) != 1:
             raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
         made = StoredGlossary(
-            token_hex(16), _required(values, "name")[:1000], source, target, entries, visit.client.name
+            token_hex(16), _require(values, "name")[:1000], source, target, entries, visit.client.name
         )
         self.glossaries[made.number] = made
         if len(self.glossaries) > _MAX_GLOSSARIES:
@@ -239,7 +239,7 @@ class DeepL:
             raise Refusal(403, "Documents are not translated by this server")
         if not isinstance(upload, Upload):
             raise Refusal(400, "Parameter 'file' not specified")
-        target = visit.languages.read(_required(values, "target_lang"))
+        target = visit.languages.read(_require(values, "target_lang"))
         name = str(first(values, "filename") or upload.name)
         if Path(name).suffix.lower() not in file_endings():
             raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
@@ -312,7 +312,7 @@ def _key(request: Request, values: Values) -> str:
     return bearer(request) or str(first(values, "auth_key") or "")
 
 
-def _required(values: Values, name: str) -> str:
+def _require(values: Values, name: str) -> str:
     value = first(values, name)
     if not isinstance(value, str) or not value:
         raise Refusal(400, f"Parameter '{name}' not specified")
