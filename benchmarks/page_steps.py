@@ -105,19 +105,21 @@ def medium_model(form: str) -> Transformer:
     return model
 
 
-def models(translator: Translator) -> Iterator[tuple[str, Transformer]]:
-    yield "bundled", translator.model
+def models(translator: Translator) -> Iterator[tuple[str, Translator]]:
+    yield "bundled", translator
+    letters = "".join(chr(0x4E00 + number) for number in range(9000))  # more than the tokenizer may take
+    tokenizer = Tokenizer.train("characters", [letters], 8000)
     for form in ("int8 rows", "float16"):
-        yield f"7.3 million parameters, {form}", medium_model(form)
+        model = medium_model(form)
+        yield f"7.3 million parameters, {form}", Translator(model, tokenizer, tokenizer, DecodeConfig())
 
 
 def times_of(translator: Translator, rounds: int, browser: str | None) -> dict[str, Any]:
     results = {}
-    tokenizer = Tokenizer.train("characters", ["a b c"], 60)
-    for name, model in models(translator):
-        living = pack_model(Translator(model, tokenizer, tokenizer, DecodeConfig()))
+    for name, one in models(translator):
+        living = pack_model(one)
         living["weights"] = base64.b64encode(living["weights"]).decode()
-        size = {"parameters": count_parameters(model), "packed_mb": len(living["weights"]) / 1e6}
+        size = {"parameters": count_parameters(one.model), "packed_mb": len(living["weights"]) / 1e6}
         print(f"\n{name}: {size['parameters']:,} parameters, {size['packed_mb']:.2f} MB in base64")
         found = {"node": run_node(RUN, {"living": living, "rounds": rounds, "n": N_TOKENS})}
         if browser:
