@@ -59,12 +59,12 @@ def copy_speed(bench: Bench) -> dict[str, Any]:
 
 def training(bench: Bench) -> dict[str, Cell]:
     """A step of each system for each size and precision, and its peak memory."""
-    sizes = ("tiny",) if bench.smoke else ("small", "base", "big")
-    precisions = ("float32", "bf16") if bench.smoke else PRECISIONS
+    sizes = ("tiny",) if bench.smoke else ("base", "big", "small")
+    precisions = ("float32", "bf16") if bench.smoke else PRECISIONS[::-1]
     cells: dict[str, Cell] = {}
-    for size in sizes:
-        for arm, (system, _) in TRAINERS.items():
-            for precision in precisions:
+    for precision in precisions:
+        for size in sizes:
+            for arm, (system, _) in TRAINERS.items():
                 measure = partial(step_speed, bench, size, precision, arm)
                 cells[f"{size}, {precision}, {arm}"] = measure if system == "glassformer" else of_peer(bench, measure)
     return cells
