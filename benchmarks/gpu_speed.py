@@ -19,8 +19,8 @@ from training_systems import SYSTEMS, Step, batches_of, config_of, glassformer_s
 PRECISIONS = ("float32", "tf32", "bf16")
 # For each arm: the system, and the function that builds its step for a config, a precision and a device.
 TRAINERS: dict[str, tuple[str, Callable[..., Step]]] = {
-    "glassformer": ("glassformer", glassformer_step),
-    "glassformer, fused attention": ("glassformer", partial(glassformer_step, fused=True)),
+    "glassformer": ("glassformer", partial(glassformer_step, compiled=True)),
+    "glassformer, not compiled": ("glassformer", glassformer_step),
     **{SYSTEMS[name][0]: (name, SYSTEMS[name][2]) for name in ("hf", "torch", "x-transformers")},
 }
 LOSS_BOUNDS = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}

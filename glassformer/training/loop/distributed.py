@@ -7,6 +7,7 @@ and each process keeps the gradients and Adam's moments of its own shard. A chec
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,14 @@ class ParallelStrategy:
     All processes of ``world`` call ``gather_tensors``, ``distribute_like``, ``load`` and ``full_model`` together.
     """
 
-    def __init__(self, model: Transformer, config: TrainConfig, world: World = ALONE) -> None:
-        self.model, self.world = model, world
-        self.objective: nn.Module = Objective(model, config.label_smoothing, config.r_drop)
+    def __init__(
+        self, model: Transformer, config: TrainConfig, world: World = ALONE, *, compiled: bool = False
+    ) -> None:
+        self.model, self.world, self._compiled = model, world, compiled
+        objective = Objective(model, config.label_smoothing, config.r_drop)
+        if compiled:
+            objective.compile_layers()
+        self.objective: nn.Module = objective
 
     def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
         """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
@@ -58,7 +64,8 @@ class ParallelStrategy:
     @contextmanager
     def full_model(self) -> Iterator[Transformer]:
         """The model with all its weights in this process, for validation; it must not be changed."""
-        yield self.model
+        with torch.compiler.set_stance("force_eager") if self._compiled else nullcontext():
+            yield self.model
 
 
 class ReplicateStrategy(ParallelStrategy):
@@ -135,7 +142,10 @@ def make_strategy(world: World, model: Transformer, config: TrainConfig, device:
     model = model.to(device)
     if world.size > 1:
         return ReplicateStrategy(model, config, world, device)
-    return ParallelStrategy(model, config, world)
+    on_gpu = device.type == "cuda" and find_spec("triton") is not None
+    return ParallelStrategy(
+        model, config, world, compiled=config.compile == "on" or (config.compile == "auto" and on_gpu)
+    )
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
