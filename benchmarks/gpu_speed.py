@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from decoding import SEARCHES
-from decoding_models import SHAPES, convert_model, output_limit, sentences_of
+from decoding_models import convert_model, output_limit, sentences_of
 from decoding_systems import NEEDS, Search, Setting, is_installed
 from decoding_systems import SYSTEMS as TRANSLATORS
 from gpu_stages import Bench, Cell, check, of_peer, products_in, seconds_of, speed
@@ -57,10 +57,9 @@ def copy_speed(bench: Bench) -> dict[str, Any]:
     return {"bytes": count, "bytes/s": speed([2.0 * count] * 20, seconds)}
 
 
-def training(bench: Bench) -> dict[str, Cell]:
+def training(bench: Bench, precisions: tuple[str, ...] = ("bf16",)) -> dict[str, Cell]:
     """A step of each system for each size and precision, and its peak memory."""
-    sizes = ("tiny",) if bench.smoke else ("base", "big", "small")
-    precisions = ("float32", "bf16") if bench.smoke else PRECISIONS[::-1]
+    sizes = ("tiny",) if bench.smoke else ("base", "small", "big")
     cells: dict[str, Cell] = {}
     for precision in precisions:
         for size in sizes:
@@ -117,10 +116,10 @@ def cpu_loss(size: str, arm: str) -> float:
 
 def decoding(bench: Bench) -> dict[str, Cell]:
     """The cells of decoding.py for each system."""
-    models = ("small",) if bench.smoke else tuple(SHAPES)
+    models = ("small",) if bench.smoke else ("base", "small")
     cells: dict[str, Cell] = {}
     for name in models:
-        for kind in ("beam",) if bench.smoke else SEARCHES:
+        for kind in ("beam",) if bench.smoke else ("beam", "single", "greedy"):
             for arm, (system, _) in DECODERS.items():
                 measure = partial(translating_speed, bench, name, kind, arm)
                 cells[f"{name}-{kind}, {arm}"] = measure if system == "glassformer" else of_peer(bench, measure)
@@ -138,7 +137,7 @@ def translating_speed(bench: Bench, name: str, kind: str, arm: str) -> dict[str,
     beam, one_by_one = SEARCHES[kind]
     count = (2 if bench.smoke else 16) if one_by_one else (4 if bench.smoke else 512)
     ids = sentences_of(None, None, count)
-    search = Search(beam, output_limit(name, None), one_by_one, 16_384 if system == "glassformer" else 256)
+    search = Search(beam, output_limit(name, None), one_by_one, 100_000 if system == "glassformer" else 512)
     setting = Setting(system, precision, torch.get_num_threads(), device=bench.device.type)
     rounds = 2 if bench.smoke else ROUNDS
     with products_in("float32"):

@@ -15,7 +15,8 @@ from glassformer.checkpoint import read_tensors
 from glassformer.errors import CheckpointError, ConfigError, nearest
 from glassformer.settings import TrainConfig
 from glassformer.trace import is_tracing, note
-from glassformer.training.loop.distributed import ParallelStrategy, full_tensor
+from glassformer.training.loop.distributed import full_tensor
+from glassformer.training.loop.strategy import ParallelStrategy
 
 OPTIMIZER = "optimizer"  # the name of the file
 

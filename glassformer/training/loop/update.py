@@ -13,10 +13,9 @@ from glassformer.settings import TrainConfig
 from glassformer.text.corpus.batches import Batch
 from glassformer.trace import note
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.distributed import ParallelStrategy
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, note_gradients
 from glassformer.training.loop.schedule import cooldown_factor, learning_rate
-from glassformer.training.objective.objective import autocast
+from glassformer.training.loop.strategy import ParallelStrategy
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,10 @@ def backward_batches(
 
     Returns the sums of the smoothed loss and of the negative log-likelihood of this one's, in float64 on the device.
     """
-    device = next(strategy.model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    count = tokens / strategy.world.size  # the gradients are averaged over the processes
+    sums = []
     for number, batch in enumerate(batches, start=1):
-        batch = batch.to(device)
         with strategy.gradient_sync(enabled=number == len(batches)):
-            with autocast(config.precision, device):
-                loss, nll = strategy.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-            mean = loss / (tokens / strategy.world.size)  # the gradients are averaged over the processes
-            note("loss.mean", mean, "")
-            mean.backward()
-        sums += torch.stack([loss.detach(), nll])
+            sums.append(strategy.backward(batch, count, config))
     note_gradients(strategy.model, "gradient")
-    return sums
+    return torch.stack(sums).sum(0)
