@@ -22,7 +22,7 @@ _Beam = Annotated[int, Meta(ge=1, le=64)]
 
 
 class TranslateRequest(Struct, forbid_unknown_fields=True):
-    """What to translate and how. With n_best, prefix, must, ban or alignment a text goes to the model as it is."""
+    """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Annotated[str | list[str], Meta(description="one text, or several")]
     target: Language
