@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from glassformer.serving.config import ServeConfig
+from glassformer.serving.door import Metrics
 from glassformer.serving.languages import Languages, read_models
-from glassformer.serving.metrics import Metrics
 from glassformer.serving.scheduling.batch_queue import BatchQueue
 from glassformer.serving.scheduling.worker import WorkerPlan
 from glassformer.serving.scheduling.workers import Workers

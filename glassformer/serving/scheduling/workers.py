@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from glassformer.errors import GlassformerError, WorkerError
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.door import Metrics
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue, Job
 from glassformer.serving.scheduling.worker import STOP, Failure, Piece, StreamRequest, WorkerPlan, run_worker
