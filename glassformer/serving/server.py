@@ -21,8 +21,8 @@ from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.explanations import Explanations
 from glassformer.serving.files import Files
-from glassformer.serving.scheduling.loaded import Loaded
 from glassformer.serving.scheduling.worker import WorkerPlan
+from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Service
 
 logger = logging.getLogger(__name__)

@@ -25,9 +25,8 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
-from glassformer.serving.scheduling.loaded import Loaded
 from glassformer.serving.scheduling.worker import Failure, Piece, StreamRequest
-from glassformer.serving.scheduling.workers import refusal_of
+from glassformer.serving.scheduling.workers import Loaded, refusal_of
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
 from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
