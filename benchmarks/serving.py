@@ -128,7 +128,7 @@ def aims(found: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def measure(command: list[str], clients: list[int], seconds: float, connections: int) -> dict[str, Any]:
+def measure(command: list[str], clients: list[int], seconds: float, rest: float, connections: int) -> dict[str, Any]:
     """Start a server and load it."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -139,6 +139,7 @@ def measure(command: list[str], clients: list[int], seconds: float, connections:
             f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
         ).raise_for_status()
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
+        time.sleep(rest)
         for number in clients:
             found[str(number)] = asyncio.run(load(url, number, seconds))
             shown = ", ".join(f"{name} {value:.1f}" for name, value in found[str(number)].items())
@@ -164,10 +165,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
     parser.add_argument("--connections", type=int, default=2000)
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
-        parser, "--clients 1 2 --seconds 0.5 --connections 50 --engines ctranslate2",
+        parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
         modules=["starlette", "httpx", "ctranslate2"], kept="serving.json",
     )  # fmt: skip
     results: dict[str, Any] = {}
@@ -178,7 +180,7 @@ def main() -> None:
         for name, command in (("ours", ours), ("plain", plain)):
             print(f"{engine}, {name}:", flush=True)
             connections = options.connections if name == "ours" else 0
-            results[engine][name] = measure(command, options.clients, options.seconds, connections)
+            results[engine][name] = measure(command, options.clients, options.seconds, options.rest, connections)
         results[engine]["aims"] = aims(results[engine])
         print(engine, results[engine]["aims"], flush=True)
     write_json(options.json, {"machine": machine(), "results": results})
