@@ -20,12 +20,12 @@ BUDGET = {
     "text": 5_760,
     "interop": 2_700,
     "decoding": 4_140,
-    "training": 4_890,
+    "training": 4_910,
     "explain": 8_430,
     "documents": 2_510,
     "cli": 2_250,
     "serving": 3_390,
-    OTHERS: 2_920,
+    OTHERS: 2_930,
     ASSETS: 9_320,  # what Prettier made of it, plus 300
 }
 

@@ -17,6 +17,7 @@ from glassformer.files import sync
 from glassformer.interop.ctranslate2 import check_supported, convert
 from glassformer.interop.new_directory import write_whole
 from glassformer.interop.sentencepiece_export import to_sentencepiece
+from glassformer.settings import language_name
 
 if TYPE_CHECKING:
     from glassformer.model import Transformer
@@ -46,7 +47,7 @@ def export_argos(
     check_supported(run.config.model, quantization)
     source, target = _languages(run.config, langs)
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
-    name = f"translate-{source}_{target}"
+    name = f"translate-{_code(source)}_{_code(target)}"
     with write_whole(directory, "--out") as temporary:
         folder = temporary / name
         folder.mkdir()
@@ -69,13 +70,13 @@ def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
             "Add --langs en-de."
         )
     source, target = text.language_pair
-    return _CODES.get(source, source), _CODES.get(target, target)
+    return source, target
 
 
 def _metadata(source: str, target: str) -> dict[str, str]:
     return {
-        "package_version": "1.0", "argos_version": "1.11", "type": "translate", "from_code": source,
-        "from_name": language_name(source), "to_code": target, "to_name": language_name(target),
+        "package_version": "1.0", "argos_version": "1.11", "type": "translate", "from_code": _code(source),
+        "from_name": language_name(source), "to_code": _code(target), "to_name": language_name(target),
     }  # fmt: skip
 
 
@@ -84,15 +85,9 @@ def _readme(source: str, target: str) -> str:
     return f"# {names}\n\nA Transformer that glassformer trained, exported with `glassformer export --to argos`.\n"
 
 
-def language_name(code: str) -> str:
-    """The English name of a language; the code itself for one that nobody has named."""
-    from babel import Locale, UnknownLocaleError
-
-    code = next((name for name, theirs in _CODES.items() if theirs == code), code)
-    try:
-        return Locale.parse(code, sep="-").get_display_name("en") or code
-    except (UnknownLocaleError, ValueError):
-        return code
+def _code(language: str) -> str:
+    """What Argos calls a language."""
+    return _CODES.get(language, language)
 
 
 def _with_positions(model: "Transformer") -> "Transformer":

@@ -143,14 +143,14 @@ def _bpe_name(entry: str) -> str:
     if entry in CONTROL_TOKENS:
         return entry
     if entry in _PARTS_OF_CONTRACTIONS and entry[0] == "'" != entry:
-        return _contracted(entry)
+        return _spell_contraction(entry)
     return "".join(_LETTERS[value] for value in _bytes_of(entry))
 
 
 def _aliases(entry: str) -> Iterator[str]:
     """How a text spells an entry inside a contraction, a number or other signs, if it can be there."""
     if entry in _PARTS_OF_CONTRACTIONS:
-        yield _contracted(entry)
+        yield _spell_contraction(entry)
     values = _bytes_of(entry)
     ascii_part = bytes(value for value in values if 0x20 < value < 0x80).decode()
     if not any(map(str.isalpha, ascii_part)) and max(values) >= 0x80:
@@ -160,7 +160,7 @@ def _aliases(entry: str) -> Iterator[str]:
             yield _spell_bytes(values, _SIGNS)
 
 
-def _contracted(text: str) -> str:
+def _spell_contraction(text: str) -> str:
     return "".join(chr(_CONTRACTED + ord(character)) for character in text)
 
 
@@ -179,7 +179,7 @@ def _spell(text: str) -> str:
 
 
 @cache
-def _assigned() -> tuple[str, ...]:
+def _all_characters() -> tuple[str, ...]:
     """All characters that Unicode has."""
     every = map(chr, range(0x110000))
     return tuple(one for one in every if unicodedata.category(one) not in ("Cn", "Cs", "Co"))
@@ -191,7 +191,7 @@ def _rules(tokenizer: Tokenizer, parts: dict[str, Any]) -> Iterator[tuple[bytes,
     normalize = Library.from_str(tokenizer.json).normalizer.normalize_str
     if tokenizer.kind == "bpe":
         yield from ((bytes([value]), _LETTERS[value].encode()) for value in range(0x80, 0x100))
-    for one in _assigned():
+    for one in _all_characters():
         if one in _DROPPED or one.isspace():
             yield one.encode(), b"" if one in _DROPPED else b" "
             continue
@@ -212,7 +212,7 @@ def _contraction_rules() -> Iterator[tuple[bytes, bytes]]:
     """'s and its like are pieces of their own, except behind a space or another sign."""
     before = [" ", *(chr(code) for code in _MARKS_BEFORE if _alphabet(chr(code)) == _SIGNS)]
     for one in _CONTRACTIONS:
-        yield one.encode(), _contracted(one).encode()
+        yield one.encode(), _spell_contraction(one).encode()
         yield from ((f"{sign}{one}".encode(), _spell(f"{sign}{one}").encode()) for sign in before)
 
 
@@ -227,7 +227,7 @@ def _decoding_rules(tokenizer: Tokenizer) -> Iterator[tuple[bytes, bytes]]:
                 yield letter.encode(), chr(value).encode() if value else b""
         for value in set("".join(_CONTRACTIONS).encode()):
             yield chr(_CONTRACTED + value).encode(), bytes([value])
-        for one in _assigned():
+        for one in _all_characters():
             if "\x7f" < one < "\U00020000":
                 yield spell(one).encode(), one.encode()
     for text, spaced in _sentence_starts(tokenizer):

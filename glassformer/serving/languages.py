@@ -15,6 +15,7 @@ from msgspec import Struct
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
 from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.settings import language_name
 
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 NEEDED = "needs py3langid, which is not installed here. Install it in the clone: pip install '.[detect]'"
@@ -112,17 +113,6 @@ def _identifier(codes: tuple[str, ...]) -> Any:
     known = set(identifier.labels) & {code.partition("-")[0] for code in codes}
     identifier.set_languages(sorted(known) or None)
     return identifier
-
-
-@cache
-def language_name(code: str) -> str:
-    """The English name of a language; the code itself for one that nobody has named."""
-    from babel import Locale, UnknownLocaleError
-
-    try:
-        return Locale.parse(code, sep="-").get_display_name("en") or code
-    except (UnknownLocaleError, ValueError):
-        return code
 
 
 def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:

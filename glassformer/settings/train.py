@@ -71,7 +71,7 @@ class TrainConfig(Section):
     compile: Literal["auto", "on", "off"] = knob(
         "auto",
         "torch.compile of the layers and of the loss, half a minute at the start; auto: on a GPU, in one process, "
-        "where Triton is installed",
+        "where Triton and a C compiler are installed",
     )
     device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
     threads: Literal["auto"] | int = knob(

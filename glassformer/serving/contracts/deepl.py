@@ -21,9 +21,9 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
 from glassformer.serving.files import Upload, file_endings
-from glassformer.serving.languages import language_name
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.service import Order, mark_untranslated
+from glassformer.settings import language_name
 
 _MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
 _MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100

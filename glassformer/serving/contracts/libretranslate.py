@@ -15,9 +15,10 @@ from starlette.responses import FileResponse
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
 from glassformer.serving.files import Upload, file_endings
-from glassformer.serving.languages import Detected, language_name
+from glassformer.serving.languages import Detected
 from glassformer.serving.refusal import bad_request
 from glassformer.serving.service import Answer, Order, lost_codes
+from glassformer.settings import language_name
 
 _FRONTEND_MS = 500  # how long a page waits while a person types
 CONTRACT = Contract(

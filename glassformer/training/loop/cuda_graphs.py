@@ -4,17 +4,22 @@ A GPU computes the passes of these models faster than a CPU can launch their ker
 them at once, but has fixed shapes and places in memory: batches are padded to few shapes, and gradients are kept.
 """
 
+import os
+import shutil
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from glassformer.errors import ConfigError
 from glassformer.model.transformer import Transformer
 from glassformer.settings import TrainConfig
 from glassformer.text.corpus.batches import Batch
+from glassformer.text.tokenizer.tokenizer import PAD_ID
 from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.training.objective.objective import autocast
 
@@ -41,7 +46,7 @@ class GraphStrategy(ParallelStrategy):
         """Add the gradients of a batch's smoothed loss, summed and divided by ``tokens``; returns both losses."""
         self._lend_gradients()
         self._tokens.fill_(tokens)
-        ids = pad_batch(batch)
+        ids = pad_batch(batch, self.model.config.max_length)
         shape = tuple(one.shape for one in ids)
         if shape not in self._graphs and len(self._graphs) == MOST_GRAPHS:
             self._compute([one.to(self._device) for one in ids], config)
@@ -64,9 +69,16 @@ class GraphStrategy(ParallelStrategy):
 
     def _compute(self, ids: list[Tensor], config: TrainConfig) -> None:
         """Both losses into ``_sums``, and the gradients added to the kept ones."""
-        with autocast(config.precision, self._device):
-            loss, nll = self.objective(*ids)
-        gradients = torch.autograd.grad(loss / self._tokens, self._weights)
+        try:
+            with autocast(config.precision, self._device):
+                loss, nll = self.objective(*ids)
+            gradients = torch.autograd.grad(loss / self._tokens, self._weights)
+        except torch._dynamo.exc.TorchDynamoException as error:
+            reason = str(error).strip().partition("\n")[0]
+            raise ConfigError(
+                f"train.compile: torch.compile failed here: {reason:.300} It needs a C compiler such as gcc. "
+                "Set train.compile=off to train without it."
+            ) from error
         torch._foreach_add_(self._gradients, gradients)
         self._sums.copy_(torch.stack([loss.detach(), nll]))
 
@@ -91,11 +103,22 @@ class GraphStrategy(ParallelStrategy):
         return inputs, graph.replay
 
 
-def pad_batch(batch: Batch) -> list[Tensor]:
-    """The ids of a batch, padded to one of few shapes: lengths to multiples of 4, rows to four significant bits."""
-    rows = _round_up(len(batch.src_ids))
-    ids = (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-    return [pad(one, (0, -one.shape[1] % LENGTHS, 0, rows - len(one))) for one in ids]
+def can_compile(device: torch.device) -> bool:
+    """Whether it is a GPU for which this machine can compile: with Triton, and the C compiler that Triton needs."""
+    compilers = (os.environ.get("CC", ""), "gcc", "clang", "cc")
+    return device.type == "cuda" and find_spec("triton") is not None and any(map(shutil.which, compilers))
+
+
+def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
+    """The ids of a batch, padded to one of few shapes: lengths to multiples of 4, rows to four significant bits.
+
+    No length becomes more than ``max_length``.
+    """
+    rows, padded = _round_up(len(batch.src_ids)), []
+    for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids):
+        more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])
+        padded.append(pad(ids, (0, more, 0, rows - len(ids)), value=PAD_ID))
+    return padded
 
 
 def _round_up(count: int) -> int:

@@ -7,7 +7,6 @@ and each process keeps the gradients and Adam's moments of its own shard. A chec
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from importlib.util import find_spec
 from inspect import signature
 from typing import Any
 
@@ -17,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.model.transformer import Transformer
 from glassformer.settings import TrainConfig
-from glassformer.training.loop.cuda_graphs import GraphStrategy
+from glassformer.training.loop.cuda_graphs import GraphStrategy, can_compile
 from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.world import World
 
@@ -103,10 +102,9 @@ def make_strategy(world: World, model: Transformer, config: TrainConfig, device:
     model = model.to(device)
     if world.size > 1:
         return ReplicateStrategy(model, config, world, device)
-    on_gpu = device.type == "cuda" and find_spec("triton") is not None
-    if config.compile == "off" or (config.compile == "auto" and not on_gpu):
-        return ParallelStrategy(model, config, world)
-    return GraphStrategy(model, config)
+    if config.compile == "on" or (config.compile == "auto" and can_compile(device)):
+        return GraphStrategy(model, config)
+    return ParallelStrategy(model, config, world)
 
 
 def full_tensor(tensor: Tensor) -> Tensor:

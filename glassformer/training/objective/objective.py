@@ -42,20 +42,21 @@ class Objective(nn.Module):
         real = tgt_out_ids != self.model.config.pad_id
         if is_tracing() or torch.compiler.is_compiling():
             return self._unfused_loss(self.model.hidden(src_ids, tgt_in_ids), tgt_out_ids, real)
+        is_real: Tensor | None = None
         if real.device.type == "cpu" and not self.is_compiled:
-            rows = [self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()]
+            x, targets = self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()
         else:  # to find the real positions would make the CPU wait for a GPU
             hidden = self.model.hidden(src_ids, tgt_in_ids)
-            rows = [one.flatten(0, 1) for one in (hidden, tgt_out_ids.long(), real)]
+            x, targets, is_real = (one.flatten(0, 1) for one in (hidden, tgt_out_ids.long(), real))
         if self.r_drop:
-            rows = [_interleave_halves(one) for one in rows]
-        x, targets, some_real = rows if len(rows) == 3 else (*rows, None)
+            x, targets = _interleave_halves(x), _interleave_halves(targets)
+            is_real = None if is_real is None else _interleave_halves(is_real)
         linear = self.model.output_projection.linear
         if self.is_compiled and not self.r_drop:
-            return _compiled_loss()(x, linear.weight, linear.bias, targets, real=some_real, smoothing=self.smoothing)
+            return _compiled_loss()(x, linear.weight, linear.bias, targets, real=is_real, smoothing=self.smoothing)
         # torch's apply is untyped
         return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
-            x, linear.weight, linear.bias, targets, some_real, self.smoothing, self.r_drop, torch.is_grad_enabled()
+            x, linear.weight, linear.bias, targets, is_real, self.smoothing, self.r_drop, torch.is_grad_enabled()
         )
 
     def compile_layers(self) -> None:
@@ -99,7 +100,9 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[obj
     "auto" is bfloat16 on a GPU that computes in it.
     """
     if precision == "auto":
-        precision = "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(False) else "float32"
+        precision = (
+            "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+        )
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
