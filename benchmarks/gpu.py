@@ -19,7 +19,7 @@ and there:
     pip install --no-index --no-deps --find-links build/gpu-wheels -r benchmarks/gpu_wheels.txt
     cp -r benchmarks/results/gpu/. "$OUT"; PYTHONPATH=. python benchmarks/gpu.py --minutes 8 --out "$OUT"
 
-CTranslate2 looks for libcublas.so.12; with CUDA 13 a link of that name to libcublas.so.13 in LD_LIBRARY_PATH serves it.
+CTranslate2 looks for libcublas.so.12; with CUDA 13, a link of that name to libcublas.so.13 serves it.
 """
 
 import argparse
