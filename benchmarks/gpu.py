@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,6 +40,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "gpu"
 STAGES = [
     Stage("parity", 30, parity), Stage("tests", 90, tests), Stage("ceilings", 5, ceilings),
     Stage("training", 20, training), Stage("decoding", 20, decoding),
+    Stage("training_float32", 20, partial(training, precisions=("float32", "tf32"))),
 ]  # fmt: skip
 
 

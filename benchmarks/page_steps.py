@@ -40,6 +40,8 @@ from glassformer.text import Tokenizer
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 SCRIPT = Path(__file__).with_suffix(".js")
 N_TOKENS = 12
+LETTERS = "".join(chr(0x4E00 + number) for number in range(9000))  # more than a tokenizer may take
+CHOICES = ("norm", "positions", "activation", "tie_embeddings")  # the two bundles differ in the last one
 RUN = """
 import { readFileSync } from "node:fs";
 import { measure } from "./page_steps.js";
@@ -107,8 +109,7 @@ def medium_model(form: str) -> Transformer:
 
 def models(translator: Translator) -> Iterator[tuple[str, Translator]]:
     yield "bundled", translator
-    letters = "".join(chr(0x4E00 + number) for number in range(9000))  # more than the tokenizer may take
-    tokenizer = Tokenizer.train("characters", [letters], 8000)
+    tokenizer = Tokenizer.train("characters", [LETTERS], 8000)
     for form in ("int8 rows", "float16"):
         model = medium_model(form)
         yield f"7.3 million parameters, {form}", Translator(model, tokenizer, tokenizer, DecodeConfig())
@@ -138,7 +139,7 @@ def report(engine: str, times: dict[str, list[float]]) -> dict[str, Any]:
 
 def errors_of(translator: Translator) -> dict[str, Any]:
     """The largest differences between JavaScript and PyTorch: of each cell of the grid, and of the bundled model."""
-    cells, small = zip(*grid_models(23, 19), strict=True)
+    small = [model for _, model in grid_models([Tokenizer.train("characters", [LETTERS], 23)])]
     passes = [{"src": [5, 6, 7, 8, 2, 0], "tgt": [1, 9, 4, 5, 8]}]
     cases = [(model, passes) for model in small] + [(translator.model, sentence_passes(translator))]
     given = [
@@ -152,11 +153,14 @@ def errors_of(translator: Translator) -> dict[str, Any]:
     found = [
         differences(model, some, taps) for (model, some), taps in zip(cases, run_node(ERRORS, given), strict=True)
     ]
-    grid = [{**cell, **row} for cell, row in zip(cells, found, strict=False)]
+    grid = [
+        {**{name: getattr(model.config, name) for name in CHOICES}, **row}
+        for model, row in zip(small, found[:-1], strict=True)
+    ]
     print("\nlargest difference of a logit, and of any tap in relation to its greatest number (at least 1)")
     for row in grid:
-        names = f"{row['norm']:5}{row['positions']:11}{row['activation']:6}"
-        print(f"  {names} {row['logits']:.1e} {row['taps_relative']:.1e}  {row['others']}")
+        names = " ".join(f"{row[name]:10}" for name in CHOICES)
+        print(f"  {names} {row['logits']:.1e} {row['taps_relative']:.1e}")
     print(f"  bundled, {len(cases[-1][1])} sentences: {found[-1]['logits']:.1e} {found[-1]['taps_relative']:.1e}")
     return {"grid": grid, "bundled": {**found[-1], "sentences": len(cases[-1][1])}}
 

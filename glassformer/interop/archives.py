@@ -52,7 +52,7 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         return archive.read(name)
     except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]  # zlib, as it has it
-        raise CheckpointError(f"{archive.filename}: {name}: is damaged: {error}.") from error
+        raise CheckpointError(f"{archive.filename}: {name}: is damaged: {error!s:.200}.") from error
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
@@ -69,7 +69,7 @@ def _arrays(archive: zipfile.ZipFile, path: Path) -> Iterator[tuple[str, npt.NDA
             except (ValueError, TypeError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise CheckpointError(
-                    f"{path}: {name}: cannot be read as an array: {reason}. Expected an .npy file."
+                    f"{path}: {name}: cannot be read as an array: {reason:.200}. Expected an .npy file."
                 ) from error
 
 

@@ -147,8 +147,8 @@ def _check_sizes(settings: Mapping[str, Any], entries: tuple[int, int], where: s
     sizes = settings.get("dim-vocabs")
     if sizes is not None and sizes != list(entries):
         raise CheckpointError(
-            f"{where}: dim-vocabs: found {sizes!r}, but the vocabularies have {list(entries)} entries. Expected the "
-            "same: put the vocabularies of this model there."
+            f"{where}: dim-vocabs: found {sizes!r:.100}, but the vocabularies have {list(entries)} entries. Expected "
+            "the same: put the vocabularies of this model there."
         )
 
 
@@ -374,7 +374,8 @@ def _tensor(array: Any, where: str) -> Tensor:
     """The array in float32; ``CheckpointError`` unless it holds real numbers with a fraction."""
     if array.dtype.kind != "f":
         raise CheckpointError(f"{where}: found numbers of type {array.dtype}, expected float16, float32 or float64.")
-    return torch.from_numpy(np.array(array, dtype=np.float32))
+    with np.errstate(over="ignore"):  # what is infinite in float32 is refused with all that is not finite
+        return torch.from_numpy(np.array(array, dtype=np.float32))
 
 
 def _decode_settings(decoder: Mapping[str, Any], where: str) -> tuple[dict[str, Any], list[str]]:

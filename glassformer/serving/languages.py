@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
 from glassformer.serving.refusal import Refusal, bad_request
@@ -31,11 +33,11 @@ class ServedModel(NamedTuple):
         return f"{self.source}-{self.target}"
 
 
-class Detected(NamedTuple):
+class Detected(Struct, frozen=True):
     """A language, and how sure that is, from 0 to 100."""
 
-    language: str
     confidence: float
+    language: str
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,11 @@ class Languages:
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
         if not any(map(str.isalpha, text)):
-            return [Detected(self.codes[0], 0.0)]
+            return [Detected(0.0, self.codes[0])]
         ranked = _identifier(tuple(self.codes)).rank(text)
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
-        found = [(by_code[code], chance) for code, chance in ranked if code in by_code]
-        return [Detected(code, round(100 * float(chance), 1)) for code, chance in found] or [
-            Detected(self.codes[0], 0.0)
-        ]
+        found = [Detected(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
+        return found or [Detected(0.0, self.codes[0])]
 
 
 @cache

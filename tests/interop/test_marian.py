@@ -101,11 +101,15 @@ def test_a_vocabulary_that_is_cut_short_is_refused(release, tmp_path):
     [
         (b"{'descr': '<f4,,', 'fortran_order': False, 'shape': (3,), }", "invalid syntax"),
         (b"(" * 3000, "EOF in multi-line statement|too many nested parentheses"),
+        (
+            b"{'descr': '" + b"x" * 500 + b"', 'fortran_order': False, 'shape': (3,), }",
+            "not a valid dtype descriptor",
+        ),
     ],
 )
 def test_a_damaged_header_of_an_array_is_named(header, message, tmp_path):
     data = b"\x93NUMPY\x01\x00" + (len(header) + 1).to_bytes(2, "little") + header + b"\n"
-    with pytest.raises(CheckpointError, match=rf"Wemb.npy: cannot be read as an array: .*({message})"):
+    with pytest.raises(CheckpointError, match=rf"npy: cannot be read as an array: .*({message}).{{,200}}\. Expected"):
         read_arrays(write_zip(tmp_path / "a.npz", {"Wemb.npy": data}))
 
 

@@ -66,13 +66,14 @@ class SentencePieceModel:
         try:
             fields = list(_fields(data, _MAX_FIELDS))
             pieces = [_piece(value) for number, value in fields if number == 1]
-            trainer, normalizer = (dict(_fields(dict(fields).get(number, b""), _MAX_SETTINGS)) for number in (2, 3))
+            trainer, normalizer = (dict(_fields(_bytes(dict(fields), number), _MAX_SETTINGS)) for number in (2, 3))
+            charsmap = _bytes(normalizer, 2)
         except (ValueError, IndexError, TypeError, struct.error) as error:
             raise TokenizerError(f"is not a SentencePiece model, or is cut short: {error}.") from error
         if not {2, 3} <= dict(fields).keys():
             raise TokenizerError("is not a SentencePiece model, or is cut short: it has no settings of its training.")
         _check_kind(pieces, trainer, normalizer)
-        if charsmap := bytes(normalizer.get(2, b"")):
+        if charsmap:
             check_charsmap(charsmap)
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
         if not scores:
@@ -150,6 +151,10 @@ def check_charsmap(charsmap: bytes) -> None:
     if size < 1024 or size % 1024 or len(charsmap) < 4 + size:
         raise wrong
     units = np.frombuffer(charsmap, "<u4", size // 4, 4).astype(np.int64)
+    try:
+        charsmap[4 + size :].decode()
+    except UnicodeDecodeError as error:
+        raise wrong from error
     texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
     following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
     is_node = units < 2**31
@@ -182,7 +187,17 @@ def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], n
 def _piece(data: bytes) -> tuple[str, float, int]:
     """A piece's text, score and type."""
     values = dict(_fields(data, _MAX_OF_PIECE))
-    return values[1].decode(), struct.unpack("<f", values.get(2, bytes(4)))[0], values.get(3, _NORMAL)
+    if 1 not in values:
+        raise ValueError("a piece has no text")
+    return _bytes(values, 1).decode(), struct.unpack("<f", values.get(2, bytes(4)))[0], values.get(3, _NORMAL)
+
+
+def _bytes(values: dict[int, Any], number: int) -> bytes:
+    """A field of a message that is text or a message itself; ``ValueError`` if it is a number."""
+    value = values.get(number, b"")
+    if not isinstance(value, bytes):
+        raise ValueError(f"field {number} is a number")
+    return value
 
 
 def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:

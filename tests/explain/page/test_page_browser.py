@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 import torch
@@ -690,3 +691,48 @@ def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small,
 def test_numbers_of_an_address_that_are_none_of_the_page_lead_to_the_nearest(browser, small, rest):
     with open_page(browser, small[1], f"#next&{rest}") as page:
         assert "Next token, step " in page.inner_text("#view")
+
+
+WEIGHTS, W_1 = "encoder.layers.0.self_attention.weights", "encoder.layers.0.feed_forward.w_1.weight"
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"{WEIGHTS}[heads=99,query=99,key=99999999999999999999]", "head 2 × </s> × </s> = "),
+        (f"{WEIGHTS}[nothing=3,constructor=1,__proto__=2]", "weights"),
+        ("output_projection.logits[tgt=99,vocab=9999]", "reads . → writes </s> × "),
+        ("choice.next_ids[tgt=99]", "reads . → writes </s> = "),
+        ("next[tgt=99]", "reads . → writes </s>"),
+        ("why[tgt=99]", "reads . → writes </s>"),
+        ("attention[heads=99]", "head 2"),
+        ("text[src=99]", "</s>"),
+        (f"{W_1}[row=99,column=99]", "9 × 11"),
+    ],
+)
+def test_cells_of_an_address_that_are_none_of_the_step_lead_to_the_nearest(browser, small, place, shown):
+    with open_page(browser, small[1], f"#{place}") as page:
+        living(page)
+        until(page, f"document.querySelector('#crumbs li:last-child').innerText.startsWith({json.dumps(shown)})")
+
+
+HEADS = "encoder.layers.0.self_attention.heads"
+
+
+@pytest.mark.parametrize(
+    "edits",
+    ["[", "{}", "null", '[1, null, "a"]', f'[{{"address": "{HEADS}"}}]', f'[{{"address": "{HEADS}", "operation": "constructor"}}]',
+     f'[{{"address": "{HEADS}", "operation": "set", "value": "a"}}]', f'[{{"address": "{HEADS}", "operation": "zero", "index": null}}]'],
+)  # fmt: skip
+def test_edits_of_a_link_that_are_none_are_left_out_and_the_page_lives(browser, small, edits):
+    with open_page(browser, small[1], f"#&edits={quote(edits)}") as page:
+        until(page, "document.querySelector('#edits').innerText.includes('they are left out')")
+        assert page.evaluate("[window.glassformer.living.ready, window.glassformer.edits.length]") == [True, 0]
+
+
+def test_an_edit_of_a_link_that_the_model_has_not_can_be_reset(browser, small):
+    edits = json.dumps([{"address": HEADS, "index": {"heads": 99}, "operation": "zero"}])
+    with open_page(browser, small[1], f"#&edits={quote(edits)}") as page:
+        until(page, "document.querySelector('#edits').innerText.includes('heads 99 is not in the tensor')")
+        page.click("#edits >> text=Reset")
+        until(page, "document.querySelector('#edits').innerText === ''")

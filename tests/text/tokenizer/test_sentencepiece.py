@@ -67,6 +67,11 @@ def test_a_look_up_begins_at_a_root_that_is_said_to_be_no_node(root):
         made(struct.pack("<I256I", 1024, root, *[0] * 255) + b"abc\0")
 
 
+def test_texts_of_rules_that_are_no_utf_8_are_refused_before_the_library_panics():
+    with pytest.raises(TokenizerError, match="damaged rules"):
+        made(struct.pack("<I256I", 1024, 1 << 10, *[0] * 255) + b"abc\xff\0")
+
+
 def _field(number: int, content: bytes) -> bytes:
     size, digits = len(content), b""
     while size > 127:
@@ -85,6 +90,24 @@ def _field(number: int, content: bytes) -> bytes:
 )
 def test_a_model_of_many_fields_is_refused(data, most):
     with pytest.raises(TokenizerError, match=f"a message has more than {most:,} fields"):
+        SentencePieceModel.from_bytes(data)
+
+
+NUMBER = b"\xff\xff\xff\xff\xff\xff\x0f"  # so many bytes would be made of it
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (_field(1, b"\x18\1"), "a piece has no text"),
+        (_field(1, b"\x08" + NUMBER), "field 1 is a number"),
+        (b"\x10" + NUMBER + b"\x18\1", "field 2 is a number"),
+        (_field(2, b"") + _field(3, b"\x10" + NUMBER), "field 2 is a number"),
+    ],
+    ids=["no text", "text", "settings", "rules"],
+)
+def test_a_number_where_bytes_are_expected_is_refused(data, reason):
+    with pytest.raises(TokenizerError, match=f"cut short: {reason}"):
         SentencePieceModel.from_bytes(data)
 
 

@@ -50,8 +50,8 @@ export class Living {
       this.packed.weights = await unpack(this.packed.weights);
       this.ignored = (await this.call("load", this.packed)).ignored;
       this.ready = true;
-      const edits = JSON.parse(asked.get("edits") ?? "[]");
-      if (Array.isArray(edits)) this.app.edits.push(...edits.filter((edit) => typeof edit?.address === "string"));
+      const edits = readEdits(asked.get("edits") ?? "[]");
+      this.app.edits.push(...edits.filter(isEdit));
       this.text = asked.get("text") ?? this.text;
       this.drawTyping();
       if (this.app.edits.length || asked.get("text") !== null) await this.recompute();
@@ -59,6 +59,8 @@ export class Living {
         this.app.redraw();
         this.findTellingHeads();
       }
+      if (!edits.every(isEdit)) this.trouble = "This link has changes that cannot be read; they are left out.";
+      this.draw();
     } catch (error) {
       this.fail(/** @type {Error} */ (error).message);
     }
@@ -324,7 +326,11 @@ export class Living {
     const place = /** @type {HTMLElement} */ (document.getElementById("edits"));
     const { app } = this;
     if (app.root.classList.contains("as-before")) return undefined;
-    if (this.trouble && this.ready) return place.replaceChildren(element("p.left-out", {}, this.trouble));
+    if (this.trouble && this.ready)
+      return place.replaceChildren(
+        element("p.left-out", {}, this.trouble),
+        app.edits.length ? element("button", { onclick: () => this.reset() }, "Reset") : "",
+      );
     const ignored = this.record ? this.ignoredNote() : null;
     if (!app.edits.length) return place.replaceChildren(...(ignored ? [ignored] : []));
     const chips = app.edits.map((edit) =>
@@ -383,6 +389,23 @@ export class Living {
     return undefined;
   }
 }
+
+/** What a link carries as edits, which anybody may have written. @param {string} text @returns {any[]} */
+function readEdits(text) {
+  try {
+    const found = JSON.parse(text);
+    return Array.isArray(found) ? found : [found];
+  } catch {
+    return [text];
+  }
+}
+
+/** @param {any} edit */
+const isEdit = (edit) =>
+  typeof edit?.address === "string"
+  && ["undefined", "object"].includes(typeof edit.index)
+  && edit.index !== null
+  && (edit.operation === "zero" || (["set", "scale"].includes(edit.operation) && typeof edit.value === "number"));
 
 /** The most probable token of each position. @param {Map<string, any>} taps */
 function addChoice(taps) {

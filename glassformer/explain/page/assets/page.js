@@ -1,6 +1,6 @@
 // @ts-check
 /** The page: its state, its address in the URL, and what is drawn when it changes. */
-import { crumbs, layerOf, readPlace, writePlace } from "./record/addresses.js";
+import { crumbs, entryOf, layerOf, readPlace, writePlace } from "./record/addresses.js";
 import { PLAIN } from "./views/distribution.js";
 import { element, spaced } from "./drawing/element.js";
 import { explanationOf } from "./views/explanation.js";
@@ -88,6 +88,7 @@ function createApp({ about, records }, root) {
       app.living?.toggleEdit(edit);
     },
     redraw() {
+      fitCells(app);
       draw(app);
     },
   };
@@ -127,10 +128,28 @@ function readHash(app) {
   return found;
 }
 
+/** Lead each index behind the end of its axis to the last one, and leave out an axis that the step does not have. Of
+ * a weight nothing is known before the model is awake.
+ * @param {App} app */
+function fitCells(app) {
+  const { address, cells } = app.place;
+  const tap = app.record.taps.get(address) ?? app.record.at(address);
+  const { src_tokens: src, tgt_out_tokens: tgt } = app.record.sentence;
+  const sizes = tap
+    ? Object.fromEntries(tap.axes.map((axis, at) => [axis, tap.shape[at]]))
+    : { heads: app.config.n_heads, src: src.length, tgt: tgt.length };
+  for (const axis of Object.keys(cells)) {
+    const size = entryOf(sizes, axis);
+    if (size) cells[axis] = Math.min(cells[axis], size - 1);
+    else if (tap) delete cells[axis];
+  }
+}
+
 /** Keep what belongs together in step: the record, the layer and the head of the place, the step of a picked target.
  * @param {App} app */
 function follow(app) {
   if (!app.living?.record) app.record = app.records[app.sentence];
+  fitCells(app);
   const layer = layerOf(app.place.address);
   if (layer) app.layers[layer.stack] = Math.min(layer.layer, app.config[`n_${layer.stack}_layers`] - 1);
   app.head =
