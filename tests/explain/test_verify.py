@@ -17,6 +17,7 @@ from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
+from glassformer.explain.entries.scope import PassContext, Record, Scope
 from glassformer.explain.verify import audit_operations, prove, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
@@ -255,6 +256,14 @@ def test_one_false_number_is_found_where_it_stands(build, address):
     assert not verification.holds
     assert (verification.off[0].address, verification.off[0].cell) == (address, cell)
     assert verification.largest_error == pytest.approx(1, abs=1e-3) or verification.largest_error > 0.001
+
+
+def test_a_call_that_is_not_there_is_named(build):
+    translator = build()
+    walked = walk(translator, SOURCES, TARGETS)
+    record = Record(walked.trace.steps, PassContext(translator.model))
+    with pytest.raises(TraceError, match=r"its equation needs call 1 of text\.src_ids\. Trace all steps"):
+        Scope(record, 5).at_call("text.src_ids", 1)
 
 
 def test_another_models_weights_do_not_explain_a_trace(build):
@@ -533,7 +542,30 @@ def moments_a_thousandth_off(monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", wrong)
 
 
+def a_first_moment_a_hundred_thousandth_off(monkeypatch):
+    step = torch.optim.Adam.step
+
+    def wrong(self):
+        step(self)
+        for state in self.state.values():
+            state["exp_avg"] *= 1 + 1e-5
+
+    monkeypatch.setattr(torch.optim.Adam, "step", wrong)
+
+
+def weights_a_hundred_thousandth_off(monkeypatch):
+    step = torch.optim.Adam.step
+
+    def wrong(self):
+        step(self)
+        for weight in self.param_groups[0]["params"]:
+            weight.data *= 1 + 1e-5
+
+    monkeypatch.setattr(torch.optim.Adam, "step", wrong)
+
+
 WRONG_UPDATES = {
+    a_first_moment_a_hundred_thousandth_off: ".first_moment", weights_a_hundred_thousandth_off: ".value",
     half_the_rate: "update.rate", one_update_off: "update.rate", no_bias_correction: ".value",
     an_update_times_0_3: ".value", moments_a_thousandth_off: ".second_moment",
 }  # fmt: skip
