@@ -126,8 +126,8 @@ def prepare(scratch: Path) -> int:
     from glassformer.run_directory import RunDirectory
     from glassformer.settings import TrainConfig
     from glassformer.training.loop.checkpointing import TrainState
-    from glassformer.training.loop.distributed import ParallelStrategy
     from glassformer.training.loop.optimizer import OPTIMIZER, new_optimizer, optimizer_tensors
+    from glassformer.training.loop.strategy import ParallelStrategy
     from glassformer.training.loop.update import update
 
     for number, translator in enumerate(load_translators(scratch)):

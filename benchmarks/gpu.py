@@ -18,6 +18,8 @@ and there:
 
     pip install --no-index --no-deps --find-links build/gpu-wheels -r benchmarks/gpu_wheels.txt
     cp -r benchmarks/results/gpu/. "$OUT"; PYTHONPATH=. python benchmarks/gpu.py --minutes 8 --out "$OUT"
+
+CTranslate2 looks for libcublas.so.12; with CUDA 13, a link of that name to libcublas.so.13 serves it.
 """
 
 import argparse
@@ -27,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,6 +42,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "gpu"
 STAGES = [
     Stage("parity", 30, parity), Stage("tests", 90, tests), Stage("ceilings", 5, ceilings),
     Stage("training", 20, training), Stage("decoding", 20, decoding),
+    Stage("training_float32", 20, partial(training, precisions=("float32", "tf32"))),
 ]  # fmt: skip
 
 

@@ -6,16 +6,25 @@ Each client sends the next sentence when it has its answer. Beside our server st
 request to the same model by itself, as small servers do; it runs the same HTTP server. The load comes from httpx in a
 process of its own: oha, wrk and k6 are not to be had by pip. It takes time of the cores, which the servers lack.
 With one client, the time of a request less the time of the same translations in a process is what HTTP costs.
+At the end stand the figures that are aimed at: 3 times the plain server's requests with 64 clients, and 2 ms for
+HTTP. These two alone take four minutes:
+
+    python benchmarks/serving.py --clients 1 64 --seconds 20 --engines ctranslate2
+
+A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import resource
+import socket
 import statistics
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from itertools import cycle, product
 from pathlib import Path
 from typing import Any
@@ -97,7 +106,29 @@ def in_process(engine: str) -> float:
     return statistics.median(times)
 
 
-def measure(command: list[str], clients: list[int], seconds: float) -> dict[str, Any]:
+def answers_beside(url: str, connections: int) -> int:
+    """The status of a request while so many connections are open that send nothing."""
+    host, port = url.removeprefix("http://").split(":")
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with ExitStack() as opened:
+        for _ in range(connections):
+            opened.enter_context(socket.create_connection((host, int(port))))
+        body = {"q": "Hello.", "source": "en", "target": "de"}
+        return httpx.post(f"{url}/translate", json=body, timeout=60).status_code
+
+
+def aims(found: dict[str, Any]) -> dict[str, float]:
+    """What is aimed at, of the numbers of clients that were measured."""
+    ours, plain, figures = found["ours"], found["plain"], {}
+    if "64" in ours:
+        figures["times_plain_at_64"] = ours["64"]["requests_per_s"] / plain["64"]["requests_per_s"]
+    if "1" in ours:
+        figures["http_ms_at_1"] = ours["1"]["p50_ms"] - found["in_process_p50_ms"]
+    return figures
+
+
+def measure(command: list[str], clients: list[int], seconds: float, rest: float, connections: int) -> dict[str, Any]:
     """Start a server and load it."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -108,10 +139,13 @@ def measure(command: list[str], clients: list[int], seconds: float) -> dict[str,
             f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
         ).raise_for_status()
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
+        time.sleep(rest)
         for number in clients:
             found[str(number)] = asyncio.run(load(url, number, seconds))
             shown = ", ".join(f"{name} {value:.1f}" for name, value in found[str(number)].items())
             print(f"  {number:3} clients: {shown}", flush=True)
+        if connections:
+            found["status_beside_connections"] = {str(connections): answers_beside(url, connections)}
         pids = subprocess.run(
             ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
         ).stdout.split()
@@ -131,10 +165,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
+    parser.add_argument("--connections", type=int, default=2000)
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
-        parser, "--clients 1 2 --seconds 0.5 --engines ctranslate2", modules=["starlette", "httpx", "ctranslate2"],
-        kept="serving.json",
+        parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
+        modules=["starlette", "httpx", "ctranslate2"], kept="serving.json",
     )  # fmt: skip
     results: dict[str, Any] = {}
     for engine in options.engines:
@@ -143,7 +179,10 @@ def main() -> None:
         results[engine] = {"in_process_p50_ms": in_process(engine)}
         for name, command in (("ours", ours), ("plain", plain)):
             print(f"{engine}, {name}:", flush=True)
-            results[engine][name] = measure(command, options.clients, options.seconds)
+            connections = options.connections if name == "ours" else 0
+            results[engine][name] = measure(command, options.clients, options.seconds, options.rest, connections)
+        results[engine]["aims"] = aims(results[engine])
+        print(engine, results[engine]["aims"], flush=True)
     write_json(options.json, {"machine": machine(), "results": results})
     if options.json is None:
         print(json.dumps(results, indent=1))

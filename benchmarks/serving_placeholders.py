@@ -4,10 +4,12 @@
 
 The strings have one to six codes of mixed syntaxes: nested tags, codes side by side, the same one twice. They go to a
 live server with the bundled model. Of each string, every code has to be in the answer as often as in the string; an
-answer that lacks one without saying so in its field ``check`` is counted as silent.
+answer that lacks one without saying so in its field ``check`` is counted as silent. The file keeps the counts of each
+seed, so that many strings are asked in several runs.
 """
 
 import argparse
+import json
 import random
 import re
 import subprocess
@@ -152,7 +154,13 @@ def main() -> None:
         elif not whole:
             print(f"told: {source!r} -> {answer['text']!r}: {answer['check']}")
     print(dict(found))
-    write_json(options.json, {"machine": machine(), "seed": options.seed, "results": dict(found)})
+    is_kept = options.json is not None and options.json.is_file()
+    by_seed = json.loads(options.json.read_text("utf-8"))["by_seed"] if is_kept else {}
+    by_seed[str(options.seed)] = dict(found)
+    total = sum(map(Counter, by_seed.values()), Counter[str]())
+    write_json(
+        options.json, {"machine": machine(), "results": {name: total[name] for name in found}, "by_seed": by_seed}
+    )
 
 
 if __name__ == "__main__":

@@ -20,9 +20,11 @@ from glassformer.model.positions import angles
 from glassformer.settings import ModelConfig, TrainConfig
 from glassformer.text.corpus.batches import Batch, plan_batches
 from glassformer.training.loop.cpu import keep_freed_memory
+from glassformer.training.loop.distributed import make_strategy
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.loop.update import backward_batches
 from glassformer.training.objective.objective import autocast
+from glassformer.world import ALONE
 
 VOCAB, CELLS, PAIRS, BATCHES = 10_000, 1_850, 4_000, 12
 CPU = torch.device("cpu")
@@ -58,19 +60,23 @@ def config_of(size: str, dropout: float) -> ModelConfig:
     )
 
 
-def glassformer_step(config: ModelConfig, precision: str, device: torch.device = CPU, *, fused: bool = False) -> Step:
+def glassformer_step(
+    config: ModelConfig, precision: str, device: torch.device = CPU, *, compiled: bool = False
+) -> Step:
     """An update as ``glassformer train`` makes it, without gradient clipping."""
     keep_freed_memory()
-    settings = TrainConfig(precision=precision, clip_norm=0.0)
-    model = Transformer(config).train().to(device)
-    model.use_fused_attention(fused)
-    optimizer = new_optimizer(model, settings)
+    settings = TrainConfig(precision=precision, clip_norm=0.0, compile="on" if compiled else "off")
+    strategy = make_strategy(ALONE, Transformer(config).train(), settings, device)
+    optimizer = new_optimizer(strategy.model, settings)
+    tokens: dict[int, int] = {}  # of each batch, counted once: a training counts them on the CPU
 
     def step(batch: Batch) -> float:
-        sums = accumulate_gradients(model, [batch], settings)
-        clip_gradients(model, settings)
-        adam_step(model, optimizer, 1e-4)
-        return sums.loss / sums.tokens
+        count = tokens.setdefault(id(batch), batch.target_tokens)
+        sums = backward_batches(strategy, [batch], count, settings)
+        norm = clip_gradients(strategy.model, settings)
+        loss, *_ = torch.cat([sums, norm[None]]).tolist()
+        adam_step(strategy.model, optimizer, 1e-4)
+        return float(loss) / count
 
     return step
 

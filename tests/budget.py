@@ -15,18 +15,18 @@ LONGEST_FUNCTION = 60
 ASSETS = "explain/page/assets"
 OTHERS = "all other files"
 BUDGET = {
-    "model": 1_640,
+    "model": 1_660,
     "trace": 720,
-    "text": 5_750,
-    "interop": 2_180,
-    "decoding": 4_110,
-    "training": 4_700,
+    "text": 5_760,
+    "interop": 2_700,
+    "decoding": 4_140,
+    "training": 4_910,
     "explain": 8_430,
     "documents": 2_510,
     "cli": 2_250,
-    "serving": 3_510,
-    OTHERS: 2_910,
-    ASSETS: 9_280,  # what Prettier made of it, plus 300
+    "serving": 3_390,
+    OTHERS: 2_930,
+    ASSETS: 9_320,  # what Prettier made of it, plus 300
 }
 
 

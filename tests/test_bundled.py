@@ -131,6 +131,16 @@ def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
     assert {answer.source: answer.text for answer in answers} == recorded
 
 
+@pytest.mark.slow
+def test_every_typed_text_was_judged_twice_as_the_model_answers_it(pack: ModuleType) -> None:
+    judge, typed = import_module("judge"), import_module("typed_sentences").TYPED
+    before, now = judge.read_verdicts("previous"), judge.read_verdicts("bundled")
+    texts = [(kind, source) for kind, sources in typed.items() for source in sources]
+    assert [(one.kind, one.source) for one in before] == [(one.kind, one.source) for one in now] == texts
+    assert all("" not in one.verdicts for one in before + now)
+    assert judge.answer(BUNDLED, now) == now
+
+
 def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: ModuleType) -> None:
     first, measure = import_module("first_sentences").SENTENCES, import_module("measure")
     assert list(recorded_answers()) == [sentence for group in first.values() for sentence in group]

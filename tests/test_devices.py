@@ -20,8 +20,11 @@ from glassformer.decoding.search.job import Constraints
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.batches import Batch
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.cuda_graphs import GraphStrategy, pad_batch
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
-from glassformer.training.loop.update import accumulate_gradients
+from glassformer.training.loop.strategy import ParallelStrategy
+from glassformer.training.loop.update import accumulate_gradients, update
 from glassformer.training.reporting.run_log import Display
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
@@ -89,9 +92,64 @@ def test_an_update(model: Transformer, batch: Batch, settings: dict[str, float])
             norm = clip_gradients(own, config)
             adam_step(own, optimizer, 1e-3)
             results.append(
-                (sums.loss, norm, {name: weight.detach().cpu() for name, weight in own.named_parameters()})
+                (sums.loss, float(norm), {name: weight.detach().cpu() for name, weight in own.named_parameters()})
             )
     assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+def test_an_update_waits_once(model: Transformer, batch: Batch) -> None:
+    config = TrainConfig(warmup=10)
+    with other_device() as device:
+        own = move(model.train())
+        strategy, optimizer, state = ParallelStrategy(own, config), new_optimizer(own, config), TrainState()
+        device.waits.clear()
+        update(strategy, optimizer, [batch], tokens=batch.target_tokens, state=state, config=config)
+        to_the_device = {key: count for key, count in device.waits.items() if "batches.py" in key}
+        assert sum(to_the_device.values()) == 3  # the ids of a batch are copied, for which nothing waits
+        assert sum(device.waits.values()) - 3 == 1, device.waits
+
+
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+@pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4}, {"sample": True}])
+def test_a_search_waits_once_a_step(model: Transformer, options: dict[str, Any]) -> None:
+    waits = []
+    with torch.no_grad():
+        model.output_projection.linear.bias[2] = -100.0  # no output ends before its limit
+    with other_device() as device:
+        there = TorchEngine([move(model)])
+        for sentences, limit in ((2, 5), (2, 15), (6, 15)):
+            device.waits.clear()
+            job = SearchJob([SOURCES[0]] * sentences, [limit] * sentences, DecodeConfig(**options), range(sentences))
+            there.run(job)
+            waits.append({key: count for key, count in device.waits.items() if "steps.py" not in key})
+    short, long, wide = (sum(one.values()) for one in waits)
+    assert long - short == 10, waits
+    assert wide == long, waits  # however many sentences end at once
+
+
+@pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+def test_batches_padded_to_few_shapes_for_cuda_graphs_give_the_same_gradients(model: Transformer) -> None:
+    config, models = TrainConfig(clip_norm=0.0), [copy.deepcopy(model) for _ in range(2)]
+    plain, graphs = ParallelStrategy(models[0], config), GraphStrategy(models[1], config, compiled=False)
+    optimizers = [new_optimizer(one, config) for one in models]
+    for rows, src, tgt in ((3, 7, 6), (19, 5, 9), (3, 7, 6), (3, 6, 7)):
+        ids = torch.randint(4, 19, (rows, src)), torch.randint(4, 19, (rows, tgt))
+        ids[0][1, 3:], ids[1][2, 4:] = 0, 0
+        batch = Batch(*ids, ids[1].roll(-1, 1) * (ids[1] != 0))
+        sums = [one.backward(batch, 30.0, config) for one in (plain, graphs)]
+        assert_close(sums[1], sums[0], rtol=1e-5, atol=1e-5)
+        gradients = [[weight.grad for weight in one.parameters()] for one in models]
+        assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
+        for one, optimizer in zip(models, optimizers, strict=True):
+            adam_step(one, optimizer, 1e-5)
+    assert len(graphs._graphs) == 2
+
+
+def test_no_batch_is_padded_beyond_the_model_s_length() -> None:
+    batch = Batch(torch.ones(3, 6), torch.ones(3, 9), torch.ones(3, 9))
+    assert [list(one.shape) for one in pad_batch(batch, 10)] == [[3, 8], [3, 10], [3, 10]]
+    assert [list(one.shape) for one in pad_batch(batch, 9)] == [[3, 8], [3, 9], [3, 9]]
 
 
 @pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)

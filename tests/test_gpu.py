@@ -26,6 +26,7 @@ from glassformer.training.train import train
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning"),  # of the compiler's own imports
 ]
 SOURCES = [[5, 6, 7, 8, 2], [9, 4, 2], [10, 11, 12, 13, 14, 15, 2]]
 

@@ -23,7 +23,7 @@ def test_all_its_code_runs_on_the_cpu_and_nothing_is_measured_twice(tmp_path: Pa
     first = gpu("--smoke", "--out", str(tmp_path), "--minutes", "20")
     assert first.returncode == 0, first.stdout + first.stderr
     files = {path.name.split(".")[0]: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
-    assert set(files) == {"parity", "tests", "ceilings", "training", "decoding"}
+    assert set(files) == {"parity", "tests", "ceilings", "training", "decoding", "training_float32"}
     assert all(
         one["holds"] for file in files.values() for cell in file["cells"].values() for one in cell.get("checks", [])
     )
@@ -47,4 +47,6 @@ def test_all_its_code_runs_on_the_cpu_and_nothing_is_measured_twice(tmp_path: Pa
 def test_without_a_card_it_says_what_waits() -> None:
     found = gpu()
     assert found.returncode == 0
-    assert found.stdout.startswith("No GPU here. Waiting for one: parity, tests, ceilings, training, decoding.")
+    assert found.stdout.startswith(
+        "No GPU here. Waiting for one: parity, tests, ceilings, training, decoding, training_float32."
+    )

@@ -11,8 +11,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import typed_sentences
 from first_sentences import SENTENCES
+from judge import GRADES, Judged, read_verdicts, summarize
 from measure import read_results
+from typed_sentences import TYPED
 
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.confidence.confidence import DOUBTFUL
@@ -50,7 +53,8 @@ The other files hold every setting, the counters of the training, the confidence
   [Tatoeba](https://tatoeba.org), collected by [manythings.org/anki](https://www.manythings.org/anki/) and published
   under the [Creative Commons Attribution 2.0 France licence](https://creativecommons.org/licenses/by/2.0/fr/)
   (CC BY 2.0 FR). They were changed: split into training, validation and test pairs; a tenth of the training pairs
-  repeated without the final punctuation mark; joined to longer lines.
+  repeated without the final punctuation mark; joined to longer lines; in the last training, sources changed as people
+  type, and names, numbers, dates and times replaced on both sides.
 - **Phrasebook**: glassformer's own task `phrasebook-de`: dates, times, amounts, units and lists of names in English
   and German, as the [Unicode CLDR](https://cldr.unicode.org) words them, generated with
   [Babel](https://babel.pocoo.org) (Unicode License v3).
@@ -66,7 +70,8 @@ words but for case, punctuation and names. The sentences themselves are not part
 python examples/bundled/pairs.py en-de-large.tsv.gz build/face
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/train.toml
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/continue.toml
-{trial_commands}python examples/bundled/pack.py build/face/continued
+OMP_NUM_THREADS=1 glassformer train --config examples/bundled/typed.toml
+{trial_commands}python examples/bundled/pack.py build/face/typed
 ```
 
 Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
@@ -84,7 +89,8 @@ Of the files in this directory, on the {n_test} held-out pairs with one referenc
 - BLEU is {bleu}.
 - chrF is {chrf}.
 - Rounding to int8 costs {int8}.
-- The model before this one learned from short sentences, among them some of these test pairs, which flatters it.
+- The model before is what this one started from: its last training had 9,000 further updates, with noise. So this is
+  what both do together.
 
 Most of Tatoeba's sentences have many correct translations (*you* is *du*, *ihr* or *Sie*), and the reference is
 one.
@@ -92,6 +98,31 @@ one.
 ## Whether it knows what it cannot do
 
 {confidence}
+
+## A hundred and twenty texts as people type them
+
+They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none was
+changed or left out. All answers were judged twice by one reader, the second time in a random order without the name
+of the model, on the same day, which is less than two readers or some days between; where both differ, the worse one
+counts. The rules:
+
+{rules}
+
+The model before read the texts as they were; now a text in capitals or without one is read as a sentence, emoji stay
+out, and each sentence is translated by itself. In brackets: how many of them it warned of.
+
+{typed}
+
+{typed_total}
+
+The held-out pairs, changed as training pairs are (`examples/bundled/measure.py`), BLEU and chrF of both models with
+the texts read in the same way. The names are of one list in training and here; so few numbers say nothing.
+
+{noisy}
+
+All answers of this model:
+
+{typed_answers}
 
 ## Sixty sentences that people type first
 
@@ -106,8 +137,9 @@ before this one.{doubted}
   words, rare names, long sentences and texts of other kinds it often gets wrong, but still writes something for
   them; see its confidence.
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
-- Each line is translated by itself. It learned lines of one or two sentences and leaves out most of a longer one;
-  `--split-sentences` translates each sentence of a line by itself, which keeps them all.
+- Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
+  whole: it learned lines of one or two sentences and leaves out most of a longer one.
+- News, e-mails, idioms and times of day (*half past three*) it mostly gets wrong, and says so of few.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
 
@@ -123,6 +155,7 @@ python examples/bundled/measure.py trial build/face/trial
 """
 TRIAL = " The trial is a smaller model with a shorter training on the plain pairs, to compare with."
 NAMES = {"bundled": "this model", "trial": "the trial", "previous": "the model before"}
+JUDGED = ("previous", "bundled")
 
 
 def card(directory: Path, results: dict[str, Any]) -> str:
@@ -146,6 +179,11 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         known=_known(facts["known_first_sentences"]),
         doubted=_doubted(ours["doubted_first_sentences"]),
         examples=_examples(results),
+        rules=_rules(),
+        noisy=_noisy({name: results[name]["noisy"] for name in JUDGED}),
+        typed=_typed({name: read_verdicts(name) for name in JUDGED}),
+        typed_total=_typed_total(read_verdicts("bundled")),
+        typed_answers=_typed_answers(read_verdicts("bundled")),
     )  # fmt: skip
     return "\n\n".join(map(_wrap, text.strip().split("\n\n"))) + "\n"
 
@@ -291,6 +329,58 @@ def _examples(results: dict[str, Any]) -> str:
             rows.append([source + marks, *answers])
         parts.append(f"### {topic.capitalize()}\n\n{table(['English', *(NAMES[name] for name in shown)], rows)}")
     return "\n\n".join(parts)
+
+
+def _rules() -> str:
+    """The rules of judging, as ``typed_sentences.py`` states them."""
+    rules = re.findall(r"^(right|usable|wrong): (.*(?:\n  .*)*)", typed_sentences.__doc__ or "", re.M)
+    return "\n".join(f"- **{grade}**: {' '.join(rule.split())}" for grade, rule in rules)
+
+
+def _typed(judged: dict[str, list[Judged]]) -> str:
+    """How many answers of each kind are of each grade, and of these how many are flagged."""
+    heads = ["kind", *(f"{NAMES[name]}: {grade}" for name in judged for grade in GRADES)]
+    rows = [[kind or "all", *_typed_row(kind, judged)] for kind in (*TYPED, "")]
+    return table(heads, rows)
+
+
+def _typed_row(kind: str, judged: dict[str, list[Judged]]) -> list[str]:
+    counts = (summarize([one for one in every if kind in ("", one.kind)]) for every in judged.values())
+    return [
+        f"{count[grade]}" + (f" ({count[f'{grade} flagged']})" if count[f"{grade} flagged"] else "")
+        for count in counts
+        for grade in GRADES
+    ]
+
+
+def _typed_total(judged: Sequence[Judged]) -> str:
+    counts, differing = summarize(judged), sum(one.differs for one in judged)
+    fine, wrong = counts["right"] + counts["usable"], counts["wrong"]
+    false = counts["right flagged"] + counts["usable flagged"]
+    return (
+        f"So {_share(fine, len(judged))} are right or usable. It warns of {_share(counts['wrong flagged'], wrong)} "
+        f"wrong answers and of {_share(false, fine)} others. The two passes differ on {differing} answers."
+    )
+
+
+def _noisy(found: dict[str, dict[str, Any]]) -> str:
+    """BLEU and chrF of the pairs that each kind of noise changes, as they are and changed."""
+    heads = ["noise", "pairs", *(f"{NAMES[name]}: {text}" for name in found for text in ("clean", "noisy"))]
+    rows = [
+        [kind, f"{pairs['pairs']:,}"]
+        + [f"{one['bleu']:.1f} / {one['chrf']:.1f}" for each in found.values() for one in _texts(each[kind])]
+        for kind, pairs in found["bundled"].items()
+    ]
+    return table(heads, rows)
+
+
+def _texts(kind: dict[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
+    return kind["clean"], kind["noisy"]
+
+
+def _typed_answers(judged: Sequence[Judged]) -> str:
+    rows = [[one.source + " (?)" * bool(one.flag), one.answer, " / ".join(one.verdicts)] for one in judged]
+    return table(["text, (?) if it is warned of", "answer", "verdicts"], rows)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.files import sha256, write_durably
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.text.corpus.noise import KINDS
 from glassformer.training.evaluation.calibration import GOOD_CHRF
 from glassformer.training.evaluation.evaluation import score
 
@@ -75,9 +77,10 @@ def doubts(translator: Translator, translations: Sequence[Translation], pairs: S
     chrf = [CHRF().sentence_score(one.text, [pair.tgt]).score for one, pair in zip(translations, pairs, strict=True)]
     good = np.array(chrf) >= GOOD_CHRF
     strange = {"German": [pair.tgt for pair in pairs[:GERMAN]], "Spanish": SPANISH, "nonsense": NONSENSE}
-    of_strange = {
-        name: np.array([one.hypotheses[0].confidence for one in translator.translate(list(texts))])
-        for name, texts in strange.items()
+    answers = {name: translator.translate(list(texts)) for name, texts in strange.items()}
+    of_strange = {  # a line without a letter is copied, with no confidence
+        name: np.array([one.hypotheses[0].confidence for one in found if one.source_tokens])
+        for name, found in answers.items()
     }
     order = chances.argsort().argsort()
     area = (order[good].sum() - good.sum() * (good.sum() - 1) / 2) / max(1, good.sum() * (~good).sum())
@@ -116,6 +119,29 @@ def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> di
     return {"bleu": found["bleu"], "chrf": found["chrf"], "exact_match": found["exact_match"], "differing": differing}
 
 
+def noisy(translator: Translator, pairs: Sequence[Pair]) -> dict[str, Any]:
+    """BLEU and chrF of the pairs that a kind of noise changes, before and after the change.
+
+    The texts are read as the packed model reads them, so that models differ in what they have learned alone.
+    """
+    options = translator.config.with_changes({"match_style": True, "split_sentences": True})
+    found = {}
+    for kind, change in KINDS.items():
+        copies = [(pair, change(pair, Random("\t".join(pair)))) for pair in pairs]
+        copies = [(pair, copy) for pair, copy in copies if copy != pair]
+        texts = {"clean": [pair for pair, _ in copies], "noisy": [copy for _, copy in copies]}
+        found[kind] = {"pairs": len(copies)} | {
+            name: _bleu_and_chrf(translator.translate([one.src for one in some], options), some)
+            for name, some in texts.items()
+        }
+    return found
+
+
+def _bleu_and_chrf(translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, float]:
+    values = score([one.text for one in translations], [pair.tgt for pair in pairs]).values
+    return {name: round(values[name], 2) for name in ("bleu", "chrf")}
+
+
 def measure(run: Path, pairs: Sequence[Pair], float32: Path | None = None) -> dict[str, Any]:
     """One section: all figures of a model."""
     began = time.monotonic()
@@ -129,6 +155,7 @@ def measure(run: Path, pairs: Sequence[Pair], float32: Path | None = None) -> di
         "search": f"beam {translator.config.beam}, length penalty {translator.config.length_penalty}",
         **scores(outputs, pairs),
         "seconds": round(seconds, 1),
+        "noisy": noisy(translator, pairs),
         "first_sentences": {one.source: one.text for one in answers},
     }
     if translator.confidence is not None:

@@ -1,7 +1,7 @@
 """A hundred and twenty texts in twelve kinds, as people type them into a translator, and rules to judge answers by.
 
 They were written before the training with noise (``text.noise_*``), and none was changed or left out afterwards. The
-translations are one possibility each. An answer is judged by a person who reads German, by these rules:
+translations are one possibility each. An answer is judged by these rules:
 
 right: says all that the text says, in German that a native speaker could have written, but for style (du or Sie, a
   synonym, a comma, the case of letters where the text has none of its own);

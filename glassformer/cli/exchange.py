@@ -15,6 +15,7 @@ _SOURCE = (
 )
 _PROGRAM = f"For which: {' or '.join(export_targets())}"
 _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."
+_LANGS = f"With --to {' or '.join(export_targets('langs'))}, for a run that does not say its languages: en-de"
 
 
 def import_model(
@@ -51,12 +52,14 @@ def export(
     out: Annotated[Path, option("The new directory", metavar="DIR", parser=opt.new_directory)],
     run: Annotated[Path | None, argument("The run; the bundled one by default", "RUN")] = None,
     quantization: Annotated[str | None, option(_QUANTIZATION, metavar="TYPE")] = None,
+    langs: Annotated[str | None, option(_LANGS, metavar="SRC-TGT")] = None,
 ) -> None:
     """Write a run as a model of another program.
 
     [bold]glassformer export runs/first --to transformers --out first-hf[/bold]
     [bold]glassformer export runs/first --to ctranslate2 --quantization int8 --out first-ct2[/bold]
+    [bold]glassformer export --to argos --out packages/en-de[/bold]
     """
-    for note in export_model(opt.run_or_bundled(run), to, out, quantization=quantization):
+    for note in export_model(opt.run_or_bundled(run), to, out, quantization=quantization, langs=langs):
         typer.echo(f"note: {note}", err=True)
     typer.echo(str(out))

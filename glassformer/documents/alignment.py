@@ -18,7 +18,7 @@ _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
 # which the last third to half was cut off, more than 25 %: tests/documents/test_content.py.
 _LEAST_ATTENTION = 0.4  # that a word of the source receives, of all that the words of the output give, 1 each
-_CONTENT = 4  # letters of a word that must not be missing: not so "is", "the"
+_CONTENT = re.compile(r"[^\W\d_]{4}")  # letters in a row of a word that must not be missing: not so "is", "don't"
 _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length beside what is typical
 
 
@@ -112,4 +112,4 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
         for number in numbers:
             best[number] = max(best[number], received[token])
     spans = [span for span, most in zip(words, best, strict=True) if most < _LEAST_ATTENTION]
-    return [translation.source[start:end] for start, end in spans if end - start >= _CONTENT]
+    return [word for start, end in spans if _CONTENT.search(word := translation.source[start:end])]

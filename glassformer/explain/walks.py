@@ -29,8 +29,8 @@ from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
 from glassformer.trace import Step, tracing
 from glassformer.trace.taps import Edit, check_selection
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.distributed import ParallelStrategy
 from glassformer.training.loop.optimizer import OPTIMIZER, freeze, new_optimizer, restore_optimizer
+from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.training.loop.update import update
 
 _PROBABILITIES = "output_projection.probabilities"

@@ -109,10 +109,13 @@ def convert(
     *,
     quantization: str | None = None,
     banned: Collection[int] = (),
+    source_rows: Sequence[int] | None = None,
 ) -> None:
     """Write a CTranslate2 model with these tokens of source and target over what is there, without tokenizers.
 
-    No output holds the ids that are ``banned``, <pad> and <s>. Without ``quantization`` the weights are float32.
+    No output holds the ids that are ``banned``, <pad> and <s>. Without ``quantization`` the weights are float32. A
+    caller ends each text with </s>. ``source_rows`` is for a source vocabulary that is not ours: our id of each of
+    its tokens; then </s> is added there.
     """
     try:
         from ctranslate2.converters import Converter
@@ -121,7 +124,12 @@ def convert(
 
     class FromGlassformer(Converter):  # type: ignore[misc]  # CTranslate2 has no types
         def _load(self) -> Any:
-            return _specification(model, vocabularies, banned)
+            specification = _specification(model, vocabularies, banned)
+            if source_rows is not None:
+                embeddings = specification.encoder.embeddings[0]
+                embeddings.weight = embeddings.weight[list(source_rows)]
+                specification.config.add_source_eos = True
+            return specification
 
     FromGlassformer().convert(str(directory), quantization=quantization, force=True)
 

@@ -77,6 +77,14 @@ PROGRAMS = (
         write=_lazy("ctranslate2.export_ctranslate2"),
         takes=("quantization", "shortlist"),
     ),
+    Program(
+        name="argos",
+        title="Argos Translate",
+        recognizes=_lazy("argos.is_argos"),
+        advice="Import the model that it was made of.",
+        write=_lazy("argos.export_argos"),
+        takes=("quantization", "langs"),
+    ),
 )
 
 

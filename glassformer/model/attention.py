@@ -6,8 +6,9 @@ How a batch is laid out enters by mask, positions and cache, which are arguments
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from glassformer.model.cache import AttentionCache
 from glassformer.model.masks import Mask
@@ -57,13 +58,23 @@ def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor,
 
     Such a query is given every key and its result is dropped, since kernels differ in what they make of it.
     """
-    attention = nn.functional.scaled_dot_product_attention
     if not mask.hides:
-        return attention(q, k, v)
+        return _attention_in_one(q, k, v)
     if not mask.has_empty_rows:
-        return attention(q, k, v, attn_mask=mask.visible)
+        return _attention_in_one(q, k, v, mask.visible)
     is_empty = ~mask.visible.any(dim=-1, keepdim=True)
-    return attention(q, k, v, attn_mask=mask.visible | is_empty).masked_fill(is_empty, 0.0)
+    return _attention_in_one(q, k, v, mask.visible | is_empty).masked_fill(is_empty, 0.0)
+
+
+def _attention_in_one(
+    q: Queries, k: Keys, v: Values, visible: Bool[Tensor, "#batch #heads #query #key"] | None = None
+) -> Float[Tensor, "batch heads query d_v"]:
+    """On a GPU by the kernel that takes masks and is fast for sentences, not by one made for thousands of keys."""
+    attention = nn.functional.scaled_dot_product_attention
+    if q.device.type == "cpu":
+        return attention(q, k, v, attn_mask=visible)
+    with sdpa_kernel([SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]):
+        return attention(q, k, v, attn_mask=visible)
 
 
 class MultiHeadAttention(nn.Module):

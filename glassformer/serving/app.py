@@ -1,62 +1,75 @@
 """The application: all contracts behind one door. Knows nothing of processes and signals."""
 
+from hmac import compare_digest
 from typing import Any
 
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from glassformer.errors import GlassformerError
-from glassformer.serving.contracts import libretranslate, native, openai, openapi
+from glassformer.serving.contracts import libretranslate, native, openai
 from glassformer.serving.contracts.deepl import DeepL
-from glassformer.serving.http.door import Door
-from glassformer.serving.http.visit import Serving, serving_of
+from glassformer.serving.contracts.openapi import description_endpoints
+from glassformer.serving.door import Door
+from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Serving, Visit, bearer
 from glassformer.serving.refusal import INTERNAL, Refusal, error_body
 from glassformer.version import __version__
 
 
-async def home(request: Request) -> Response:
-    """GET /: where everything is."""
-    served = serving_of(request).languages
-    return JSONResponse({
-        "name": "glassformer", "version": __version__, "models": [model.name for model in served.models],
+async def home(visit: Visit, _: Nothing) -> dict[str, Any]:
+    """Where everything is."""
+    return {
+        "name": "glassformer", "version": __version__, "models": [model.name for model in visit.languages.models],
         "links": {"documentation": "/docs", "description": "/spec", "languages": "/languages", "health": "/health"},
-    })  # fmt: skip
+    }  # fmt: skip
+
+
+async def health(visit: Visit, _: Nothing) -> dict[str, str]:
+    """Whether requests are taken."""
+    if visit.serving.service.loaded.queue.is_draining:
+        raise Refusal(503, "the server stops")
+    return {"status": "ok"}
+
+
+async def metrics(visit: Visit, _: Nothing) -> Response:
+    """Counts, for Prometheus."""
+    wanted = visit.serving.config.metrics_key
+    if wanted and not compare_digest(bearer(visit.request).encode(), wanted.encode()):
+        raise Refusal(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+    return Response(visit.serving.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+ENDPOINTS = [
+    Endpoint(Contract(), "GET", path, handler, access="open")
+    for path, handler in (("/", home), ("/health", health), ("/metrics", metrics))
+]
 
 
 def make_app(serving: Serving) -> ASGIApp:
     """The application of a server whose workers are running."""
-    routes = [
-        Route("/", home, methods=["GET"]), *libretranslate.ROUTES, *native.ROUTES, *openai.ROUTES, *DeepL().routes(),
-        *openapi.ROUTES,
+    endpoints = [
+        *ENDPOINTS, *libretranslate.ENDPOINTS, *native.ENDPOINTS, *openai.ENDPOINTS, *DeepL().endpoints()
     ]  # fmt: skip
-    handlers: dict[Any, Any] = {
-        Refusal: _answer_refusal, HTTPException: _answer_http, GlassformerError: _answer_error, 500: _answer_fault,
-    }  # fmt: skip
-    app = Starlette(routes=routes, exception_handlers=handlers)
+    endpoints += description_endpoints(endpoints)
+    handlers: dict[Any, Any] = {Refusal: _answer, HTTPException: _answer, GlassformerError: _answer, 500: _answer}
+    app = Starlette(routes=[one.route() for one in endpoints], exception_handlers=handlers)
     app.state.serving = serving
     serving.metrics.watch_waiting(lambda: serving.service.loaded.queue.waiting)
     return Door(app, serving.config, serving.metrics)
 
 
-def _json(request: Request, status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    return JSONResponse(error_body(request.url.path, status, message), status, headers)
-
-
-async def _answer_refusal(request: Request, refusal: Refusal) -> Response:
-    return _json(request, refusal.status, refusal.message, refusal.headers)
-
-
-async def _answer_http(request: Request, error: HTTPException) -> Response:
-    return _json(request, error.status_code, error.detail, dict(error.headers or {}))
-
-
-async def _answer_error(request: Request, error: GlassformerError) -> Response:
-    return _json(request, 400, f"Invalid request: {error}")
-
-
-async def _answer_fault(request: Request, _: Exception) -> Response:
-    return _json(request, 500, INTERNAL)
+async def _answer(request: Request, error: Exception) -> Response:
+    """What a client is told of an error, in the shape of its contract."""
+    refusal = Refusal(500, INTERNAL)
+    if isinstance(error, Refusal):
+        refusal = error
+    elif isinstance(error, HTTPException):
+        refusal = Refusal(error.status_code, error.detail, headers=error.headers)
+    elif isinstance(error, GlassformerError):
+        refusal = Refusal(400, f"Invalid request: {error}")
+    body = error_body(request.url.path, refusal.status, refusal.message)
+    return JSONResponse(body, refusal.status, refusal.headers)

@@ -7,13 +7,20 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from typing import NamedTuple
 
-from glassformer.serving.http.parameters import Upload
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.text.formats import endings, find_format
 
 _SECONDS, _MAX_FILES = 900.0, 200
 _GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Upload(NamedTuple):
+    """A file that a client sends; the door limits its size."""
+
+    name: str
+    content: bytes
 
 
 def file_endings() -> list[str]:
@@ -23,11 +30,10 @@ def file_endings() -> list[str]:
 
 @dataclass(frozen=True)
 class KeptFile:
-    """A translated file, its name for the client, and to whom it belongs."""
+    """A translated file and its name for the client."""
 
     path: Path
     name: str
-    client: str
     until: float
 
 
@@ -53,10 +59,10 @@ class Files:
         path.write_bytes(upload.content)
         return path
 
-    def keep(self, path: Path, name: str, client: str) -> str:
+    def keep(self, path: Path, name: str) -> str:
         """The id by which a file can be fetched from now on."""
         number = token_hex(16)
-        self._kept[number] = KeptFile(path, name, client, time.monotonic() + _SECONDS)
+        self._kept[number] = KeptFile(path, name, time.monotonic() + _SECONDS)
         self._forget()
         return number
 

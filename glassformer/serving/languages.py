@@ -10,9 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
 from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.settings import language_name
 
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
 NEEDED = "needs py3langid, which is not installed here. Install it in the clone: pip install '.[detect]'"
@@ -31,11 +34,11 @@ class ServedModel(NamedTuple):
         return f"{self.source}-{self.target}"
 
 
-class Detected(NamedTuple):
+class Detected(Struct, frozen=True):
     """A language, and how sure that is, from 0 to 100."""
 
-    language: str
     confidence: float
+    language: str
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,11 @@ class Languages:
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
         if not any(map(str.isalpha, text)):
-            return [Detected(self.codes[0], 0.0)]
+            return [Detected(0.0, self.codes[0])]
         ranked = _identifier(tuple(self.codes)).rank(text)
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
-        found = [(by_code[code], chance) for code, chance in ranked if code in by_code]
-        return [Detected(code, round(100 * float(chance), 1)) for code, chance in found] or [
-            Detected(self.codes[0], 0.0)
-        ]
+        found = [Detected(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
+        return found or [Detected(0.0, self.codes[0])]
 
 
 @cache
@@ -112,17 +113,6 @@ def _identifier(codes: tuple[str, ...]) -> Any:
     known = set(identifier.labels) & {code.partition("-")[0] for code in codes}
     identifier.set_languages(sorted(known) or None)
     return identifier
-
-
-@cache
-def language_name(code: str) -> str:
-    """The English name of a language; the code itself for one that nobody has named."""
-    from babel import Locale, UnknownLocaleError
-
-    try:
-        return Locale.parse(code, sep="-").get_display_name("en") or code
-    except (UnknownLocaleError, ValueError):
-        return code
 
 
 def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:

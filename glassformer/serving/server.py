@@ -13,16 +13,16 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.serving import door
+from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
+from glassformer.serving.door import Metrics
+from glassformer.serving.endpoint import Serving
 from glassformer.serving.explanations import Explanations
 from glassformer.serving.files import Files
-from glassformer.serving.http import door
-from glassformer.serving.http.access import Access
-from glassformer.serving.http.visit import Serving
-from glassformer.serving.metrics import Metrics
-from glassformer.serving.scheduling.loaded import Loaded
 from glassformer.serving.scheduling.worker import WorkerPlan
+from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Service
 
 logger = logging.getLogger(__name__)

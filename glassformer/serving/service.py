@@ -25,12 +25,11 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
-from glassformer.serving.scheduling.loaded import Loaded
 from glassformer.serving.scheduling.worker import Failure, Piece, StreamRequest
-from glassformer.serving.scheduling.workers import refusal_of
+from glassformer.serving.scheduling.workers import Loaded, refusal_of
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
-from glassformer.text.formats.segment import FileSegment, join_parts, mark_codes
+from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
 
@@ -275,10 +274,13 @@ class _QueuedFiles(FileTranslator):
         return dict(zip(texts, results, strict=True))
 
 
+def lost_codes(source: str, text: str) -> bool:
+    """Whether a translation lacks a code of its source, or has one too many."""
+    return bool(code_changes(find_codes((source,)), find_codes((text,))))
+
+
 def mark_untranslated(text: str, tags: Sequence[str]) -> Parts:
     """A text in which the elements with these tags, and what they enclose, are codes."""
-    from glassformer.text.formats.segment import Code
-
     names = "|".join(map(re.escape, tags))
     pattern = re.compile(rf"<({names})\b[^<>]*/>|<({names})\b[^<>]*>.*?</\2\s*>", re.DOTALL)
     return mark_codes((text,), pattern, lambda match: Code(match[0], is_text=True))

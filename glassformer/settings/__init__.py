@@ -10,6 +10,7 @@ from glassformer.settings.run import RunConfig as RunConfig
 from glassformer.settings.text import (
     TextConfig as TextConfig,
     default_vocab_size as default_vocab_size,
+    language_name as language_name,
     name_languages as name_languages,
 )
 from glassformer.settings.train import LIMITS as LIMITS, WARMUP as WARMUP, TrainConfig as TrainConfig

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from glassformer.errors import ConfigError
@@ -88,3 +89,14 @@ def name_languages(src: str, tgt: str) -> str:
     """``text.languages`` for two codes such as zh-Hant and en; empty unless both are known."""
     found = f"{src.replace('-', '_')}-{tgt.replace('-', '_')}"
     return found if _LANGUAGES.fullmatch(found) else ""
+
+
+@cache
+def language_name(code: str) -> str:
+    """The English name of a language; the code itself for one that nobody has named."""
+    from babel import Locale, UnknownLocaleError
+
+    try:
+        return Locale.parse(code, sep="-").get_display_name("en") or code
+    except (UnknownLocaleError, ValueError):
+        return code

@@ -64,8 +64,14 @@ class TrainConfig(Section):
         "outputs are pulled together; 0 means one pass",
         symbol="α", high=100.0,
     )  # fmt: skip
-    precision: Literal["float32", "bf16"] = knob(
-        "float32", "arithmetic of forward and backward; weights stay float32"
+    precision: Literal["auto", "float32", "bf16"] = knob(
+        "auto",
+        "products of forward and backward, weights stay float32; auto: bf16 on a GPU that has it, else float32",
+    )
+    compile: Literal["auto", "on", "off"] = knob(
+        "auto",
+        "torch.compile of the layers and of the loss, half a minute at the start; auto: on a GPU, in one process, "
+        "where Triton and a C compiler are installed",
     )
     device: str = knob("auto", "where to train: auto, cpu, cuda, cuda:1 ...")
     threads: Literal["auto"] | int = knob(

@@ -9,11 +9,11 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.testclient import TestClient
 
 from glassformer.bundled import BUNDLED
+from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.http.access import Access
-from glassformer.serving.http.visit import Serving
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.door import Metrics
+from glassformer.serving.endpoint import Serving
 from glassformer.serving.server import close_serving, open_serving
 from glassformer.serving.service import Service
 

@@ -11,6 +11,7 @@ import json
 import random
 import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -107,16 +108,30 @@ def schemathesis(url: str, requests: int) -> int:
     return subprocess.run(command, check=False).returncode
 
 
+def add_up(path: Path, statuses: Counter[int]) -> None:
+    """Add the statuses of the spoilt requests of one run to those in a file; schemathesis counts its own."""
+    before = json.loads(path.read_text("utf-8")) if path.is_file() else {"spoilt_requests": 0, "statuses": {}}
+    total = Counter(before["statuses"]) + Counter({str(status): count for status, count in statuses.items()})
+    found = {
+        "spoilt_requests": before["spoilt_requests"] + sum(statuses.values()),
+        "statuses": dict(sorted(total.items())),
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="a file that adds up the requests of several runs")
     given = parser.parse_args()
     with live_server("--queue", "100000") as live:
         statuses = fuzz(live.url, given.requests // 2, given.seed)
         print(f"{sum(statuses.values())} spoilt requests:", dict(sorted(statuses.items())))
         code = schemathesis(live.url, given.requests // 2)
         alive = live.translate().status_code == 200
+    if given.json is not None:
+        add_up(given.json, statuses)
     failed = [status for status in statuses if status >= 500 and status != 503]
     return int(bool(failed) or code != 0 or not alive)
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
+from glassformer.serving import access as module
+from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.http import access as module
-from glassformer.serving.http.access import Access
 from glassformer.serving.refusal import Refusal
 
 

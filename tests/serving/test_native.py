@@ -55,13 +55,32 @@ def test_terms_of_a_glossary_and_pairs_of_a_memory_are_used(client):
     assert translate(client, memory=[[HOUSE["text"], "Ein Häuschen."]])["text"] == "Ein Häuschen."
 
 
-def test_placeholders_and_tags_come_back_once_and_are_told_where_the_model_writes_alone(client):
+def test_placeholders_and_tags_come_back_once(client):
     text = 'Click <x id="7"/> to see {name} and %d files @@PH1@@.'
     found = translate(client, text=text)
     assert found["check"] == []
     assert all(found["text"].count(code) == 1 for code in ('<x id="7"/>', "{name}", "%d", "@@PH1@@"))
-    plain = translate(client, text="Dear {name_of_the_user}, welcome.", ban=["willkommen"])
-    assert bool(plain["check"]) == (plain["text"].count("{name_of_the_user}") != 1)
+
+
+@pytest.mark.parametrize("more", [{"n_best": 3}, {"must": ["Datei"]}, {"ban": ["Datei"]}, {"alignment": True}])
+def test_codes_are_taken_out_and_put_back_where_the_models_own_outputs_are_asked_for(client, more):
+    text = "Open {file_name} at https://example.org/a?b=1 now. It has %d <b>small</b> windows."
+    found = translate(client, text=text, **more)
+    assert (found["check"], found["hypotheses"][0]["text"]) == ([], found["text"])
+    codes = ("{file_name}", "https://example.org/a?b=1", "%d", "<b>", "</b>")
+    assert all(one["text"].count(code) == 1 for one in found["hypotheses"] for code in codes)
+    assert all(one["check"] for one in found["hypotheses"])
+
+
+def test_a_code_that_a_client_places_itself_is_not_put_in_twice(client):
+    found = translate(client, text="Hello {name}.", prefix="Hallo {name}")
+    assert found["text"].startswith("Hallo {name}")
+    assert found["text"].count("{name}") == 1
+
+
+def test_what_seems_to_lack_a_word_is_flagged_as_in_a_file(client):
+    found = translate(client, text="Please delete the old green file with the small window from the garden.")
+    assert found["flags"] == ["nothing seems to stand for 'from', 'garden'"]
 
 
 def events(client: TestClient, **more: Any) -> list[tuple[str, Any]]:

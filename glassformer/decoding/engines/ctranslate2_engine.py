@@ -20,7 +20,7 @@ import numpy as np
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines.engine import SearchResult, check_workers
 from glassformer.decoding.engines.export_cache import cached_export
-from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.job import Constraints, SearchJob, check_wanted
 from glassformer.decoding.search.outputs import Output, rank_outputs
 from glassformer.errors import ConfigError, InputError
 from glassformer.files import remove
@@ -104,6 +104,7 @@ class CTranslate2Engine:
 
         Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
         """
+        check_wanted()
         for job in jobs:
             _check_job(job)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]

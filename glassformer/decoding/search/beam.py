@@ -5,7 +5,7 @@ with required phrases, by banks (``constraints``).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -56,9 +56,15 @@ class SearchState:
 
     def select(self, keep: Int[Tensor, "kept"]) -> Self:
         """The state of some of the sentences."""
+        return self._with_each(lambda value: value.index_select(0, keep))
+
+    def to_cpu(self) -> Self:
+        """The same state on the CPU."""
+        return self._with_each(Tensor.cpu)
+
+    def _with_each(self, change: Callable[[Tensor], Tensor]) -> Self:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        kept = {name: value.index_select(0, keep) for name, value in values.items() if value is not None}
-        return replace(self, **kept)
+        return replace(self, **{name: change(value) for name, value in values.items() if value is not None})
 
     def note(self) -> None:
         """Record the state in a trace."""

@@ -90,8 +90,9 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
         note("search.done", done, "batch")
         some_done = bool(done.any())
         if some_done:
-            for place in done.nonzero().flatten().tolist():
-                found[int(state.sentences[place])] = _results(state, place, plan)
+            ended = state.select(done.nonzero().flatten()).to_cpu()  # read at once: each look makes a GPU wait
+            for place, sentence in enumerate(ended.sentences.tolist()):
+                found[sentence] = _results(ended, place, plan)
             keep = fill_gaps(~done) if steps.fills_gaps else (~done).nonzero().flatten()
             state, rows = state.select(keep), rows.index_select(0, keep)
         if some_done or rows.numel() != len(last_ids):
@@ -137,7 +138,7 @@ def _add_finished(
     finishes = is_eos & (best.ranking > -math.inf)
     finishes[:, options.beam :] = False
     longer_ids = pad(state.finished_ids, (0, 1))
-    if not finishes.any():
+    if finishes.device.type == "cpu" and not finishes.any():  # a GPU would have to be waited for
         return replace(state, finished_ids=longer_ids)
     scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:

@@ -29,8 +29,9 @@ def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     ids = torch.full((len(limits),), steps.config.bos_id, dtype=torch.int64, device=steps.device)
     while live:
         greatest, chosen = top_k(steps.next_log_probs(ids), 2)  # of equals, the one that beam search takes
-        for source, new, log_prob in zip(live, chosen[:, 0].tolist(), greatest[:, 0].tolist(), strict=True):
-            outputs[source].append(new)
+        best = torch.stack([chosen[:, 0].double(), greatest[:, 0].double()], dim=1)  # both are exact, read at once
+        for source, (new, log_prob) in zip(live, best.tolist(), strict=True):
+            outputs[source].append(int(new))
             log_probs[source] += log_prob
         lives = [outputs[source][-1] != eos_id and len(outputs[source]) < limits[source] for source in live]
         ids = chosen[:, 0]

@@ -1,6 +1,11 @@
-"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values."""
+"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values.
 
-from collections.abc import Sequence
+Who runs jobs for others can stop one between two steps, once nobody waits for it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from glassformer.settings import DecodeConfig
@@ -43,3 +48,27 @@ class SearchJob:
     constraints: Sequence[Constraints] | None = None
     attention: bool = False
     """Whether the cross-attention of each best candidate is wanted."""
+
+
+class SearchStoppedError(Exception):
+    """Nobody waits for the outputs of this search any more."""
+
+
+_is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", default=None)
+
+
+@contextmanager
+def searching_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
+    """A block whose searches end with ``SearchStoppedError`` at the next step once ``is_wanted()`` is False."""
+    token = _is_wanted.set(is_wanted)
+    try:
+        yield
+    finally:
+        _is_wanted.reset(token)
+
+
+def check_wanted() -> None:
+    """Called before each step of a decoder and each batch of another engine."""
+    is_wanted = _is_wanted.get()
+    if is_wanted is not None and not is_wanted():
+        raise SearchStoppedError

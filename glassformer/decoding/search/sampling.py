@@ -75,9 +75,10 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
         note("search.sampled_log_probs", state.log_probs, "batch")
         note("search.done", done, "batch")
         if done.any():
-            for row in done.nonzero().flatten().tolist():
-                result = Output.from_log_prob(state.ids[row].tolist(), float(state.log_probs[row]), options, eos_id)
-                found[int(state.samples[row]) // options.n_best].append(result)
+            ended = state.select(done.nonzero().flatten())  # read at once: each look makes a GPU wait
+            values = (one.tolist() for one in (ended.samples, ended.ids, ended.log_probs))
+            for sample, ids, log_prob in zip(*values, strict=True):
+                found[sample // options.n_best].append(Output.from_log_prob(ids, log_prob, options, eos_id))
             keep = (~done).nonzero().flatten()
             state = state.select(keep)
             steps.select(keep)

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
+from glassformer.decoding.search.job import check_wanted
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.model.cache import BeamCache, DecoderCache, RowOrder
@@ -106,6 +107,7 @@ class DecoderSteps:
         return self._model.new_cache()
 
     def _decode(self, read: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt vocab"]:
+        check_wanted()
         if not self._attends:
             return self._model.decode(read, self._memory, self._memory_mask, self._cache)
         with capture(self._last_attention, "weights") as self._weights:

@@ -7,44 +7,44 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-import time
-from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
-from starlette.requests import Request
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
 
-from glassformer.serving.files import file_endings
-from glassformer.serving.http.parameters import Upload, Values, bearer, first, json_response, read_values
-from glassformer.serving.http.visit import Visit
-from glassformer.serving.languages import language_name
+from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
+from glassformer.serving.files import Upload, file_endings
 from glassformer.serving.refusal import INTERNAL, Refusal
-from glassformer.serving.service import Answer, Order, Text, mark_untranslated
+from glassformer.serving.service import Order, mark_untranslated
+from glassformer.settings import language_name
 
-_MAX_TEXTS = 50
-_MAX_GLOSSARIES, _MAX_ENTRIES, _MAX_DOCUMENTS = 1000, 10_000, 100
-_NO_FORMALITY = {"more", "less"}
+_MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
+_MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100
 _UNLIMITED = 1_000_000_000_000
+CONTRACT = Contract(
+    "auth_key", missing="Parameter '{}' not specified", wrong={"text": "Parameter 'text' not specified"}
+)
 
 
 class TranslateForm(Struct):
     """What is read of a request to translate; as JSON or as a form, in which text is repeated."""
 
-    text: Annotated[list[str], Meta(min_length=1, max_length=50)]
+    text: str | list[str]
     target_lang: str
     source_lang: str = ""
-    split_sentences: str = "1"
-    tag_handling: Literal["", "xml", "html"] = ""
-    ignore_tags: list[str] = []
+    split_sentences: Annotated[str | bool | int, Meta(description="0: every text is one sentence")] = "1"
+    tag_handling: str = ""
+    ignore_tags: str | list[str] = ""
     formality: str = ""
     glossary_id: str = ""
+    show_billed_characters: bool = False
 
 
 class Translation(Struct, omit_defaults=True):
@@ -61,50 +61,77 @@ class TranslateAnswer(Struct):
     translations: list[Translation]
 
 
+class LanguagesForm(Struct):
+    """Which side is asked for: source or target."""
+
+    type: str = "source"
+
+
+class GlossaryForm(Struct):
+    """A glossary to keep; its entries are lines of TSV or CSV."""
+
+    name: str
+    source_lang: str
+    target_lang: str
+    entries: str
+    entries_format: str = "tsv"
+
+
+class Glossary(Struct):
+    """What is told of a glossary."""
+
+    glossary_id: str
+    name: str
+    source_lang: str
+    target_lang: str
+    creation_time: str
+    entry_count: int
+    ready: bool = True
+
+
+class DocumentForm(Struct):
+    """A file to translate."""
+
+    file: Upload
+    target_lang: str
+    source_lang: str = ""
+    filename: str = ""
+
+
+class KeyForm(Struct):
+    """What a client was told when it sent its document."""
+
+    document_key: str
+
+
+class DocumentState(Struct, omit_defaults=True):
+    """What is told of a document."""
+
+    document_id: str
+    status: str
+    seconds_remaining: int | UnsetType = UNSET
+    billed_characters: int | UnsetType = UNSET
+    error_message: str | UnsetType = UNSET
+
+
 @dataclass(frozen=True)
 class StoredGlossary:
-    """A glossary of a client."""
+    """A glossary of a client, with its entries."""
 
-    number: str
-    name: str
-    source: str
-    target: str
+    shown: Glossary
     entries: tuple[tuple[str, str], ...]
     client: str
-    created: str = field(default_factory=lambda: datetime.now(UTC).isoformat())
-
-    def to_mapping(self) -> dict[str, Any]:
-        """As DeepL tells of one."""
-        return {
-            "glossary_id": self.number, "name": self.name, "ready": True, "source_lang": self.source,
-            "target_lang": self.target, "creation_time": self.created, "entry_count": len(self.entries),
-        }  # fmt: skip
 
 
 @dataclass
 class Document:
-    """A document that is translated, and the key that its client has to it."""
+    """A document that is translated, the key that its client has to it, and the task that translates it."""
 
+    state: DocumentState
     key: str
-    client: str
-    characters: int
-    status: str = "translating"
+    name: str
     path: Path | None = None
-    name: str = ""
-    message: str = ""
-    began: float = field(default_factory=time.monotonic)
     task: "asyncio.Task[None] | None" = None
-
-    def to_mapping(self, number: str) -> dict[str, Any]:
-        """As DeepL tells of one."""
-        found: dict[str, Any] = {"document_id": number, "status": self.status}
-        if self.status == "translating":
-            found["seconds_remaining"] = 1
-        if self.status == "done":
-            found["billed_characters"] = self.characters
-        if self.message:
-            found["error_message"] = self.message
-        return found
 
 
 class DeepL:
@@ -112,233 +139,173 @@ class DeepL:
 
     def __init__(self) -> None:
         self.glossaries, self.documents = OrderedDict[str, StoredGlossary](), OrderedDict[str, Document]()
-        self.characters: OrderedDict[str, int] = OrderedDict()
+        self.characters = Counter[str]()
 
-    async def translate(self, request: Request) -> Response:
-        """POST /v2/translate."""
-        values = await read_values(request)
-        texts = _texts(values.get("text"))
-        visit = Visit(request, _key(request, values), texts)
+    async def translate(self, visit: Visit, asked: TranslateForm) -> TranslateAnswer:
+        """Texts of one language, or each of its own."""
+        texts = [asked.text] if isinstance(asked.text, str) else asked.text
         if len(texts) > _MAX_TEXTS:
             raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
-        target = visit.languages.read(_require(values, "target_lang"))
-        if str(first(values, "formality") or "") in _NO_FORMALITY:
+        target = visit.languages.read(asked.target_lang)
+        if asked.formality in ("more", "less"):
             raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
-        given = str(first(values, "source_lang") or "")
-        sources = (
-            [visit.languages.read(given)] * len(texts) if given
-            else [visit.languages.detect(text)[0].language for text in texts]
+        terms = self._find(asked.glossary_id, visit).entries if asked.glossary_id else ()
+        order = Order(
+            (), "", target, "html" if asked.tag_handling == "html" else "text",
+            split=str(asked.split_sentences) not in ("0", "False", "false"),
+            terms=tuple((src, (tgt,)) for src, tgt in terms),
         )  # fmt: skip
-        order = self._order(values, visit, target)
+        sources, tags = visit.sources(asked.source_lang, texts), _ignored_tags(asked)
         orders = [
-            replace(order, texts=(_mark(text, values),), source=source)
+            replace(order, texts=(mark_untranslated(text, tags) if tags else text,), source=source)
             for text, source in zip(texts, sources, strict=True)
         ]
-        answers = [answer for (answer,) in await visit.translate(*orders)]
-        self._bill(visit, texts)
-        found = [_translation(*each, values) for each in zip(texts, sources, answers, strict=True)]
-        return json_response(TranslateAnswer(found), visit.headers)
+        answers = [answer.text for (answer,) in await visit.translate(*orders)]
+        self._bill(visit, sum(map(len, texts)))
+        billed = [len(text) if asked.show_billed_characters else UNSET for text in texts]
+        return TranslateAnswer(list(map(Translation, map(str.upper, sources), answers, billed)))
 
-    def _order(self, values: Values, visit: Visit, target: str) -> Order:
-        glossary = str(first(values, "glossary_id") or "")
-        terms = self._glossary(glossary, visit).entries if glossary else ()
-        split = str(first(values, "split_sentences") or "1") not in ("0", "False", "false")
-        form = "html" if first(values, "tag_handling") == "html" else "text"
-        return Order((), "", target, form, split=split, terms=tuple((src, (tgt,)) for src, tgt in terms))  # type: ignore[arg-type]  # one of both
+    def _bill(self, visit: Visit, count: int) -> None:
+        self.characters[visit.client] += count
+        if len(self.characters) > _MAX_CLIENTS:
+            del self.characters[next(iter(self.characters))]
 
-    def _bill(self, visit: Visit, texts: list[str]) -> None:
-        name = visit.client.name
-        self.characters[name] = self.characters.get(name, 0) + sum(map(len, texts))
-        self.characters.move_to_end(name)
-        if len(self.characters) > _MAX_ENTRIES:
-            self.characters.popitem(last=False)
-
-    async def languages(self, request: Request) -> Response:
-        """GET or POST /v2/languages: those of one side."""
-        values = await read_values(request)
-        visit = Visit(request, _key(request, values), cost=0)
-        kind = str(first(values, "type") or request.query_params.get("type", "source"))
-        if kind not in ("source", "target"):
+    async def languages(self, visit: Visit, asked: LanguagesForm) -> list[dict[str, Any]]:
+        """The languages of one side."""
+        if asked.type not in ("source", "target"):
             raise Refusal(400, "Value for 'type' not supported, expected source or target")
         served = visit.languages
-        targets = [
-            code for code in served.codes if any(code in served.targets(one) for one in served.sources if one != code)
-        ]
-        found = [
-            {"language": code.upper(), "name": language_name(code)}
-            | ({"supports_formality": False} if kind == "target" else {})
-            for code in (served.sources if kind == "source" else targets)
-        ]
-        return JSONResponse(found, headers=visit.headers)
+        codes = served.sources
+        if is_target := asked.type == "target":
+            codes = [
+                code for code in served.codes if any(code in served.targets(one) for one in codes if one != code)
+            ]
+        more = {"supports_formality": False} if is_target else {}
+        return [{"language": code.upper(), "name": language_name(code)} | more for code in codes]
 
-    async def usage(self, request: Request) -> Response:
-        """GET /v2/usage: the characters of this client since the server started; there is no quota."""
-        visit = Visit(request, bearer(request), cost=0)
-        count = self.characters.get(visit.client.name, 0)
-        return JSONResponse({"character_count": count, "character_limit": _UNLIMITED}, headers=visit.headers)
+    async def usage(self, visit: Visit, _: Nothing) -> dict[str, int]:
+        """The characters of this client since the server started; there is no quota."""
+        return {"character_count": self.characters[visit.client], "character_limit": _UNLIMITED}
 
-    async def glossary_pairs(self, request: Request) -> Response:
-        """GET /v2/glossary-language-pairs."""
-        visit = Visit(request, bearer(request), cost=0)
+    async def glossary_pairs(self, visit: Visit, _: Nothing) -> dict[str, Any]:
+        """The languages that a glossary may have."""
         pairs = [{"source_lang": one.source, "target_lang": one.target} for one in visit.languages.models]
-        return JSONResponse({"supported_languages": pairs}, headers=visit.headers)
+        return {"supported_languages": pairs}
 
-    async def make_glossary(self, request: Request) -> Response:
-        """POST /v2/glossaries."""
-        values = await read_values(request)
-        visit = Visit(request, _key(request, values), cost=1)
-        kind = str(first(values, "entries_format") or "tsv")
-        if kind not in ("tsv", "csv"):
+    async def make_glossary(self, visit: Visit, asked: GlossaryForm) -> Response:
+        """Keep a glossary."""
+        if asked.entries_format not in ("tsv", "csv"):
             raise Refusal(400, "Value for 'entries_format' not supported, expected tsv or csv")
-        entries = _read_entries(_require(values, "entries"), kind)
-        source, target = (visit.languages.read(_require(values, f"{side}_lang")) for side in ("source", "target"))
+        entries = _read_entries(asked.entries, asked.entries_format)
+        source, target = map(visit.languages.read, (asked.source_lang, asked.target_lang))
         if len(visit.languages.route(source, target)) != 1:
             raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
-        made = StoredGlossary(
-            token_hex(16), _require(values, "name")[:1000], source, target, entries, visit.client.name
-        )
-        self.glossaries[made.number] = made
-        if len(self.glossaries) > _MAX_GLOSSARIES:
-            self.glossaries.popitem(last=False)
-        return JSONResponse(made.to_mapping(), 201, headers=visit.headers)
+        created = datetime.now(UTC).isoformat()
+        made = Glossary(token_hex(16), asked.name[:1000], source, target, created, len(entries))
+        _keep(self.glossaries, made.glossary_id, StoredGlossary(made, entries, visit.client), _MAX_GLOSSARIES)
+        return JSONResponse(to_builtins(made), 201)
 
-    async def list_glossaries(self, request: Request) -> Response:
-        """GET /v2/glossaries: those of this client."""
-        visit = Visit(request, bearer(request), cost=0)
-        own = [one.to_mapping() for one in self.glossaries.values() if one.client == visit.client.name]
-        return JSONResponse({"glossaries": own}, headers=visit.headers)
+    async def list_glossaries(self, visit: Visit, _: Nothing) -> dict[str, list[Glossary]]:
+        """The glossaries of this client."""
+        return {"glossaries": [one.shown for one in self.glossaries.values() if one.client == visit.client]}
 
-    async def show_glossary(self, request: Request) -> Response:
-        """GET and DELETE /v2/glossaries/ID."""
-        visit = Visit(request, bearer(request), cost=0)
-        found = self._glossary(request.path_params["number"], visit)
-        if request.method == "DELETE":
-            del self.glossaries[found.number]
-            return Response(status_code=204, headers=visit.headers)
-        return JSONResponse(found.to_mapping(), headers=visit.headers)
+    async def show_glossary(self, visit: Visit, _: Nothing) -> Glossary:
+        """A glossary without its entries."""
+        return self._asked_for(visit).shown
 
-    async def show_entries(self, request: Request) -> Response:
-        """GET /v2/glossaries/ID/entries, as TSV."""
-        visit = Visit(request, bearer(request), cost=0)
-        entries = self._glossary(request.path_params["number"], visit).entries
-        text = "\n".join("\t".join(entry) for entry in entries)
-        return PlainTextResponse(text, media_type="text/tab-separated-values", headers=visit.headers)
+    async def delete_glossary(self, visit: Visit, _: Nothing) -> Response:
+        """Forget a glossary."""
+        del self.glossaries[self._asked_for(visit).shown.glossary_id]
+        return Response(status_code=204)
 
-    def _glossary(self, number: str, visit: Visit) -> StoredGlossary:
+    async def show_entries(self, visit: Visit, _: Nothing) -> Response:
+        """The entries of a glossary, as TSV."""
+        text = "\n".join(map("\t".join, self._asked_for(visit).entries))
+        return PlainTextResponse(text, media_type="text/tab-separated-values")
+
+    def _asked_for(self, visit: Visit) -> StoredGlossary:
+        return self._find(visit.request.path_params["number"], visit)
+
+    def _find(self, number: str, visit: Visit) -> StoredGlossary:
         found = self.glossaries.get(number)
-        if found is None or found.client != visit.client.name:
+        if found is None or found.client != visit.client:
             raise Refusal(404, "Glossary not found")
         return found
 
-    async def send_document(self, request: Request) -> Response:
-        """POST /v2/document: translate a file while the client asks for its state."""
-        values = await read_values(request)
-        visit = Visit(request, _key(request, values))
-        upload = first(values, "file")
-        if not visit.serving.config.files:
-            raise Refusal(403, "Documents are not translated by this server")
-        if not isinstance(upload, Upload):
-            raise Refusal(400, "Parameter 'file' not specified")
-        target = visit.languages.read(_require(values, "target_lang"))
-        name = str(first(values, "filename") or upload.name)
+    async def send_document(self, visit: Visit, asked: DocumentForm) -> dict[str, str]:
+        """Translate a file while the client asks for its state."""
+        target, name = visit.languages.read(asked.target_lang), asked.filename or asked.file.name
         if Path(name).suffix.lower() not in file_endings():
             raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
-        given = str(first(values, "source_lang") or "")
-        if not given:
-            start = upload.content[:5000].decode("utf-8", "replace")
-            given = visit.languages.detect(start)[0].language
-        visit.outlives_request = True
-        document = Document(token_hex(32), visit.client.name, len(upload.content), name=name)
-        number = token_hex(16)
-        document.task = asyncio.create_task(
-            _translate_document(visit, document, Upload(name, upload.content), visit.languages.read(given), target)
-        )
-        self.documents[number] = document
-        if len(self.documents) > _MAX_DOCUMENTS:
-            self.documents.popitem(last=False)
-        return JSONResponse({"document_id": number, "document_key": document.key}, headers=visit.headers)
+        document = Document(DocumentState(token_hex(16), "translating", 1), token_hex(32), Path(name).name)
+        upload = Upload(name, asked.file.content)
+        document.task = asyncio.create_task(_translate_document(visit, document, upload, asked.source_lang, target))
+        _keep(self.documents, document.state.document_id, document, _MAX_DOCUMENTS)
+        return {"document_id": document.state.document_id, "document_key": document.key}
 
-    async def document_status(self, request: Request) -> Response:
-        """POST /v2/document/ID."""
-        number, document = await self._document(request)
-        return JSONResponse(document.to_mapping(number))
+    async def document_status(self, visit: Visit, asked: KeyForm) -> DocumentState:
+        """How far a document is."""
+        return self._document(visit, asked).state
 
-    async def document_result(self, request: Request) -> Response:
-        """POST /v2/document/ID/result: the file, once."""
-        number, document = await self._document(request)
+    async def document_result(self, visit: Visit, asked: KeyForm) -> FileResponse:
+        """The translated file, once."""
+        document = self._document(visit, asked)
         if document.path is None:
-            raise Refusal(
-                503 if document.status == "translating" else 404, f"Document is {document.status}", retry_after=1
-            )
-        del self.documents[number]
-        return FileResponse(document.path, media_type="application/octet-stream", filename=Path(document.name).name)
+            status = document.state.status
+            raise Refusal(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
+        del self.documents[document.state.document_id]
+        return FileResponse(document.path, media_type="application/octet-stream", filename=document.name)
 
-    async def _document(self, request: Request) -> tuple[str, Document]:
-        values = await read_values(request)
-        number = request.path_params["number"]
-        document, key = self.documents.get(number), str(first(values, "document_key") or "")
-        Visit(request, _key(request, values), cost=0)
-        if document is None or not compare_digest(document.key.encode(), key.encode("utf-8", "replace")):
+    def _document(self, visit: Visit, asked: KeyForm) -> Document:
+        document = self.documents.get(visit.request.path_params["number"])
+        if document is None or not compare_digest(
+            document.key.encode(), asked.document_key.encode("utf-8", "replace")
+        ):
             raise Refusal(404, "Document not found")
-        return number, document
+        return document
 
-    def routes(self) -> list[Route]:
-        """All routes of the contract."""
-        return [
-            Route("/v2/translate", self.translate, methods=["POST"]),
-            Route("/v2/languages", self.languages, methods=["GET", "POST"]),
-            Route("/v2/usage", self.usage, methods=["GET", "POST"]),
-            Route("/v2/glossary-language-pairs", self.glossary_pairs, methods=["GET"]),
-            Route("/v2/glossaries", self.make_glossary, methods=["POST"]),
-            Route("/v2/glossaries", self.list_glossaries, methods=["GET"]),
-            Route("/v2/glossaries/{number}", self.show_glossary, methods=["GET", "DELETE"]),
-            Route("/v2/glossaries/{number}/entries", self.show_entries, methods=["GET"]),
-            Route("/v2/document", self.send_document, methods=["POST"]),
-            Route("/v2/document/{number}", self.document_status, methods=["GET", "POST"]),
-            Route("/v2/document/{number}/result", self.document_result, methods=["GET", "POST"]),
-        ]
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """All of the contract."""
+        glossary, document = "/v2/glossaries/{number}", "/v2/document/{number}"
+        closed = ("files", "Documents are not translated by this server")
+        free = partial(Endpoint, CONTRACT, access="free")
+        return (
+            Endpoint(CONTRACT, "POST", "/v2/translate", self.translate, TranslateForm, TranslateAnswer, ("text",)),
+            free("GET POST", "/v2/languages", self.languages, LanguagesForm),
+            free("GET POST", "/v2/usage", self.usage),
+            free("GET", "/v2/glossary-language-pairs", self.glossary_pairs),
+            Endpoint(CONTRACT, "POST", "/v2/glossaries", self.make_glossary, GlossaryForm),
+            free("GET", "/v2/glossaries", self.list_glossaries),
+            free("GET", glossary, self.show_glossary, answers=Glossary),
+            free("DELETE", glossary, self.delete_glossary),
+            free("GET", f"{glossary}/entries", self.show_entries),
+            Endpoint(CONTRACT, "POST", "/v2/document", self.send_document, DocumentForm, closed=closed),
+            free("GET POST", document, self.document_status, KeyForm, DocumentState),
+            free("GET POST", f"{document}/result", self.document_result, KeyForm),
+        )
 
 
-async def _translate_document(visit: Visit, document: Document, upload: Upload, source: str, target: str) -> None:
+async def _translate_document(visit: Visit, document: Document, upload: Upload, given: str, target: str) -> None:
+    state = document.state
     try:
-        document.path, _ = await visit.translate_file(upload, source, target)
-        document.status = "done"
+        document.path, _ = await visit.translate_file(upload, given, target, outlives_request=True)
+        document.state = DocumentState(state.document_id, "done", billed_characters=len(upload.content))
     except Exception as error:  # nobody waits for it
-        document.status = "error"
-        document.message = error.message if isinstance(error, Refusal) else INTERNAL
+        message = error.message if isinstance(error, Refusal) else INTERNAL
+        document.state = DocumentState(state.document_id, "error", error_message=message)
 
 
-def _key(request: Request, values: Values) -> str:
-    return bearer(request) or str(first(values, "auth_key") or "")
+def _keep(kept: OrderedDict[str, Any], number: str, one: Any, most: int) -> None:
+    kept[number] = one
+    if len(kept) > most:
+        kept.popitem(last=False)
 
 
-def _require(values: Values, name: str) -> str:
-    value = first(values, name)
-    if not isinstance(value, str) or not value:
-        raise Refusal(400, f"Parameter '{name}' not specified")
-    return value
-
-
-def _texts(given: Any) -> list[str]:
-    texts = given if isinstance(given, list) else [given]
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise Refusal(400, "Parameter 'text' not specified")
-    return texts
-
-
-def _mark(text: str, values: Values) -> Text:
-    """A text in which what ``ignore_tags`` names is a code."""
-    given = values.get("ignore_tags") or []
-    names = [
-        name.strip() for each in (given if isinstance(given, list) else [given]) for name in str(each).split(",")
-    ]
-    names = [name for name in names if name]
-    return mark_untranslated(text, names) if names and first(values, "tag_handling") == "xml" else text
-
-
-def _translation(text: str, source: str, answer: Answer, values: Values) -> Translation:
-    is_billed = str(first(values, "show_billed_characters") or "").lower() in ("true", "1")
-    return Translation(source.upper(), answer.text, len(text) if is_billed else UNSET)
+def _ignored_tags(asked: TranslateForm) -> list[str]:
+    """The names of elements that are not to be translated."""
+    given = [asked.ignore_tags] if isinstance(asked.ignore_tags, str) else asked.ignore_tags
+    names = [name.strip() for each in given for name in each.split(",")]
+    return [name for name in names if name] if asked.tag_handling == "xml" else []
 
 
 def _read_entries(text: str, kind: str) -> tuple[tuple[str, str], ...]:
@@ -346,7 +313,7 @@ def _read_entries(text: str, kind: str) -> tuple[tuple[str, str], ...]:
     entries = []
     try:
         for number, row in enumerate(rows, 1):
-            if not row or not any(cell.strip() for cell in row):
+            if not any(cell.strip() for cell in row):
                 continue
             if len(row) < 2 or not row[0].strip() or not row[1].strip():
                 raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")

@@ -1,4 +1,4 @@
-"""The contract of LibreTranslate, as its clients speak it: routes, parameters, texts of errors.
+"""The contract of LibreTranslate, as its clients speak it: endpoints, parameters, texts of errors.
 
 Written from what clients send and read; nothing is taken from LibreTranslate, which has another licence.
 """
@@ -11,70 +11,68 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import FileResponse
 
-from glassformer.serving.files import file_endings
-from glassformer.serving.http.parameters import (
-    Upload,
-    Values,
-    bearer,
-    first,
-    is_json,
-    json_response,
-    read_struct,
-    read_values,
-)
-from glassformer.serving.http.visit import Serving, Visit, serving_of, text_of
-from glassformer.serving.languages import Detected, Languages, language_name
-from glassformer.serving.refusal import Refusal, bad_request
-from glassformer.serving.service import Answer, Order
+from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
+from glassformer.serving.files import Upload, file_endings
+from glassformer.serving.languages import Detected
+from glassformer.serving.refusal import bad_request
+from glassformer.serving.service import Answer, Order, lost_codes
+from glassformer.settings import language_name
 
 _FRONTEND_MS = 500  # how long a page waits while a person types
+CONTRACT = Contract(
+    missing="Invalid request: missing {} parameter",
+    wrong={
+        "format": "{} format is not supported",
+        "alternatives": "Invalid request: alternatives parameter is not a number",
+    },
+)
 
 
 class TranslateForm(Struct):
     """What is read of a request to translate; as JSON, as a form, or in the address."""
 
     q: str | list[str]
-    source: Annotated[str, Meta(min_length=1)]
-    target: Annotated[str, Meta(min_length=1)]
+    source: Annotated[str, Meta(description="a code, or auto")]
+    target: str
     format: Literal["text", "html"] = "text"
     alternatives: int = 0
-    api_key: str | None = ""
-
-
-class Detection(Struct):
-    """A language, and how sure that is, from 0 to 100."""
-
-    confidence: float
-    language: str
+    api_key: str = ""
 
 
 class TranslateAnswer(Struct, omit_defaults=True):
     """One text for one, a list for a list; the language only of source auto, alternatives only where asked for."""
 
     translatedText: str | list[str]  # noqa: N815  # its name in the contract
-    detectedLanguage: Detection | list[Detection] | UnsetType = UNSET  # noqa: N815
+    detectedLanguage: Detected | list[Detected] | UnsetType = UNSET  # noqa: N815
     alternatives: list[str | list[str]] | UnsetType = UNSET
 
 
 class DetectForm(Struct):
     """The text whose language is wanted."""
 
-    q: Annotated[str, Meta(min_length=1)]
-    api_key: str | None = ""
+    q: str
+    api_key: str = ""
 
 
 class SuggestForm(Struct):
     """A text and a better translation of it."""
 
-    q: Annotated[str, Meta(min_length=1)]
-    s: Annotated[str, Meta(min_length=1)]
+    q: str
+    s: str
     source: str
     target: str
-    api_key: str | None = ""
+    api_key: str = ""
+
+
+class FileForm(Struct):
+    """A file in any format that is translated in its own form."""
+
+    file: Upload
+    source: str
+    target: str
+    api_key: str = ""
 
 
 class Success(Struct):
@@ -91,176 +89,101 @@ class Language(Struct):
     targets: list[str]
 
 
-def _key(request: Request, values: Values) -> str:
-    return str(first(values, "api_key") or bearer(request))
-
-
-async def translate(request: Request) -> Response:
-    """POST /translate: one text, or in JSON a list of them."""
-    asked, visit = await _read_translate(request)
+async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
+    """One text, or in JSON a list of them."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
-    detected = _detect(visit.languages, asked.source, texts)
-    languages = [found.language for found in detected] or [visit.languages.read(asked.source)] * len(texts)
-    order = Order((), "", visit.languages.read(asked.target), asked.format)
-    answers, others = await _translate(visit, order, texts, languages, asked.alternatives)
-    is_list = isinstance(asked.q, list)
-    answer = TranslateAnswer(_one_or_all([one.text for one in answers], is_list))
-    if detected:
-        answer.detectedLanguage = _one_or_all(detected, is_list)
-    if asked.alternatives > 0:
-        answer.alternatives = _one_or_all(others, is_list)
-    return json_response(answer, visit.headers)
-
-
-async def _read_translate(request: Request) -> tuple[TranslateForm, Visit]:
-    """What is asked for, by whom; the client is let in before its parameters are looked at."""
-    values = await read_values(request)
-    if not is_json(request):
-        values = {name: first(values, name) for name in values}
-    given = values.get("q")
-    texts = [text for text in (given if isinstance(given, list) else [given]) if isinstance(text, str)]
-    visit = Visit(request, _key(request, values), texts, cost=max(1, len(texts)))
-    for name in ("q", "source", "target"):
-        if not values.get(name):
-            raise bad_request(f"missing {name} parameter")
-    form = values.setdefault("format", "text")
-    if form not in ("text", "html"):
-        raise Refusal(400, f"{str(form)[:40]} format is not supported")
-    values["alternatives"] = _alternatives(values.get("alternatives"), visit.serving.config.n_best_limit)
-    return read_struct(values, TranslateForm, strict=is_json(request)), visit
-
-
-def _one_or_all(found: list[Any], is_list: bool) -> Any:
-    return found if is_list else found[0]
-
-
-def _alternatives(given: Any, most: int) -> int:
-    try:
-        number = int(given or 0)
-    except (TypeError, ValueError):
-        raise bad_request("alternatives parameter is not a number") from None
-    if number > most:
+    if asked.alternatives > (most := visit.serving.config.n_best_limit):
         raise bad_request(f"alternatives parameter must be <= {most}")
-    return max(0, number)
+    is_auto = asked.source.strip().lower() == "auto"
+    detected = [visit.languages.detect(text)[0] for text in texts] if is_auto else []
+    sources = [found.language for found in detected] or visit.sources(asked.source, texts)
+    order = Order((), "", visit.languages.read(asked.target), asked.format)
+    answers, others = await _translate(visit, order, texts, sources, asked.alternatives)
 
+    def one_or_all(found: list[Any]) -> Any:
+        return found if isinstance(asked.q, list) else found[0]
 
-def _detect(languages: Languages, source: str, texts: list[str]) -> list[Detection]:
-    """Of source "auto" the language of each text."""
-    return [_detection(languages.detect(text)[0]) for text in texts] if source.strip().lower() == "auto" else []
-
-
-def _detection(found: Detected) -> Detection:
-    return Detection(found.confidence, found.language)
+    return TranslateAnswer(
+        one_or_all([one.text for one in answers]),
+        one_or_all(detected) if detected else UNSET,
+        one_or_all(others) if asked.alternatives > 0 else UNSET,
+    )
 
 
 async def _translate(
-    visit: Visit, order: Order, texts: list[str], languages: list[str], number: int
+    visit: Visit, order: Order, texts: list[str], sources: list[str], number: int
 ) -> tuple[list[Answer], list[list[str]]]:
     """The answers in the order of the texts, and so many alternatives of each as there are."""
     places = defaultdict[str, list[int]](list)
-    for place, language in enumerate(languages):
-        places[language].append(place)
+    for place, source in enumerate(sources):
+        places[source].append(place)
     orders = [replace(order, texts=tuple(texts[n] for n in own), source=code) for code, own in places.items()]
     wants_others = number > 0 and order.format == "text"
     more = [replace(one, n_best=number + 1) for one in orders if wants_others and one.source != one.target]
-    found = await visit.translate(*orders, *more)
-    answers = {
-        n: answer
-        for own, each in zip(places.values(), found, strict=False)
-        for n, answer in zip(own, each, strict=True)
-    }
-    others = {n: list[str]() for n in answers}
-    for one, each in zip(more, found[len(orders) :], strict=True):
-        for n, answer in zip(places[one.source], each, strict=True):
-            others[n] = _other_texts(texts[n], answers[n].text, answer, number)
-    visit.tell_check([answers[n] for n in sorted(answers)])
-    return [answers[n] for n in sorted(answers)], [others[n] for n in sorted(others)]
+    answers, others = dict[int, Answer](), defaultdict[int, list[str]](list)
+    for one, found in zip([*orders, *more], await visit.translate(*orders, *more), strict=True):
+        for place, answer in zip(places[one.source], found, strict=True):
+            if one.n_best == 1:
+                answers[place] = answer
+            else:
+                others[place] = _other_texts(texts[place], answers[place].text, answer)[:number]
+    in_order = [answers[place] for place in range(len(texts))]
+    visit.tell_check(in_order)
+    return in_order, [others[place] for place in range(len(texts))]
 
 
-def _other_texts(source: str, text: str, answer: Answer, number: int) -> list[str]:
+def _other_texts(source: str, text: str, answer: Answer) -> list[str]:
     """The other outputs of the model that have all codes of the source."""
-    hypotheses = (answer.output or {}).get("hypotheses", [])
-    texts = dict.fromkeys(one["text"] for one in hypotheses if not lost_codes(source, one["text"]))
-    return [other for other in texts if other != text][:number]
+    texts = dict.fromkeys(one["text"] for one in (answer.output or {}).get("hypotheses", []))
+    return [other for other in texts if other != text and not lost_codes(source, other)]
 
 
-def lost_codes(source: str, text: str) -> bool:
-    """Whether a translation lacks a code of its source, or has one too many."""
-    from glassformer.documents.checks import code_changes
-    from glassformer.documents.placeholders import find_codes
-
-    return bool(code_changes(find_codes((source,)), find_codes((text,))))
+async def detect(visit: Visit, asked: DetectForm) -> list[Detected]:
+    """Which served language a text is in."""
+    return visit.languages.detect(asked.q)
 
 
-async def detect(request: Request) -> Response:
-    """POST /detect: which served language a text is in."""
-    values = await read_values(request)
-    q = first(values, "q")
-    visit = Visit(request, _key(request, values), [q if isinstance(q, str) else ""], cost=1)
-    found = visit.languages.detect(text_of(q, "q"))
-    return json_response([_detection(one) for one in found], visit.headers)
+async def languages(visit: Visit, _: Nothing) -> list[Language]:
+    """Each language and what it is translated to. What some clients send with the question is not read."""
+    served = visit.languages
+    return [Language(code, language_name(code), served.targets(code)) for code in served.codes]
 
 
-async def languages(request: Request) -> Response:
-    """GET /languages: each language and what it is translated to. What some clients send with it is not read."""
-    served = serving_of(request).languages
-    return json_response([Language(code, language_name(code), served.targets(code)) for code in served.codes], {})
-
-
-async def settings(request: Request) -> Response:
-    """GET /frontend/settings: what a page for people has to know."""
-    serving = serving_of(request)
-    config, served = serving.config, serving.languages
-    pair = served.models[0]
-    return JSONResponse({
-        "charLimit": config.char_limit or -1, "frontendTimeout": _FRONTEND_MS, "apiKeys": serving.access.has_keys,
-        "keyRequired": config.require_key, "suggestions": bool(config.suggestions), "filesTranslation": config.files,
+async def settings(visit: Visit, _: Nothing) -> dict[str, Any]:
+    """What a page for people has to know."""
+    config, pair = visit.serving.config, visit.languages.models[0]
+    return {
+        "charLimit": config.char_limit or -1, "frontendTimeout": _FRONTEND_MS,
+        "apiKeys": visit.serving.access.has_keys, "keyRequired": config.require_key,
+        "suggestions": bool(config.suggestions), "filesTranslation": config.files,
         "supportedFilesFormat": file_endings(),
         "language": {side: {"code": code, "name": language_name(code)}
                      for side, code in (("source", pair.source), ("target", pair.target))},
-    })  # fmt: skip
+    }  # fmt: skip
 
 
-async def translate_file(request: Request) -> Response:
-    """POST /translate_file: a file in its own form; the answer says where it can be fetched."""
-    values = await read_values(request)
-    visit = Visit(request, _key(request, values))
-    if not visit.serving.config.files:
-        raise Refusal(403, "Files translation are disabled on this server.")
-    upload = first(values, "file")
-    if not isinstance(upload, Upload):
-        raise bad_request("missing file parameter")
-    source, target = (text_of(first(values, name), name) for name in ("source", "target"))
-    if source.strip().lower() == "auto":
-        start = upload.content[:5000].decode("utf-8", "replace")
-        source = visit.languages.detect(start)[0].language
-    target = visit.languages.read(target)
-    out, _ = await visit.translate_file(upload, visit.languages.read(source), target)
-    name = Path(upload.name).name
-    number = visit.serving.files.keep(out, f"{Path(name).stem}_{target}{Path(name).suffix}", visit.client.name)
-    url = str(request.url_for("download_file", number=number))
-    return JSONResponse({"translatedFileUrl": url}, headers=visit.headers)
+async def translate_file(visit: Visit, asked: FileForm) -> dict[str, str]:
+    """A file in its own form; the answer says where it can be fetched."""
+    target = visit.languages.read(asked.target)
+    out, _ = await visit.translate_file(asked.file, asked.source, target)
+    name = Path(asked.file.name)
+    number = visit.serving.files.keep(out, f"{name.stem}_{target}{name.suffix}")
+    return {"translatedFileUrl": str(visit.request.url_for("download_file", number=number))}
 
 
-async def download_file(request: Request) -> Response:
-    """GET /download_file/ID: a translated file."""
-    kept = serving_of(request).files.find(request.path_params["number"])
+async def download_file(visit: Visit, _: Nothing) -> FileResponse:
+    """A translated file."""
+    kept = visit.serving.files.find(visit.request.path_params["number"])
     return FileResponse(kept.path, media_type="application/octet-stream", filename=kept.name)
 
 
-async def suggest(request: Request) -> Response:
-    """POST /suggest: keep a better translation, as a pair that a training reads."""
-    values = await read_values(request)
-    directory = serving_of(request).config.suggestions
-    if not directory:
-        raise Refusal(403, "Suggestions are disabled on this server.")
-    q, s = first(values, "q"), first(values, "s")
-    visit = Visit(request, _key(request, values), [one for one in (q, s) if isinstance(one, str)], cost=1)
-    q, s = text_of(q, "q"), text_of(s, "s")
-    source, target = (visit.languages.read(text_of(first(values, name), name)) for name in ("source", "target"))
-    line = json.dumps({"translation": {source: q, target: s}}, ensure_ascii=False)
-    await asyncio.to_thread(_append, Path(directory) / f"{source}-{target}.jsonl", line)
-    return json_response(Success(True), visit.headers)
+async def suggest(visit: Visit, asked: SuggestForm) -> Success:
+    """Keep a better translation, as a pair that a training reads."""
+    source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
+    line = json.dumps({"translation": {source: asked.q, target: asked.s}}, ensure_ascii=False)
+    path = Path(visit.serving.config.suggestions) / f"{source}-{target}.jsonl"
+    await asyncio.to_thread(_append, path, line)
+    return Success(True)
 
 
 def _append(path: Path, line: str) -> None:
@@ -269,34 +192,18 @@ def _append(path: Path, line: str) -> None:
         file.write(f"{line}\n")
 
 
-async def health(request: Request) -> Response:
-    """GET /health: whether requests are taken."""
-    if serving_of(request).service.loaded.queue.is_draining:
-        raise Refusal(503, "the server stops")
-    return JSONResponse({"status": "ok"})
-
-
-async def metrics(request: Request) -> Response:
-    """GET /metrics: counts, for Prometheus."""
-    from hmac import compare_digest
-
-    from glassformer.serving.metrics import CONTENT_TYPE
-
-    serving: Serving = serving_of(request)
-    wanted = serving.config.metrics_key
-    if wanted and not compare_digest(bearer(request).encode(), wanted.encode()):
-        raise Refusal(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
-    return Response(serving.metrics.text(), media_type=CONTENT_TYPE)
-
-
-ROUTES = [
-    Route("/translate", translate, methods=["POST"]),
-    Route("/detect", detect, methods=["POST"]),
-    Route("/languages", languages, methods=["GET"]),
-    Route("/frontend/settings", settings, methods=["GET"]),
-    Route("/translate_file", translate_file, methods=["POST"]),
-    Route("/download_file/{number}", download_file, methods=["GET"], name="download_file"),
-    Route("/suggest", suggest, methods=["POST"]),
-    Route("/health", health, methods=["GET"]),
-    Route("/metrics", metrics, methods=["GET"]),
-]
+ENDPOINTS = (
+    Endpoint(CONTRACT, "POST", "/translate", translate, TranslateForm, TranslateAnswer, texts=("q",)),
+    Endpoint(CONTRACT, "POST", "/detect", detect, DetectForm, list[Detected], texts=("q",)),
+    Endpoint(CONTRACT, "GET", "/languages", languages, answers=list[Language], access="open"),
+    Endpoint(CONTRACT, "GET", "/frontend/settings", settings, access="open"),
+    Endpoint(
+        CONTRACT, "POST", "/translate_file", translate_file, FileForm,
+        closed=("files", "Files translation are disabled on this server."),
+    ),
+    Endpoint(CONTRACT, "GET", "/download_file/{number}", download_file, access="open"),
+    Endpoint(
+        CONTRACT, "POST", "/suggest", suggest, SuggestForm, Success, texts=("q", "s"),
+        closed=("suggestions", "Suggestions are disabled on this server."),
+    ),
+)  # fmt: skip

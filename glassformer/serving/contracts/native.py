@@ -5,24 +5,20 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
 
-from glassformer.serving.contracts.events import event, event_stream
-from glassformer.serving.contracts.libretranslate import lost_codes
+from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
 from glassformer.serving.explanations import ExplainRequest
-from glassformer.serving.http.parameters import bearer, decode_json, json_response, read_struct
-from glassformer.serving.http.visit import Visit
 from glassformer.serving.refusal import Refusal, bad_request
-from glassformer.serving.service import Answer, Order
+from glassformer.serving.service import Answer, Order, lost_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
 _Beam = Annotated[int, Meta(ge=1, le=64)]
+CONTRACT = Contract(is_json=True)
 
 
 class TranslateRequest(Struct, forbid_unknown_fields=True):
-    """What to translate and how. With n_best, prefix, must, ban or alignment a text goes to the model as it is."""
+    """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Annotated[str | list[str], Meta(description="one text, or several")]
     target: Language
@@ -104,45 +100,29 @@ class ExplainAnswer(Struct):
     walk: dict[str, Any]
 
 
-async def translate(request: Request) -> Response:
-    """POST /v1/translate."""
-    asked = read_struct(_object(await request.body()), TranslateRequest)
+async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | Response:
+    """Texts with all that there is to say of their translations."""
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
-    visit = Visit(request, bearer(request), texts, cost=max(1, len(texts)))
-    if asked.n_best > visit.serving.config.n_best_limit:
-        raise bad_request(f"n_best must be <= {visit.serving.config.n_best_limit}")
-    if asked.glossary and not all(len(term) > 1 and all(term) for term in asked.glossary):
+    if asked.n_best > (most := visit.serving.config.n_best_limit):
+        raise bad_request(f"n_best must be <= {most}")
+    if not all(len(term) > 1 and all(term) for term in asked.glossary):
         raise bad_request(
             "a term of the glossary has no translation, expected a list of the term and its translation"
         )
-    order = _order(asked, visit)
-    by_text = [
-        replace(order, texts=(text,), source=source)
-        for text, source in zip(texts, _sources(asked, visit, texts), strict=True)
-    ]
-    if asked.stream:
-        if len(by_text) != 1:
-            raise bad_request(f"stream: found {len(by_text)} texts, expected one")
-        return await event_stream(_events(visit, by_text[0]), visit.headers, _error_event)
-    answers = await visit.translate(*by_text)
-    found = [_translation(one, answer) for one, (answer,) in zip(by_text, answers, strict=True)]
-    return json_response(TranslateAnswer(found), visit.headers)
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    values = decode_json(body)
-    if not isinstance(values, dict):
-        raise bad_request("expected a JSON object")
-    return values
-
-
-def _order(asked: TranslateRequest, visit: Visit) -> Order:
-    return Order(
+    order = Order(
         (), "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
         changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
         alignment=asked.alignment, terms=tuple((src, tuple(forms)) for src, *forms in asked.glossary),
         memory=tuple(asked.memory),
     )  # fmt: skip
+    sources = visit.sources(asked.source, texts)
+    orders = [replace(order, texts=(text,), source=source) for text, source in zip(texts, sources, strict=True)]
+    if asked.stream:
+        if len(orders) != 1:
+            raise bad_request(f"stream: found {len(orders)} texts, expected one")
+        return await event_stream(_events(visit, orders[0]), _error_event)
+    answers = await visit.translate(*orders)
+    return TranslateAnswer([_translation(one, answer) for one, (answer,) in zip(orders, answers, strict=True)])
 
 
 def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
@@ -151,21 +131,14 @@ def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
     return () if beam is None else (("beam", beam),)
 
 
-def _sources(asked: TranslateRequest, visit: Visit, texts: list[str]) -> list[str]:
-    if asked.source.lower() == "auto":
-        return [visit.languages.detect(text)[0].language for text in texts]
-    return [visit.languages.read(asked.source)] * len(texts)
-
-
 def _translation(order: Order, answer: Answer) -> Translation:
     found = Translation(
         answer.text, order.source, order.target, list(answer.check), list(dict.fromkeys(answer.flags)),
         list(answer.notes), answer.engine,
     )  # fmt: skip
     if answer.scores:
-        found.log_prob, found.score = (
-            sum(getattr(one, name) for one in answer.scores) for name in ("log_prob", "score")
-        )
+        found.log_prob = sum(one.log_prob for one in answer.scores)
+        found.score = sum(one.score for one in answer.scores)
         if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
             found.confidence = min(chances)
     if answer.output is not None:
@@ -179,8 +152,7 @@ def _translation(order: Order, answer: Answer) -> Translation:
 
 
 def _hypothesis(source: str, output: dict[str, Any]) -> Hypothesis:
-    names = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
-    given = {name: output[name] for name in names if name in output}
+    given = {name: output[name] for name in Hypothesis.__struct_fields__ if name in output}
     return Hypothesis(**given, check=not lost_codes(source, output["text"]))
 
 
@@ -197,10 +169,8 @@ def _error_event(refusal: Refusal) -> bytes:
     return event({"error": refusal.message}, "error")
 
 
-async def explain(request: Request) -> Response:
-    """POST /v1/explain: a translation, with every step on the way to it."""
-    asked = read_struct(_object(await request.body()), ExplainBody)
-    visit = Visit(request, bearer(request), [asked.text])
+async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
+    """A translation, with every step on the way to it."""
     source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
     route = visit.languages.route(source, target)
     if len(route) != 1:
@@ -208,19 +178,17 @@ async def explain(request: Request) -> Response:
             f"{source} to {target} is not the work of one model, expected languages that one translates"
         )
     wanted = ExplainRequest(route[0].name, asked.text, _changes(asked.beam), asked.values)
-    answer = await visit.serving.explanations.explain(wanted, visit.client.name)
-    return json_response({name: answer[name] for name in ExplainAnswer.__struct_fields__}, visit.headers)
+    answer = await visit.serving.explanations.explain(wanted, visit.client)
+    return ExplainAnswer(**{name: answer[name] for name in ExplainAnswer.__struct_fields__})
 
 
-async def page(request: Request) -> Response:
-    """GET /v1/explain/ID: the page of an answer that was explained, for the same client."""
-    visit = Visit(request, bearer(request) or request.query_params.get("api_key", ""))
-    html = await visit.serving.explanations.page(request.path_params["number"], visit.client.name)
-    return HTMLResponse(html, headers=visit.headers)
+async def page(visit: Visit, _: Nothing) -> HTMLResponse:
+    """The page of an answer that was explained, for the same client."""
+    return HTMLResponse(await visit.serving.explanations.page(visit.request.path_params["number"], visit.client))
 
 
-ROUTES = [
-    Route("/v1/translate", translate, methods=["POST"]),
-    Route("/v1/explain", explain, methods=["POST"]),
-    Route("/v1/explain/{number}", page, methods=["GET"]),
-]
+ENDPOINTS = (
+    Endpoint(CONTRACT, "POST", "/v1/translate", translate, TranslateRequest, TranslateAnswer, texts=("text",)),
+    Endpoint(CONTRACT, "POST", "/v1/explain", explain, ExplainBody, ExplainAnswer, texts=("text",)),
+    Endpoint(CONTRACT, "GET", "/v1/explain/{number}", page),
+)

@@ -13,13 +13,8 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
 
-from glassformer.serving.contracts.events import event, event_stream
-from glassformer.serving.http.parameters import bearer, decode_json, read_struct
-from glassformer.serving.http.visit import Visit
+from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
 from glassformer.serving.refusal import Refusal, bad_request, error_body
 from glassformer.serving.service import Answer, Order, Text
 from glassformer.text.formats.segment import Code, Part
@@ -28,6 +23,7 @@ _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
 _LIMITS = "Translates what the last message of the user says; follows no instructions."
 _IN_ORDER = ("syntax", "markup")
+CONTRACT = Contract(is_json=True)
 
 
 class Message(Struct):
@@ -70,18 +66,16 @@ class WeblateRequest(Struct):
     glossary: list[dict[str, Any]] = []
 
 
-async def models(request: Request) -> Response:
-    """GET /v1/models: a model for each pair of languages, those by way of a third language included."""
-    visit = Visit(request, bearer(request), cost=0)
-    return JSONResponse({"object": "list", "data": [_model(name) for name in _names(visit)]}, headers=visit.headers)
+async def models(visit: Visit, _: Nothing) -> dict[str, Any]:
+    """A model for each pair of languages, those by way of a third language included."""
+    return {"object": "list", "data": [_model(name) for name in _names(visit)]}
 
 
-async def model(request: Request) -> Response:
-    """GET /v1/models/NAME."""
-    visit, name = Visit(request, bearer(request), cost=0), request.path_params["name"]
-    if name not in _names(visit):
+async def model(visit: Visit, _: Nothing) -> dict[str, Any]:
+    """One of these."""
+    if (name := visit.request.path_params["name"]) not in _names(visit):
         raise Refusal(404, f"the model {name[:40]} does not exist")
-    return JSONResponse(_model(name), headers=visit.headers)
+    return _model(name)
 
 
 def _names(visit: Visit) -> dict[str, tuple[str, str]]:
@@ -95,31 +89,26 @@ def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "glassformer", "description": _LIMITS}
 
 
-async def chat(request: Request) -> Response:
-    """POST /v1/chat/completions."""
-    values = decode_json(await request.body())
-    asked = read_struct(values if isinstance(values, dict) else {}, ChatRequest)
+async def chat(visit: Visit, asked: ChatRequest) -> Any:
+    """The translation of the last message of the user, whole or in chunks."""
     text = next((one.text for one in reversed(asked.messages) if one.role == "user"), "")
-    visit = Visit(request, bearer(request), [text])
+    visit.check_size([text])
     if not text:
         raise bad_request("messages has no message of the user, expected one with the text")
-    pair = _read_pair(visit, asked.model)
     structured = _read_weblate(text)
-    order = _order(visit, pair, text, structured)
+    order = _order(visit, _read_pair(visit, asked.model), text, structured)
     if asked.stream and structured is None and _PART not in text:
-        return await event_stream(_events(visit, order, asked.model), visit.headers, _error_event)
+        return await event_stream(_chunks(asked.model, _stream(visit, order)), _error_event)
     (answers,) = await visit.translate(order)
     content = _PART.join(answer.text for answer in answers)
     if structured is not None:
-        content = json.dumps(
-            [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)], ensure_ascii=False
-        )
+        found = [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)]
+        content = json.dumps(found, ensure_ascii=False)
     if asked.stream:
-        return await event_stream(_pieces(asked.model, [content]), visit.headers, _error_event)
+        return await event_stream(_chunks(asked.model, _whole(content)), _error_event)
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
-    body = _about(asked.model, "chat.completion") | {"choices": [choice], "usage": usage}
-    return JSONResponse(body, headers=visit.headers)
+    return _about(asked.model, "chat.completion") | {"choices": [choice], "usage": usage}
 
 
 def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
@@ -208,19 +197,15 @@ def _about(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 
 
-async def _events(visit: Visit, order: Order, name: str) -> AsyncIterator[bytes]:
+async def _stream(visit: Visit, order: Order) -> AsyncIterator[str]:
     async with visit.task() as task:
-        async for one in _chunks(name, (piece async for piece in task.stream(order) if isinstance(piece, str))):
-            yield one
+        async for piece in task.stream(order):
+            if isinstance(piece, str):
+                yield piece
 
 
-async def _pieces(name: str, pieces: list[str]) -> AsyncIterator[bytes]:
-    async def each() -> AsyncIterator[str]:
-        for piece in pieces:
-            yield piece
-
-    async for one in _chunks(name, each()):
-        yield one
+async def _whole(content: str) -> AsyncIterator[str]:
+    yield content
 
 
 async def _chunks(name: str, pieces: AsyncIterator[str]) -> AsyncIterator[bytes]:
@@ -241,8 +226,8 @@ def _error_event(refusal: Refusal) -> bytes:
     return event(error_body("/v1/chat", refusal.status, refusal.message))
 
 
-ROUTES = [
-    Route("/v1/models", models, methods=["GET"]),
-    Route("/v1/models/{name}", model, methods=["GET"]),
-    Route("/v1/chat/completions", chat, methods=["POST"]),
-]
+ENDPOINTS = (
+    Endpoint(CONTRACT, "GET", "/v1/models", models, access="free"),
+    Endpoint(CONTRACT, "GET", "/v1/models/{name}", model, access="free"),
+    Endpoint(CONTRACT, "POST", "/v1/chat/completions", chat, ChatRequest),
+)

@@ -15,11 +15,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.decoding import Request, Translator
+from glassformer.decoding import Request, Translation, Translator
+from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.documents import FileTranslator, Glossary
+from glassformer.documents.checks import changes
+from glassformer.documents.draft import make_draft
 from glassformer.documents.glossary import Term
+from glassformer.documents.parts_writer import keep_spaces
+from glassformer.documents.placeholders import find_codes
+from glassformer.documents.restore import restore
+from glassformer.documents.translate_file import ATTEMPTS
 from glassformer.errors import GlassformerError
 from glassformer.serving.scheduling.batch_queue import Recipe
+from glassformer.text.formats.segment import join_parts
 
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
@@ -54,10 +62,6 @@ class WorkerPlan:
     threads: int
 
 
-class _StoppedError(Exception):
-    """Nobody waits for what is computed."""
-
-
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
     """Answer messages until the pipe ends; the first answer says that all models are loaded, or why one is not."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
@@ -70,7 +74,9 @@ def run_worker(connection: Connection, plan: WorkerPlan) -> None:
             message = connection.recv()
             if message == STOP:  # of a batch that was done in the meantime
                 continue
-            connection.send(guard(lambda: worker.answer(message)))  # noqa: B023  # called at once
+            with searching_while(lambda: not connection.poll()):
+                found = guard(lambda: worker.answer(message))  # noqa: B023  # called at once
+            connection.send(found)
         except (EOFError, OSError):
             return
 
@@ -79,7 +85,7 @@ def guard(call: Callable[[], Any]) -> Any:
     """What a call gives, or a failure in its place."""
     try:
         return call()
-    except _StoppedError:
+    except SearchStoppedError:
         return Failure("stopped")
     except GlassformerError as error:
         return Failure(str(error))
@@ -125,14 +131,17 @@ class _Worker:
     def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         translator = self._translators[recipe.model]
         glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
-        files = FileTranslator(translator, self._options(recipe), glossary=glossary, check_content=False)
+        files = FileTranslator(translator, self._options(recipe), glossary=glossary)
         results = files.translate_texts(dict.fromkeys(texts))
         return [results[parts] for parts in texts]
 
     def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        translator = self._translators[recipe.model]
-        found = translator.translate_stream(texts, self._options(recipe), attention=recipe.attention)
-        return [one.to_mapping(attention=False) | {"limit_warning": one.limit_warning} for one in found]
+        translator, options = self._translators[recipe.model], self._options(recipe)
+        outputs = _CodedOutputs(translator, options)
+        found = [outputs.translate_coded(text) if has_codes(text) else None for text in texts]
+        plain = [text for text, one in zip(texts, found, strict=True) if one is None]
+        rest = iter(translator.translate_stream(plain, options, attention=recipe.attention))
+        return [_to_mapping(next(rest) if one is None else one) for one in found]
 
     def _options(self, recipe: Recipe) -> Any:
         return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
@@ -146,10 +155,47 @@ class _Worker:
                 piece = next(pieces)
             except StopIteration as end:
                 engines.add(end.value.engine)
-                return end.value.to_mapping(attention=False) | {"limit_warning": end.value.limit_warning}
+                return _to_mapping(end.value)
             if self._connection.poll():
                 self._connection.recv()
                 pieces.close()
-                raise _StoppedError
+                raise SearchStoppedError
             if piece:
                 self._connection.send(Piece(piece))
+
+
+class _CodedOutputs(FileTranslator):
+    """The model's own outputs for a text with codes."""
+
+    def translate_coded(self, request: Request) -> Translation:
+        """Without the codes, or with stand-ins for them that every output has; they are put back into each output.
+
+        Tokens, scores and alignment are those of what the model read and wrote.
+        """
+        parts = find_codes((request.text,))
+        for attempt in (*range(ATTEMPTS), None):
+            if (draft := make_draft(parts, attempt)) is None:
+                continue
+            asked = [replace(request, text=draft.text)]
+            (found,) = self.translator.translate_stream(asked, self.options, attention=True)
+            outputs = [replace(found, hypotheses=[one]) for one in found.hypotheses]
+            restored = [restore(draft, one, self._token_ends) for one in outputs]
+            if not any(one is None or changes(parts, one.parts) for one in restored):
+                break
+        texts = [join_parts(keep_spaces(parts, one.parts)) for one in restored if one is not None]
+        hypotheses = [replace(one, text=text) for one, text in zip(found.hypotheses, texts, strict=True)]
+        return replace(found, hypotheses=hypotheses)
+
+
+def has_codes(request: Request) -> bool:
+    """Whether a text has codes, none of which its client places itself by a prefix or a phrase."""
+    given = (request.prefix, *request.must)
+    return _is_coded(request.text) and not any(map(_is_coded, given))
+
+
+def _is_coded(text: str) -> bool:
+    return not all(isinstance(part, str) for part in find_codes((text,)))
+
+
+def _to_mapping(translation: Translation) -> dict[str, Any]:
+    return translation.to_mapping(attention=False) | {"limit_warning": translation.limit_warning}

@@ -1,4 +1,4 @@
-"""The worker processes of a server: each takes batches from the queue; one that ends is replaced.
+"""What a server has loaded: worker processes, each of which takes batches from the queue; one that ends is replaced.
 
 A batch whose worker ended is tried once more by another one. A worker that takes far too long is ended, and one whose
 batch nobody waits for is told so.
@@ -7,18 +7,22 @@ batch nobody waits for is told so.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from glassformer.errors import GlassformerError, WorkerError
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.door import Metrics
+from glassformer.serving.languages import Languages, read_models
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue, Job
 from glassformer.serving.scheduling.worker import STOP, Failure, Piece, StreamRequest, WorkerPlan, run_worker
+from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
 _POLL_S = 0.05  # how often a worker that works is asked for, and its clients
@@ -213,6 +217,46 @@ class Workers:
             with suppress(OSError, ValueError):
                 worker.kill()
         self._processes.clear()
+
+
+class Loaded:
+    """Models in worker processes, which share one queue."""
+
+    def __init__(self, languages: Languages, queue: BatchQueue, workers: Workers) -> None:
+        self.languages, self.queue, self.workers = languages, queue, workers
+
+    @classmethod
+    async def load(cls, runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, metrics: Metrics) -> Self:
+        """Start the workers; raises ``GlassformerError`` for runs that cannot be served."""
+        languages, number = read_models(runs, langs), config.workers or available_cores()
+        models = tuple((model.name, model.path) for model in languages.models)
+        plan = WorkerPlan(models, config.engine, max(1, available_cores() // number))
+        queue = BatchQueue(config)
+        workers = Workers(plan, number, queue, metrics)
+        try:
+            await workers.start()
+        except BaseException:
+            workers.kill()
+            raise
+        return cls(languages, queue, workers)
+
+    @property
+    def engines(self) -> str:
+        """What translates, for a person."""
+        return " and ".join(sorted(set(self.workers.engines.values()) - {""}))
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, finish what was begun within some seconds, refuse the rest, and end the workers."""
+        self.queue.is_draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.queue.open_jobs:
+                    await asyncio.sleep(_POLL_S)
+        self.queue.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self.workers.close()
+        self.workers.kill()
 
 
 def refusal_of(failure: Failure) -> Refusal:

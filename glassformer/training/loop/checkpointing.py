@@ -29,8 +29,8 @@ from glassformer.errors import CheckpointError, TokenizerError
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.text.corpus.prepare import PreparedText
-from glassformer.training.loop.distributed import ParallelStrategy
 from glassformer.training.loop.optimizer import OPTIMIZER, optimizer_tensors, restore_optimizer
+from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.training.reporting.run_log import Display
 from glassformer.world import ALONE, World
 

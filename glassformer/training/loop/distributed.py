@@ -8,18 +8,17 @@ and each process keeps the gradients and Adam's moments of its own shard. A chec
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
-from glassformer.checkpoint import Tensors, load_weights
 from glassformer.model.transformer import Transformer
 from glassformer.settings import TrainConfig
-from glassformer.training.objective.objective import Objective
-from glassformer.world import ALONE, World
+from glassformer.training.loop.cuda_graphs import GraphStrategy, can_compile
+from glassformer.training.loop.strategy import ParallelStrategy
+from glassformer.world import World
 
 # The option's name in PyTorch 2.13, and before.
 _SYNC_BUFFERS = next(
@@ -27,38 +26,6 @@ _SYNC_BUFFERS = next(
     for name in ("forward_sync_buffers", "broadcast_buffers")
     if name in signature(DistributedDataParallel).parameters
 )
-
-
-class ParallelStrategy:
-    """A model and its objective in one process; the subclasses train it in several.
-
-    All processes of ``world`` call ``gather_tensors``, ``distribute_like``, ``load`` and ``full_model`` together.
-    """
-
-    def __init__(self, model: Transformer, config: TrainConfig, world: World = ALONE) -> None:
-        self.model, self.world = model, world
-        self.objective: nn.Module = Objective(model, config.label_smoothing, config.r_drop)
-
-    def gradient_sync(self, *, enabled: bool) -> AbstractContextManager[object]:
-        """The context of one batch's forward and backward; ``enabled`` averages the gradients over the processes."""
-        return nullcontext()
-
-    def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The full tensors, in the first process; nothing in the others."""
-        return dict(tensors) if self.world.is_first else {}
-
-    def distribute_like(self, tensor: Tensor, parameter: Tensor) -> Tensor:
-        """A full tensor on the device of ``parameter``, in the same shards."""
-        return tensor.to(parameter.device)
-
-    def load(self, weights: Tensors, where: Path) -> None:
-        """Copy full weights into the model; names and shapes must agree exactly."""
-        load_weights(self.model, weights, where, self.distribute_like)
-
-    @contextmanager
-    def full_model(self) -> Iterator[Transformer]:
-        """The model with all its weights in this process, for validation; it must not be changed."""
-        yield self.model
 
 
 class ReplicateStrategy(ParallelStrategy):
@@ -135,6 +102,8 @@ def make_strategy(world: World, model: Transformer, config: TrainConfig, device:
     model = model.to(device)
     if world.size > 1:
         return ReplicateStrategy(model, config, world, device)
+    if config.compile == "on" or (config.compile == "auto" and can_compile(device)):
+        return GraphStrategy(model, config)
     return ParallelStrategy(model, config, world)
 
 

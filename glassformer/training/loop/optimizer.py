@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.optim import Adam
 
@@ -14,7 +15,8 @@ from glassformer.checkpoint import read_tensors
 from glassformer.errors import CheckpointError, ConfigError, nearest
 from glassformer.settings import TrainConfig
 from glassformer.trace import is_tracing, note
-from glassformer.training.loop.distributed import ParallelStrategy, full_tensor
+from glassformer.training.loop.distributed import full_tensor
+from glassformer.training.loop.strategy import ParallelStrategy
 
 OPTIMIZER = "optimizer"  # the name of the file
 
@@ -57,12 +59,12 @@ def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
     return Adam(weights, lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
 
 
-def clip_gradients(model: nn.Module, config: TrainConfig) -> float:
+def clip_gradients(model: nn.Module, config: TrainConfig) -> Float[Tensor, ""]:
     """Scale all gradients to a common norm of at most ``clip_norm``, if it is set; returns the norm before."""
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     note("update.gradient_norm", norm, "")
     note_gradients(model, "clipped_gradient")
-    return float(norm)
+    return norm
 
 
 def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
@@ -90,8 +92,8 @@ def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
     _note_each(model, f"first_moment{when}", moment("exp_avg"))
     _note_each(model, f"second_moment{when}", moment("exp_avg_sq"))
     _note_each(model, f"value{when}", lambda weight: weight)
-    steps = next((int(state["step"]) for state in optimizer.state.values() if "step" in state), 0)
-    note(f"update.count{when}", lambda: torch.tensor(steps), "")
+    steps = (state["step"] for state in optimizer.state.values() if "step" in state)
+    note(f"update.count{when}", lambda: torch.tensor(int(next(steps, 0))), "")
 
 
 def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor]) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.optim import Adam
 
 from glassformer.model.transformer import Transformer
@@ -11,10 +13,9 @@ from glassformer.settings import TrainConfig
 from glassformer.text.corpus.batches import Batch
 from glassformer.trace import note
 from glassformer.training.loop.checkpointing import TrainState
-from glassformer.training.loop.distributed import ParallelStrategy
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, note_gradients
 from glassformer.training.loop.schedule import cooldown_factor, learning_rate
-from glassformer.training.objective.objective import autocast
+from glassformer.training.loop.strategy import ParallelStrategy
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,13 @@ def update(
     sum of the losses and the norm of the gradient before any weight moves; it may raise.
     """
     sums = backward_batches(strategy, batches, tokens, config)
-    norm = clip_gradients(strategy.model, config)
-    check(sums.loss, norm)
+    norms = clip_gradients(strategy.model, config)
+    *own, norm = torch.cat([sums, norms[None]]).tolist()  # the one time that an update waits for a GPU
+    loss, nll = strategy.world.sum(*own)
+    check(loss, norm)
     rate = _rate(state, config, strategy.model.config.d_model)
     adam_step(strategy.model, optimizer, rate)
-    return UpdateMetrics(sums.loss / tokens, sums.nll / tokens, tokens, rate, norm)
+    return UpdateMetrics(loss / tokens, nll / tokens, tokens, rate, norm)
 
 
 def _rate(state: TrainState, config: TrainConfig, d_model: int) -> float:
@@ -73,24 +76,21 @@ def _rate(state: TrainState, config: TrainConfig, d_model: int) -> float:
 def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:
     """Add the gradients of the mean smoothed loss over all target tokens of ``batches``, in one process."""
     tokens = sum(batch.target_tokens for batch in batches)
-    return backward_batches(ParallelStrategy(model, config), batches, tokens, config)
+    loss, nll = backward_batches(ParallelStrategy(model, config), batches, tokens, config).tolist()
+    return LossSums(loss, nll, tokens)
 
 
 def backward_batches(
     strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
-) -> LossSums:
-    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes."""
-    device = next(strategy.model.parameters()).device
-    loss_sum = nll_sum = 0.0
+) -> Float[Tensor, "2"]:
+    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes.
+
+    Returns the sums of the smoothed loss and of the negative log-likelihood of this one's, in float64 on the device.
+    """
+    count = tokens / strategy.world.size  # the gradients are averaged over the processes
+    sums = []
     for number, batch in enumerate(batches, start=1):
-        batch = batch.to(device)
         with strategy.gradient_sync(enabled=number == len(batches)):
-            with autocast(config.precision, device):
-                loss, nll = strategy.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
-            mean = loss / (tokens / strategy.world.size)  # the gradients are averaged over the processes
-            note("loss.mean", mean, "")
-            mean.backward()
-        loss_sum, nll_sum = loss_sum + float(loss.detach()), nll_sum + float(nll)
+            sums.append(strategy.backward(batch, count, config))
     note_gradients(strategy.model, "gradient")
-    loss_sum, nll_sum = strategy.world.sum(loss_sum, nll_sum)
-    return LossSums(loss_sum, nll_sum, tokens)
+    return torch.stack(sums).sum(0)

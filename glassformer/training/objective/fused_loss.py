@@ -1,7 +1,7 @@
 """The output projection and the training loss fused, a chunk of positions at a time. Sections 3.4 and 5.4.
 
 The logits of all positions would be by far the largest matrix of a step. They are computed, differentiated and
-dropped in chunks that stay in the processor's cache.
+dropped in chunks that stay in the processor's cache. ``plain_projected_loss`` leaves that to a compiler.
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 from glassformer.training.objective.loss import p_minus_q, symmetric_kl, token_losses
 
@@ -26,11 +27,14 @@ class ProjectedLoss(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         targets: Tensor,
+        real: Tensor | None,
         smoothing: float,
         r_drop: float,
         needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
         """``x`` (position d_model), ``targets`` (position): the smoothed and the plain loss, summed.
+
+        ``real`` (position) is False where there is padding; None if there is none.
 
         With ``r_drop`` each two adjacent positions are the two passes of one. ``needs_grad`` is an argument because
         the gradient mode of the caller cannot be seen here.
@@ -50,15 +54,20 @@ class ProjectedLoss(torch.autograd.Function):
                 logits += bias
             torch.softmax(logits, -1, out=p)
             loss, nll = token_losses(logits, p, chunk_targets, smoothing)
+            kl, grad_kl = symmetric_kl(logits, p) if r_drop else (None, None)
+            if real is not None:
+                counts = real[start : start + rows]
+                loss, nll, kl = loss * counts, nll * counts, None if kl is None else kl * counts[::2]
             loss_sum += loss.sum()
             nll_sum += nll.sum()
-            kl, grad_kl = symmetric_kl(logits, p) if r_drop else (None, None)
             if kl is not None:
                 loss_sum += r_drop * kl.sum()
             if grad_x is not None and grad_weight is not None:
                 grad_logits = p_minus_q(p, chunk_targets, smoothing)
                 if grad_kl is not None:
                     grad_logits.add_(grad_kl, alpha=r_drop)
+                if real is not None:
+                    grad_logits *= real[start : start + rows, None]
                 if grad_bias is not None:
                     grad_bias += grad_logits.sum(0)
                 grad_logits = grad_logits.to(chunk.dtype)
@@ -76,7 +85,18 @@ class ProjectedLoss(torch.autograd.Function):
         """The gradients from ``forward`` times that of the sum. It can be called once."""
         gradients, ctx.gradients = ctx.gradients, None
         scale = grads[0] / ctx.passes
-        return (*(None if g is None else g.mul_(scale) for g in gradients), None, None, None, None)
+        return (*(None if g is None else g.mul_(scale) for g in gradients), None, None, None, None, None)
+
+
+def plain_projected_loss(
+    x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, *, real: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """The same for autograd and a compiler, which makes a few passes over the logits of it."""
+    logits = linear(x, weight, bias).float()
+    log_probs = logits - logits.logsumexp(-1, keepdim=True)
+    nll = -log_probs.gather(-1, targets[:, None]).squeeze(-1) * real
+    loss = (1 - smoothing) * nll - smoothing * log_probs.mean(-1) * real
+    return loss.sum(), nll.sum().detach()
 
 
 def _autocast(x: Tensor) -> Tensor:

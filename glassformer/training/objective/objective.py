@@ -4,7 +4,9 @@ The loss and the output projection run fused, in ``fused_loss``. While a trace r
 logits runs instead. Forward and backward compute in float32, or with bfloat16 products and float32 weights and sums.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int
@@ -12,7 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.model.transformer import Transformer
 from glassformer.trace import is_tracing
-from glassformer.training.objective.fused_loss import ProjectedLoss
+from glassformer.training.objective.fused_loss import ProjectedLoss, plain_projected_loss
 from glassformer.training.objective.loss import smoothed_loss, symmetric_kl_sum
 
 
@@ -22,6 +24,7 @@ class Objective(nn.Module):
     def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model, self.smoothing, self.r_drop = model, smoothing, r_drop
+        self.is_compiled = False
 
     def forward(
         self,
@@ -39,18 +42,36 @@ class Objective(nn.Module):
         real = tgt_out_ids != self.model.config.pad_id
         if is_tracing() or torch.compiler.is_compiling():
             return self._unfused_loss(self.model.hidden(src_ids, tgt_in_ids), tgt_out_ids, real)
-        x, targets = self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()
+        is_real: Tensor | None = None
+        if real.device.type == "cpu" and not self.is_compiled:
+            x, targets = self._hidden(src_ids, tgt_in_ids, real), tgt_out_ids[real].long()
+        else:  # to find the real positions would make the CPU wait for a GPU
+            hidden = self.model.hidden(src_ids, tgt_in_ids)
+            x, targets, is_real = (one.flatten(0, 1) for one in (hidden, tgt_out_ids.long(), real))
         if self.r_drop:
             x, targets = _interleave_halves(x), _interleave_halves(targets)
+            is_real = None if is_real is None else _interleave_halves(is_real)
         linear = self.model.output_projection.linear
+        if self.is_compiled and not self.r_drop:
+            return _compiled_loss()(x, linear.weight, linear.bias, targets, real=is_real, smoothing=self.smoothing)
         # torch's apply is untyped
         return ProjectedLoss.apply(  # type: ignore[no-any-return,no-untyped-call]
-            x, linear.weight, linear.bias, targets, self.smoothing, self.r_drop, torch.is_grad_enabled()
+            x, linear.weight, linear.bias, targets, is_real, self.smoothing, self.r_drop, torch.is_grad_enabled()
         )
 
+    def compile_layers(self) -> None:
+        """Let ``torch.compile`` make one program of each kind of layer, for batches of any shape, and of the loss.
+
+        It compiles at the first update, which takes half a minute. A compiled layer has no taps: what looks into the
+        model afterwards does so under ``torch.compiler.set_stance("force_eager")``.
+        """
+        self.is_compiled = True
+        for layer in (*self.model.encoder.layers, *self.model.decoder.layers):
+            layer.compile(dynamic=True)
+
     def _hidden(self, src_ids: Tensor, tgt_in_ids: Tensor, real: Tensor) -> Float[Tensor, "row d_model"]:
-        """The projection's input at real positions; computed without padding on a CPU, where the check is cheap."""
-        is_prefix = real.device.type == "cpu" and bool((real[:, 1:] <= real[:, :-1]).all())
+        """The projection's input at real positions, computed without padding."""
+        is_prefix = bool((real[:, 1:] <= real[:, :-1]).all())
         if is_prefix and bool(real.any()) and bool((src_ids != self.model.config.pad_id).any()):
             return self.model.hidden_rows(src_ids, tgt_in_ids, real)[0]
         return self.model.hidden(src_ids, tgt_in_ids)[real]
@@ -63,13 +84,25 @@ class Objective(nn.Module):
         return (loss + self.r_drop * symmetric_kl_sum(logits, real.chunk(2)[0])) / 2, nll / 2
 
 
+@cache
+def _compiled_loss() -> Callable[..., tuple[Tensor, Tensor]]:
+    return torch.compile(plain_projected_loss, dynamic=True)
+
+
 def _interleave_halves(rows: Tensor) -> Tensor:
     """Put each row of the second half directly after its counterpart in the first."""
     return torch.stack(rows.chunk(2), 1).flatten(0, 1)
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """The context in which the forward pass runs: autocast to bfloat16, or nothing."""
+    """The context in which the forward pass runs: autocast to bfloat16, or nothing.
+
+    "auto" is bfloat16 on a GPU that computes in it.
+    """
+    if precision == "auto":
+        precision = (
+            "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+        )
     if precision == "bf16":
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,7 +99,7 @@ class Access:
             self._counts.popitem(last=False)
         return counts
 
-    def check_size(self, texts: list[str]) -> None:
+    def check_size(self, texts: Sequence[str]) -> None:
         """Raise ``Refusal`` for more texts or characters than one request may have."""
         characters, config = sum(map(len, texts)), self._config
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):

@@ -1,0 +1,122 @@
+"""A run as a package of Argos Translate, which is what LibreTranslate's servers hold: one .argosmodel file.
+
+It is a zip of one folder: metadata.json, a SentencePiece model, and a CTranslate2 model whose source vocabulary is
+its pieces. Argos brings the rest: it cuts a text into sentences, and searches with a beam of 4.
+"""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glassformer.errors import ConfigError
+from glassformer.files import sync
+from glassformer.interop.ctranslate2 import check_supported, convert
+from glassformer.interop.new_directory import write_whole
+from glassformer.interop.sentencepiece_export import to_sentencepiece
+from glassformer.settings import language_name
+
+if TYPE_CHECKING:
+    from glassformer.model import Transformer
+    from glassformer.run_directory import LoadedRun
+    from glassformer.settings import RunConfig
+
+ENDING = ".argosmodel"
+_METADATA, _PIECES, _MODEL = "metadata.json", "sentencepiece.model", "model"
+_POSITIONS = 1026  # Argos lets CTranslate2 cut a text at 1,024 tokens, and gives it <s> and </s>
+_CODES = {"zh-Hans": "zh", "zh-Hant": "zt", "pt-BR": "pb"}  # what Argos calls them
+_MADE = (1980, 1, 1, 0, 0, 0)  # of all files in it, so that one run gives one file
+
+
+def is_argos(place: Path) -> bool:
+    """Whether a place holds a package, or is one."""
+    return place.suffix == ENDING or (place.is_dir() and any(place.glob(f"*{ENDING}")))
+
+
+def export_argos(
+    run: "LoadedRun", directory: Path, quantization: str | None = None, langs: str | None = None
+) -> list[str]:
+    """Write a package to ``directory``, which is new or empty; returns how to install it.
+
+    ``langs``, such as en-de, is for a run that does not say its languages. Raises ``ConfigError`` for one whose
+    languages nobody says, and for settings and tokenizers that cannot be in a package.
+    """
+    check_supported(run.config.model, quantization)
+    source, target = _languages(run.config, langs)
+    pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
+    name = f"translate-{_code(source)}_{_code(target)}"
+    with write_whole(directory, "--out") as temporary:
+        folder = temporary / name
+        folder.mkdir()
+        convert(
+            _with_positions(run.model), (pieces.source, pieces.target), folder / _MODEL, quantization=quantization,
+            source_rows=pieces.source_ids,
+        )  # fmt: skip
+        (folder / _PIECES).write_bytes(pieces.data)
+        (folder / _METADATA).write_text(json.dumps(_metadata(source, target), indent=1), encoding="utf-8")
+        (folder / "README.md").write_text(_readme(source, target), encoding="utf-8")
+        _zip(folder, temporary / (name + ENDING))
+    return [f"install it: argospm install {directory / (name + ENDING)}", *_notes(run)]
+
+
+def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
+    text = config.text if langs is None else replace(config.text, languages=langs)
+    if text.language_pair is None:
+        raise ConfigError(
+            "text.languages: found none, expected the languages of the run, which a package has to say. "
+            "Add --langs en-de."
+        )
+    source, target = text.language_pair
+    return source, target
+
+
+def _metadata(source: str, target: str) -> dict[str, str]:
+    return {
+        "package_version": "1.0", "argos_version": "1.11", "type": "translate", "from_code": _code(source),
+        "from_name": language_name(source), "to_code": _code(target), "to_name": language_name(target),
+    }  # fmt: skip
+
+
+def _readme(source: str, target: str) -> str:
+    names = f"{language_name(source)} to {language_name(target)}"
+    return f"# {names}\n\nA Transformer that glassformer trained, exported with `glassformer export --to argos`.\n"
+
+
+def _code(language: str) -> str:
+    """What Argos calls a language."""
+    return _CODES.get(language, language)
+
+
+def _with_positions(model: "Transformer") -> "Transformer":
+    """The same model with vectors for as many positions as a text of Argos may have, where they are computed."""
+    from glassformer.model import Transformer
+
+    if model.config.positions == "learned" or model.config.max_length >= _POSITIONS:
+        return model
+    longer = Transformer(replace(model.config, max_length=_POSITIONS))
+    longer.load_state_dict(model.state_dict())
+    return longer.eval()
+
+
+def _notes(run: "LoadedRun") -> Iterator[str]:
+    config = run.config.model
+    if config.positions == "learned" and config.max_length < _POSITIONS:
+        yield (
+            f"The model has learned {config.max_length} positions: Argos ends with an error for a longer sentence, "
+            "where we cut it."
+        )
+
+
+def _zip(folder: Path, path: Path) -> None:
+    """Pack a folder, and delete it."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+            member = zipfile.ZipInfo(file.relative_to(folder.parent).as_posix(), _MADE)
+            member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            with file.open("rb") as source, archive.open(member, "w", force_zip64=True) as stream:
+                shutil.copyfileobj(source, stream)
+    shutil.rmtree(folder)
+    sync(path)
