@@ -18,7 +18,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
 from glassformer.explain.entries.scope import PassContext, Record, Scope
-from glassformer.explain.verify import audit_operations, prove, verify_walk
+from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
 from glassformer.model.layers import FeedForward
@@ -28,6 +28,7 @@ from glassformer.text import Tokenizer
 from glassformer.trace import tracing
 from glassformer.training.loop import optimizer, schedule, update
 from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.optimizer import OPTIMIZER
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
 SEARCHES = [
@@ -587,6 +588,36 @@ def test_an_update_after_a_restart_follows_and_a_rate_that_forgets_it_does_not(r
     (rate,) = (step for step in restarted.trace if step.address == "update.rate")
     restarted.trace.steps[restarted.trace.steps.index(rate)] = replace(rate, value=rate.value * 2)
     assert "update.rate" in [step.address for step in verify_walk(restarted, translator.model).off]
+
+
+def test_weights_that_were_frozen_for_a_while_follow_by_their_own_count(build, tmp_path):
+    """A run may be resumed with other frozen weights, by --force: Adam's counts then differ from weight to weight."""
+    translator = build()
+    weights = dict(translator.model.named_parameters())
+    counts = {name: float(3 - place % 3) for place, name in enumerate(weights)}
+    saved = {
+        key: value
+        for name, weight in weights.items()
+        for key, value in (
+            (f"step/{name}", torch.tensor(counts[name])), (f"exp_avg/{name}", 1e-3 * torch.randn_like(weight)),
+            (f"exp_avg_sq/{name}", 1e-6 * torch.rand_like(weight)),
+        )
+    }  # fmt: skip
+    state = {"counters": asdict(TrainState(update=3))}
+    save_checkpoint(RunDirectory(tmp_path).latest, 1, {OPTIMIZER: saved}, state)
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7), run=tmp_path)
+    assert walked["update.count_before"].value.item() == 3
+    assert verify_walk(walked, translator.model).holds
+
+
+@pytest.mark.parametrize("factor, follows", [(1 + 0.9e-5, True), (1 + 1.05e-5, False)])
+def test_a_gradient_may_be_a_hundred_thousandth_of_its_greatest_off(build, factor, follows):
+    translator, weight = build(), "tgt_embedding.tokens.weight"
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    exact = walked[f"{weight}.gradient"].value
+    known = {weight: (exact, exact.abs().max().item())}
+    step = replace(walked[f"{weight}.gradient"], value=exact * factor)
+    assert verify([step], PassContext(translator.model, weight_gradients=known)).holds == follows
 
 
 @pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])

@@ -87,7 +87,7 @@ def _rate(scope: Scope) -> Tensor:
 
 @entry("update.count_before", "Updates before", "t − 1", _ADAM)
 def _count_before(scope: Scope) -> Tensor:
-    """How many updates the moments have seen: as the checkpoint says, else none."""
+    """The most that any weight's moments have seen, as the checkpoint says, else none."""
     counts = [int(value) for name, value in scope.context.saved.items() if name.startswith("step/")]
     return torch.full_like(scope.step.value, max(counts, default=0))
 
@@ -168,8 +168,11 @@ def _second_moment(scope: Scope) -> Tensor:
 
 
 def _change(scope: Scope) -> Tensor:
-    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does."""
-    options, count = _options(scope), int(scope.at("update.count_before")) + 1
+    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
+
+    t is the weight's own: one that was frozen in earlier updates has seen fewer.
+    """
+    options, count = _options(scope), int(scope.context.saved.get(f"step/{scope.module}", 0)) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
     return step_size * scope.here("first_moment") / (deviation + options.adam_eps)
