@@ -610,7 +610,7 @@ def test_weights_that_were_frozen_for_a_while_follow_by_their_own_count(build, t
     assert verify_walk(walked, translator.model).holds
 
 
-@pytest.mark.parametrize("factor, follows", [(1 + 0.9e-5, True), (1 + 1.05e-5, False)])
+@pytest.mark.parametrize(("factor", "follows"), [(1 + 0.9e-5, True), (1 + 1.05e-5, False)])
 def test_a_gradient_may_be_a_hundred_thousandth_of_its_greatest_off(build, factor, follows):
     translator, weight = build(), "tgt_embedding.tokens.weight"
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
