@@ -18,9 +18,11 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
 from glassformer.explain.entries.scope import PassContext, Record, Scope
+from glassformer.explain.recording import sentences
 from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.model.dropout import Dropout
 from glassformer.model.layers import FeedForward
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
@@ -554,19 +556,19 @@ def a_first_moment_a_hundred_thousandth_off(monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", wrong)
 
 
-def weights_a_hundred_thousandth_off(monkeypatch):
+def small_weights_a_hundred_thousandth_off(monkeypatch):
     step = torch.optim.Adam.step
 
     def wrong(self):
         step(self)
         for weight in self.param_groups[0]["params"]:
-            weight.data *= 1 + 1e-5
+            weight.data = torch.where(weight.abs() < 0.1, weight * (1 + 1e-5), weight)
 
     monkeypatch.setattr(torch.optim.Adam, "step", wrong)
 
 
 WRONG_UPDATES = {
-    a_first_moment_a_hundred_thousandth_off: ".first_moment", weights_a_hundred_thousandth_off: ".value",
+    a_first_moment_a_hundred_thousandth_off: ".first_moment", small_weights_a_hundred_thousandth_off: ".value",
     half_the_rate: "update.rate", one_update_off: "update.rate", no_bias_correction: ".value",
     an_update_times_0_3: ".value", moments_a_thousandth_off: ".second_moment",
 }  # fmt: skip
@@ -590,24 +592,34 @@ def test_an_update_after_a_restart_follows_and_a_rate_that_forgets_it_does_not(r
     assert "update.rate" in [step.address for step in verify_walk(restarted, translator.model).off]
 
 
-def test_weights_that_were_frozen_for_a_while_follow_by_their_own_count(build, tmp_path):
-    """A run may be resumed with other frozen weights, by --force: Adam's counts then differ from weight to weight."""
+@pytest.mark.parametrize("updates", [9, 14, 30])
+def test_an_update_in_a_cooldown_follows_and_one_that_is_a_step_ahead_does_not(build, tmp_path, monkeypatch, updates):
+    state, train = TrainState(update=updates, cooldown_from=10, cooldown_to=15), TrainConfig(warmup=7)
+    save_checkpoint(RunDirectory(tmp_path).latest, 1, {OPTIMIZER: {}}, {"counters": asdict(state)})
     translator = build()
-    weights = dict(translator.model.named_parameters())
-    counts = {name: float(3 - place % 3) for place, name in enumerate(weights)}
-    saved = {
-        key: value
-        for name, weight in weights.items()
-        for key, value in (
-            (f"step/{name}", torch.tensor(counts[name])), (f"exp_avg/{name}", 1e-3 * torch.randn_like(weight)),
-            (f"exp_avg_sq/{name}", 1e-6 * torch.rand_like(weight)),
-        )
-    }  # fmt: skip
-    state = {"counters": asdict(TrainState(update=3))}
-    save_checkpoint(RunDirectory(tmp_path).latest, 1, {OPTIMIZER: saved}, state)
-    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7), run=tmp_path)
-    assert walked["update.count_before"].value.item() == 3
+    walked = walk_training(translator, SOURCES, TARGETS, train, run=tmp_path)
+    assert walked["update.cooldown"].value.item() == pytest.approx({9: 1.0, 14: 1 / 6, 30: 1 / 6}[updates])
     assert verify_walk(walked, translator.model).holds
+    monkeypatch.setattr(update, "cooldown_factor", lambda state, number: schedule.cooldown_factor(state, number) / 2)
+    walked = walk_training(translator, SOURCES, TARGETS, train, run=tmp_path)
+    assert verify_walk(walked, translator.model).off[0].address == "update.cooldown"
+
+
+def test_one_dropout_mask_for_all_sentences_does_not_follow(build, monkeypatch):
+    draw, translator, train = Dropout._draw, build(dropout=0.2), TrainConfig(warmup=7)
+    assert verify_walk(walk_training(translator, SOURCES, TARGETS, train), translator.model).holds
+    monkeypatch.setattr(Dropout, "_draw", lambda _, x, dropped: draw(x[:1], dropped).expand_as(x).clone())
+    off = verify_walk(walk_training(translator, SOURCES, TARGETS, train), translator.model).off
+    assert off[0].address == "src_embedding.dropout.kept"
+
+
+def test_target_ids_that_the_text_does_not_spell_do_not_follow(build, monkeypatch):
+    translator, encode = build(), sentences._encode
+    monkeypatch.setattr(
+        sentences, "_encode", lambda name, *of: [ids[name == "targets" :] for ids in encode(name, *of)]
+    )
+    off = verify_walk(walk(translator, SOURCES, TARGETS), translator.model).off
+    assert [step.address for step in off] == ["text.tgt_out_ids"]
 
 
 @pytest.mark.parametrize(("factor", "follows"), [(1 + 0.9e-5, True), (1 + 1.05e-5, False)])

@@ -243,11 +243,11 @@ def test_a_search_that_never_stops_early_stops_at_its_limit(make_model):
 
 
 def test_an_end_that_is_impossible_is_no_end(make_model):
-    """Of a prefix, all other ids are impossible; a wide beam takes some of them, and the end may be among these."""
-    prefix = (6, 8, 3, 4, 9, 5)
-    options = DecodeConfig(beam=9)
-    found = beam_search(make_model(), padded(SENTENCES), [9] * 5, options, [Constraints(prefix=prefix)] * 5)
-    assert all(tuple(of_source[0].ids[:6]) == prefix for of_source in found)
+    """Of a prefix, all other ids are impossible; a wide beam takes some of them, and the end is among these."""
+    prefix = (3, 4, 4, 3, 4, 3, 3, 4)
+    model, constraints = make_model(vocab=5, src_vocab=11), [Constraints(prefix=prefix)] * 5
+    found = beam_search(model, padded(SENTENCES), [12] * 5, DecodeConfig(beam=5), constraints)
+    assert all(tuple(of_source[0].ids[:8]) == prefix for of_source in found)
 
 
 def test_the_attention_of_slots_has_a_row_for_each(make_model):
