@@ -131,9 +131,14 @@ class Verification:
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     """Recompute every step of a walk that was made with ``model``; see ``verify``."""
     device = next(model.parameters()).device
-    ids = [[*derivation.ids, walk.config.eos_id] for derivation in walk.sentences.src_derivations]
-    derived_ids = {"text.src_ids": pad_ids(ids, walk.config.pad_id, device)}
-    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids, saved=walk.saved)
+    derivations = {"src": walk.sentences.src_derivations, "tgt_out": walk.sentences.tgt_derivations}
+    derived_ids = {
+        f"text.{side}_ids": pad_ids([[*one.ids, walk.config.eos_id] for one in found], walk.config.pad_id, device)
+        for side, found in derivations.items()
+        if found
+    }
+    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids, saved=walk.saved,
+                          counters=walk.counters)  # fmt: skip
     steps = [replace(step, value=step.value.to(device)) for step in walk.trace]
     if walk.kind != "training":
         return verify(steps, context)

@@ -6,7 +6,7 @@ Its dropout masks are its own: those of a training, which leaves padding out, ar
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,8 @@ def walk_training(
         torch.manual_seed(train.seed)
         update(strategy, optimizer, [batch], tokens=batch.target_tokens, state=state, config=train)
     trace.steps = [step for step in (*sentences.steps, *trace) if fnmatchcase(step.address, only)]
-    return build_walk(translator, sentences, trace, only=only, kind="training", train=train, saved=saved)
+    return build_walk(translator, sentences, trace, only=only, kind="training", train=train, saved=saved,
+                      counters=asdict(state))  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,21 @@
 """A training step as a reader sees it: the forward walk with gradients, the loss of each token, the update."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.checkpoint import save_checkpoint
 from glassformer.explain.plain import number_text
 from glassformer.explain.render.outline import gradient_line, outline
 from glassformer.explain.render.tables import TableLimits, value_tables
+from glassformer.explain.verify import verify_walk
 from glassformer.explain.walks import walk_training
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import TrainConfig
+from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.optimizer import OPTIMIZER
 from glassformer.training.loop.schedule import learning_rate
 
 
@@ -153,3 +158,22 @@ def test_after_a_restart_the_rate_is_halved_frozen_weights_stay_and_the_step_fol
     for name, weight in translator.model.named_parameters():
         is_frozen = name.startswith("encoder.") or name.endswith(".w_q.weight")
         assert torch.equal(restarted[f"{name}.value"].value, weight) == is_frozen, name
+
+
+def test_weights_that_were_frozen_for_a_while_follow_by_their_own_count(translator, tmp_path):
+    """A run may be resumed with other frozen weights, by --force: Adam's counts then differ from weight to weight."""
+    weights = dict(translator.model.named_parameters())
+    counts = {name: float(3 - place % 3) for place, name in enumerate(weights)}
+    saved = {
+        key: value
+        for name, weight in weights.items()
+        for key, value in (
+            (f"step/{name}", torch.tensor(counts[name])), (f"exp_avg/{name}", 1e-3 * torch.randn_like(weight)),
+            (f"exp_avg_sq/{name}", 1e-6 * torch.rand_like(weight)),
+        )
+    }  # fmt: skip
+    state = {"counters": asdict(TrainState(update=3))}
+    save_checkpoint(RunDirectory(tmp_path).latest, 1, {OPTIMIZER: saved}, state)
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7), run=tmp_path)
+    assert walked["update.count_before"].value.item() == 3
+    assert verify_walk(walked, translator.model).holds

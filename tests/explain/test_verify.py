@@ -17,9 +17,12 @@ from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
-from glassformer.explain.verify import audit_operations, prove, verify_walk
+from glassformer.explain.entries.scope import PassContext, Record, Scope
+from glassformer.explain.recording import sentences
+from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
+from glassformer.model.dropout import Dropout
 from glassformer.model.layers import FeedForward
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
@@ -27,6 +30,7 @@ from glassformer.text import Tokenizer
 from glassformer.trace import tracing
 from glassformer.training.loop import optimizer, schedule, update
 from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.optimizer import OPTIMIZER
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
 SEARCHES = [
@@ -255,6 +259,14 @@ def test_one_false_number_is_found_where_it_stands(build, address):
     assert not verification.holds
     assert (verification.off[0].address, verification.off[0].cell) == (address, cell)
     assert verification.largest_error == pytest.approx(1, abs=1e-3) or verification.largest_error > 0.001
+
+
+def test_a_call_that_is_not_there_is_named(build):
+    translator = build()
+    walked = walk(translator, SOURCES, TARGETS)
+    record = Record(walked.trace.steps, PassContext(translator.model))
+    with pytest.raises(TraceError, match=r"its equation needs call 1 of text\.src_ids\. Trace all steps"):
+        Scope(record, 5).at_call("text.src_ids", 1)
 
 
 def test_another_models_weights_do_not_explain_a_trace(build):
@@ -533,7 +545,30 @@ def moments_a_thousandth_off(monkeypatch):
     monkeypatch.setattr(torch.optim.Adam, "step", wrong)
 
 
+def a_first_moment_a_hundred_thousandth_off(monkeypatch):
+    step = torch.optim.Adam.step
+
+    def wrong(self):
+        step(self)
+        for state in self.state.values():
+            state["exp_avg"] *= 1 + 1e-5
+
+    monkeypatch.setattr(torch.optim.Adam, "step", wrong)
+
+
+def small_weights_a_hundred_thousandth_off(monkeypatch):
+    step = torch.optim.Adam.step
+
+    def wrong(self):
+        step(self)
+        for weight in self.param_groups[0]["params"]:
+            weight.data = torch.where(weight.abs() < 0.1, weight * (1 + 1e-5), weight)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", wrong)
+
+
 WRONG_UPDATES = {
+    a_first_moment_a_hundred_thousandth_off: ".first_moment", small_weights_a_hundred_thousandth_off: ".value",
     half_the_rate: "update.rate", one_update_off: "update.rate", no_bias_correction: ".value",
     an_update_times_0_3: ".value", moments_a_thousandth_off: ".second_moment",
 }  # fmt: skip
@@ -555,6 +590,46 @@ def test_an_update_after_a_restart_follows_and_a_rate_that_forgets_it_does_not(r
     (rate,) = (step for step in restarted.trace if step.address == "update.rate")
     restarted.trace.steps[restarted.trace.steps.index(rate)] = replace(rate, value=rate.value * 2)
     assert "update.rate" in [step.address for step in verify_walk(restarted, translator.model).off]
+
+
+@pytest.mark.parametrize("updates", [9, 14, 30])
+def test_an_update_in_a_cooldown_follows_and_one_that_is_a_step_ahead_does_not(build, tmp_path, monkeypatch, updates):
+    state, train = TrainState(update=updates, cooldown_from=10, cooldown_to=15), TrainConfig(warmup=7)
+    save_checkpoint(RunDirectory(tmp_path).latest, 1, {OPTIMIZER: {}}, {"counters": asdict(state)})
+    translator = build()
+    walked = walk_training(translator, SOURCES, TARGETS, train, run=tmp_path)
+    assert walked["update.cooldown"].value.item() == pytest.approx({9: 1.0, 14: 1 / 6, 30: 1 / 6}[updates])
+    assert verify_walk(walked, translator.model).holds
+    monkeypatch.setattr(update, "cooldown_factor", lambda state, number: schedule.cooldown_factor(state, number) / 2)
+    walked = walk_training(translator, SOURCES, TARGETS, train, run=tmp_path)
+    assert verify_walk(walked, translator.model).off[0].address == "update.cooldown"
+
+
+def test_one_dropout_mask_for_all_sentences_does_not_follow(build, monkeypatch):
+    draw, translator, train = Dropout._draw, build(dropout=0.2), TrainConfig(warmup=7)
+    assert verify_walk(walk_training(translator, SOURCES, TARGETS, train), translator.model).holds
+    monkeypatch.setattr(Dropout, "_draw", lambda _, x, dropped: draw(x[:1], dropped).expand_as(x).clone())
+    off = verify_walk(walk_training(translator, SOURCES, TARGETS, train), translator.model).off
+    assert off[0].address == "src_embedding.dropout.kept"
+
+
+def test_target_ids_that_the_text_does_not_spell_do_not_follow(build, monkeypatch):
+    translator, encode = build(), sentences._encode
+    monkeypatch.setattr(
+        sentences, "_encode", lambda name, *of: [ids[name == "targets" :] for ids in encode(name, *of)]
+    )
+    off = verify_walk(walk(translator, SOURCES, TARGETS), translator.model).off
+    assert [step.address for step in off] == ["text.tgt_out_ids"]
+
+
+@pytest.mark.parametrize(("factor", "follows"), [(1 + 0.9e-5, True), (1 + 1.05e-5, False)])
+def test_a_gradient_may_be_a_hundred_thousandth_of_its_greatest_off(build, factor, follows):
+    translator, weight = build(), "tgt_embedding.tokens.weight"
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    exact = walked[f"{weight}.gradient"].value
+    known = {weight: (exact, exact.abs().max().item())}
+    step = replace(walked[f"{weight}.gradient"], value=exact * factor)
+    assert verify([step], PassContext(translator.model, weight_gradients=known)).holds == follows
 
 
 @pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])

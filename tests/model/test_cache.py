@@ -22,6 +22,14 @@ def test_buffers_double_and_a_reorder_keeps_what_they_can_hold() -> None:
     assert cache.k[0, 0, :, 0].tolist() == list(range(9))
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_only_keys_that_are_read_at_each_step_and_stay_are_laid_out_in_a_row(grows: bool) -> None:
+    cache, heads_last = AttentionCache(grows=grows), torch.zeros(3, 4, 2, 5)
+    cache.append(heads_last.transpose(1, 2), heads_last.transpose(1, 2))
+    assert cache.k.is_contiguous() != grows
+    assert cache.v.is_contiguous() != grows
+
+
 def test_a_cache_a_memory_or_a_mask_of_other_sentences_is_refused(small_model, unchecked) -> None:
     model = small_model()
     memory, mask = model.encode(torch.tensor([[4, 5, 2], [6, 7, 2], [8, 2, 0]]))

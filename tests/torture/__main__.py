@@ -65,8 +65,11 @@ def start(name: str, options: argparse.Namespace, laboratory: Laboratory, place:
         if name == "text":
             make = partial(make, examples=max(50, round(EXAMPLES * min(1, options.minutes / WHOLE_MINUTES))))
         if name == "documents":
-            before = read_result(options.json).get("faults", {}).get(name, ())
-            make = partial(make, before=before, whole=options.large or options.minutes >= WHOLE_MINUTES)
+            make = partial(make, whole=options.large or options.minutes >= WHOLE_MINUTES)
+            if options.json:
+                unfinished = unfinished_file(options.json)
+                earlier = read_result(unfinished) or read_result(options.json).get("faults", {}).get(name, ())
+                make = partial(make, before=earlier, keep=partial(write_tallies, unfinished))
         laboratory.move(place / name)
         write_tallies(place / f"{name}.json", make(laboratory, Clock(seconds)))
         status = 0
@@ -128,9 +131,14 @@ def write_result(path: Path, found: dict[str, list[Tally]], run: dict[str, float
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def read_result(path: Path | None) -> dict[str, Any]:
+def read_result(path: Path | None) -> Any:
     """What earlier runs added to the file."""
     return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
+
+
+def unfinished_file(path: Path) -> Path:
+    """Where the counts of documents are kept while a run goes on; the next run takes them from there."""
+    return path.with_suffix(".unfinished.json")
 
 
 def main() -> None:
@@ -154,6 +162,8 @@ def main() -> None:
     say(f"\nseed {options.seed}, {minutes:.1f} minutes, {options.jobs} at once")
     if options.json:
         write_result(options.json, found, {"minutes": minutes, "jobs": options.jobs, "seed": options.seed})
+        if "documents" in found:
+            unfinished_file(options.json).unlink(missing_ok=True)
     raise SystemExit(any(tally.silent or tally.tracebacks or tally.hangs for tally in tallies))
 
 

@@ -239,20 +239,25 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
 
 
 def attack_documents(
-    laboratory: Laboratory, clock: Clock, *, before: Sequence[dict[str, Any]] = (), whole: bool = True
+    laboratory: Laboratory,
+    clock: Clock,
+    *,
+    before: Sequence[dict[str, Any]] = (),
+    whole: bool = True,
+    keep: Callable[[list[Tally]], object] = len,
 ) -> list[Tally]:
     """Stops, full disks and wrong types; then bombs, patterns, growth and generated files, each after those of the
-    run ``before`` with the same seed.
+    run ``before`` with the same seed. ``keep`` gets the counts now and then, so that a killed run is not in vain.
     """
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
     attacks.warm_up()
-    tallies = growth, patterns, stops, doors, random = (
+    tallies = growth, patterns, stops, doors, random = [
         resume("documents that grow", before, laboratory.seed),
         resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),
         resume("documents whose translation is stopped", before, laboratory.seed),
         resume("wrong types at the doors of the API", before, laboratory.seed),
         resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
-    )
+    ]
     share = Clock(clock.left() * 0.6)
     if not stops.injections:
         stop_and_fill(attacks, stops, 6 if whole else 2)
@@ -263,16 +268,26 @@ def attack_documents(
         raw = content().encode()
         if (attack, f"{ending} (memory)" if is_pairs else ending, len(raw)) not in done:
             (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, raw)
+            keep(tallies)
     sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
     done = {(row["attack"], row["format"]) for row in growth.rows}
     for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
         if (attack := f"{count:,} texts", each.endings[0]) not in done:
             attacks.document(growth, attack, each.endings[0], LARGE_FILES[each.name](count).encode())
+            keep(tallies)
     while clock.left() > 0:
         generated(attacks, random, random.injections, size // 10)
-    slowest, largest = (sorted(random.rows, key=lambda row: -row[key])[:KEPT] for key in ("seconds", "mb"))
-    random.rows = slowest + [row for row in largest if row not in slowest]
-    return list(tallies)
+        if random.injections % KEPT == 0:
+            random.rows = extremes(random.rows)
+            keep(tallies)
+    random.rows = extremes(random.rows)
+    return tallies
+
+
+def extremes(rows: list[dict]) -> list[dict]:
+    """Those that took the most time, and the most memory."""
+    slowest, largest = (sorted(rows, key=lambda row: -row[key])[:KEPT] for key in ("seconds", "mb"))
+    return slowest + [row for row in largest if row not in slowest]
 
 
 def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:

@@ -351,5 +351,7 @@ def send(process: int, number: int) -> None:
 
 
 def write_tallies(path: Path, tallies: list[Tally]) -> None:
-    """Keep the counts for the process that makes the table."""
-    path.write_text(json.dumps([tally.__dict__ for tally in tallies]))
+    """Keep the counts for the process that makes the table; a file with older ones is whole until it is replaced."""
+    unfinished = path.with_suffix(".new")
+    unfinished.write_text(json.dumps([tally.__dict__ for tally in tallies]))
+    unfinished.replace(path)

@@ -208,22 +208,32 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients as training computes them with ``used``, beside ``plain``; without dropout."""
+    """The loss and its gradients as training computes them with ``used``, beside ``plain``; without dropout.
+
+    Training accumulates them over two batches, of the sentences and of their halves; ``plain`` has all in one.
+    """
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = with_halves(sources), with_halves(targets)
-    tgt_in = [[bos_id, *row[:-1]] for row in tgt_out]
-    batch = Batch(*(pad_ids(rows, pad_id, torch.device("cpu")) for rows in (src, tgt_in, tgt_out)))
+    whole, *parts = (
+        _batch(src[rows], tgt_out[rows], pad_id, bos_id)
+        for rows in (slice(None), slice(len(sources)), slice(len(sources), None))
+    )
     models = [copy.deepcopy(model).eval().requires_grad_(True) for model in (plain, used)]
-    losses = [_plain_loss(models[0], batch, config), accumulate_gradients(models[1], [batch], config).loss]
+    losses = [_plain_loss(models[0], whole, config), accumulate_gradients(models[1], parts, config).loss]
     gradients = [{name: _gradient(weight) for name, weight in model.named_parameters()} for model in models]
     greatest = max(float(value.abs().max()) for value in gradients[0].values())
     sides: Sides = ([], [])
     for side, loss, of_weights in zip(sides, losses, gradients, strict=True):
-        side.append(Aligned("loss.mean", (), torch.tensor(loss / batch.target_tokens)))
+        side.append(Aligned("loss.mean", (), torch.tensor(loss / whole.target_tokens)))
         for name, value in of_weights.items():
             unit = GRADIENT_UNITS * max(float(value.abs().max()), _SMALL * greatest)
             side.append(Aligned(f"{name}.gradient", ("row", "column")[: value.ndim], value.cpu(), unit=unit))
     return sides
+
+
+def _batch(src: Sequence[Sequence[int]], tgt_out: Sequence[Sequence[int]], pad_id: int, bos_id: int) -> Batch:
+    tgt_in = [[bos_id, *row[:-1]] for row in tgt_out]
+    return Batch(*(pad_ids(rows, pad_id, torch.device("cpu")) for rows in (src, tgt_in, tgt_out)))
 
 
 def _gradient(weight: Tensor) -> Tensor:

@@ -28,14 +28,14 @@ _CUT = "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills 
 add("text.src_tokens", "Source tokens", _CUT, "text → tokens", "5.1")
 
 
-@entry("text.src_ids", "Source ids", "tokens → ids", "5.1")
-def _src_ids(scope: Scope) -> Tensor | None:
-    """Each token's number in the source vocabulary."""
+def _derived_ids(scope: Scope) -> Tensor | None:
     return scope.context.derived_ids.get(scope.step.address)
 
 
+_NUMBERS = "Each token's number in the source vocabulary."
+add("text.src_ids", "Source ids", _NUMBERS, "tokens → ids", "5.1", compute=_derived_ids)
 _AHEAD = "What each position has to predict: the target, then </s>; one position ahead of the decoder's input."
-add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1")
+add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1", compute=_derived_ids)
 
 
 @entry("text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")

@@ -97,8 +97,18 @@ def _norm_output(scope: Scope) -> Tensor:
     return layer_norm(x, gain, bias, scope.config.norm_eps)
 
 
-_DROPPED = "In training each element is dropped with probability p."
-add("dropout.kept", "Elements kept", _DROPPED, "m ~ Bernoulli(1 − p)", "5.4")
+@entry("dropout.kept", "Elements kept", "m ~ Bernoulli(1 − p)", "5.4")
+def _kept(scope: Scope) -> Tensor | None:
+    """In training each element is dropped with probability p."""
+    own = scope.step.value
+    if scope.context.train is None or own.device.type != "cpu":
+        return None  # a GPU's own numbers cannot be drawn again
+    # 64 random bits are drawn for four elements, from the update's seed on, one dropout after the other.
+    generator = torch.Generator().manual_seed(scope.context.train.seed)
+    for size in (*scope.sizes_before("dropout.kept"), own.numel()):
+        bits = torch.empty((size + 3) // 4, dtype=torch.int64).random_(-(2**63), None, generator=generator)
+    sixteen = bits.view(torch.int16)[: own.numel()].view(own.shape).int() + 2**15
+    return (sixteen >= round(scope.config.dropout * 2**16)).to(own.dtype)
 
 
 @entry("dropout.output", "After dropout", "m · x / (1 − p)", "5.4")

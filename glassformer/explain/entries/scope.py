@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +31,8 @@ class PassContext:
 
     ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text,
     ``weight_gradients`` each weight to its gradient as it follows from those of the steps, and to the size by which a
-    difference is measured; ``saved`` holds the optimizer's tensors of the checkpoint that an update began with.
+    difference is measured; ``saved`` holds the optimizer's tensors of the checkpoint that an update began with,
+    ``counters`` how far its training was.
     """
 
     model: Transformer
@@ -39,6 +41,7 @@ class PassContext:
     derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
     weight_gradients: Mapping[str, tuple[Tensor, float]] = field(default_factory=dict)
     saved: Mapping[str, Tensor] = field(default_factory=dict)
+    counters: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def has_dropout(self) -> bool:
@@ -110,6 +113,11 @@ class Scope:
     def all_named(self, name: str) -> list[Tensor]:
         """The latest value of this name in every module that recorded one."""
         return [self.at(address) for address in self._record.places if address.endswith(f".{name}")]
+
+    def sizes_before(self, name: str) -> list[int]:
+        """How many numbers each value of this name has, in any module, that was recorded before this step."""
+        earlier = self._record.steps[: self._place]
+        return [step.value.numel() for step in earlier if step.address.endswith(f".{name}")]
 
     def here(self, name: str) -> Tensor:
         """The latest value of this name in the step's own module."""

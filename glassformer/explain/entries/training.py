@@ -7,7 +7,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.explain.entries.derivatives import log_softmax
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import entry
 from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
 
@@ -67,27 +67,39 @@ def _gradient_norm(scope: Scope) -> Tensor:
     return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
 
 
-_SHARE = "The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end."
-add("update.cooldown", "Cooldown", _SHARE, "c", _NOT_IN_PAPER)
-_HALVED = "How often the training went back after it had diverged; each halves the learning rate."
-add("update.restarts", "Restarts", _HALVED, "c ← c / 2ʳ", _NOT_IN_PAPER)
+def _counter(scope: Scope, name: str) -> int:
+    """A counter of the checkpoint that the update began with, or 0."""
+    return int(scope.context.counters.get(name, 0))
+
+
+@entry("update.cooldown", "Cooldown", "c", _NOT_IN_PAPER)
+def _cooldown(scope: Scope) -> Tensor:
+    """The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end."""
+    first, last = _counter(scope, "cooldown_from"), _counter(scope, "cooldown_to")
+    made = min(max(_counter(scope, "update") + 1 - first, 0), last - first)  # of its updates, with this one
+    return torch.full_like(scope.step.value, 1 - made / (last - first + 1))
+
+
+@entry("update.restarts", "Restarts", "c ← c / 2ʳ", _NOT_IN_PAPER)
+def _restarts(scope: Scope) -> Tensor:
+    """How often the training went back after it had diverged; each halves the learning rate."""
+    return torch.full_like(scope.step.value, _counter(scope, "restarts"))
 
 
 @entry("update.rate", "Learning rate", "c · equation 3", "5.3", floor=_TINY)
 def _rate(scope: Scope) -> Tensor:
     """Of this update, by the schedule."""
     # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
-    options, t = _options(scope), int(scope.at_call("update.count_before", 0)) + 1
+    options, t = _options(scope), _counter(scope, "update") + 1
     curve = min(t**-0.5, t * options.warmup**-1.5)
     height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
-    restarts = int(scope.at("update.restarts")) if scope.has("update.restarts") else 0
-    rate: Tensor = scope.at("update.cooldown") * float(height * curve) / 2**restarts
+    rate: Tensor = scope.at("update.cooldown") * float(height * curve) / 2 ** _counter(scope, "restarts")
     return rate
 
 
 @entry("update.count_before", "Updates before", "t − 1", _ADAM)
 def _count_before(scope: Scope) -> Tensor:
-    """How many updates the moments have seen: as the checkpoint says, else none."""
+    """The most that any weight's moments have seen, as the checkpoint says, else none."""
     counts = [int(value) for name, value in scope.context.saved.items() if name.startswith("step/")]
     return torch.full_like(scope.step.value, max(counts, default=0))
 
@@ -168,8 +180,11 @@ def _second_moment(scope: Scope) -> Tensor:
 
 
 def _change(scope: Scope) -> Tensor:
-    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does."""
-    options, count = _options(scope), int(scope.at("update.count_before")) + 1
+    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
+
+    t is the weight's own: one that was frozen in earlier updates has seen fewer.
+    """
+    options, count = _options(scope), int(scope.context.saved.get(f"step/{scope.module}", 0)) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
     return step_size * scope.here("first_moment") / (deviation + options.adam_eps)

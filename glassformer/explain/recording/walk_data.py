@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -55,7 +55,7 @@ class WalkData:
 
     ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
     update). ``decode`` and ``train`` are the options of the last two, ``saved`` the optimizer's tensors in the file
-    of the checkpoint that an update began with.
+    of the checkpoint that an update began with, ``counters`` its numbers.
     """
 
     config: ModelConfig
@@ -67,6 +67,7 @@ class WalkData:
     decode: DecodeConfig | None = None
     train: TrainConfig | None = None
     saved: Mapping[str, Tensor] = field(default_factory=dict)
+    counters: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, address: str) -> WalkStep:
         """The first step at an address; raises ``TraceError`` like the trace when there is none."""

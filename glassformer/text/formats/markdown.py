@@ -122,7 +122,40 @@ def _markdown() -> Any:
     parser.use(admon_plugin).use(deflist_plugin)
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     parser.block.ruler.at("reference", _read_reference)
+    parser.block.ruler.at("paragraph", _read_paragraph)
     return parser
+
+
+def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
+    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins with a
+    letter: no block begins there, unless the line below makes it the head of a table.
+    """
+    from markdown_it.common.utils import mdTrim
+
+    rules, line, parent = state.md.block.ruler.getRules("paragraph"), start + 1, state.parentType
+    state.parentType = "paragraph"
+    while line < state.lineMax and not state.isEmpty(line):
+        indent = state.sCount[line]  # below 0: a rule for quotations was asked about the line before
+        may_begin = 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line)
+        if may_begin and any(rule(state, line, state.lineMax, True) for rule in rules):
+            break
+        line += 1
+    state.line = line
+    for kind, tag, nesting in (("paragraph_open", "p", 1), ("inline", "", 0), ("paragraph_close", "p", -1)):
+        token = state.push(kind, tag, nesting)
+        if nesting >= 0:
+            token.map = [start, line]
+        if not nesting:
+            token.content, token.children = mdTrim(state.getLines(start, line, state.blkIndent, False)), []
+    state.parentType = parent
+    return True
+
+
+def _is_plain_line(state: Any, line: int) -> bool:
+    """Whether the line begins with a letter, and the one below it is no row of a table's dashes."""
+    starts = (state.bMarks[each] + state.tShift[each] for each in (line, line + 1))
+    first, below = (state.src[each : each + 1] for each in starts)
+    return first.isalpha() and below not in ("|", "-", ":")
 
 
 def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:

@@ -228,12 +228,13 @@ def _seg(variants: dict[str, Node], tag: str | None) -> Node | None:
 def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:
     source, target = sides
     last = [node for node in unit.children if node.name == "tuv"][-1]
+    start, end = last.start, last.end  # of the tree, which takes most memory, no more is kept
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)
         if target is not None:
             return [fill_element(text, target, written)]
-        variant = f"{indent(text, last.start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
-        return [Edit(last.end, last.end, variant)]
+        variant = f"{indent(text, start)}<tuv xml:lang={quoteattr(language)}><seg>{written}</seg></tuv>"
+        return [Edit(end, end, variant)]
 
     return FileSegment(xml_parts(text, source), line, edits)

@@ -1,8 +1,8 @@
 """XLIFF 1.2 and 2: their pairs, and the units that lack a translation."""
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from xml.etree.ElementTree import ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
@@ -79,31 +79,39 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     units = [
         (unit, sides) for unit in _translatable_units(root, translate=True) for sides in _sides_to_fill(text, unit)
     ]
-    header = _name_target(text, path, root, language) if units else []
+    name_target = _name_target(text, path, root, language) if units else lambda _: []
     segments: list[FileSegment] = []
     for unit, sides in units:
         marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
-        others = [*header, *([] if marked is None else set_attributes(text, marked, state))]
-        edits = partial(_edits, text, unit, sides, others)
+        others = [*name_target(unit), *([] if marked is None else set_attributes(text, marked, state))]
+        edits = _edits(text, unit, sides, others)
         segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
     return segments
 
 
-def _name_target(text: str, path: Path, root: Node, language: str | None) -> list[Edit]:
-    """Name the target language where the file does not; ``TextError`` if it must and ``language`` is not known."""
+def _name_target(text: str, path: Path, root: Node, language: str | None) -> Callable[[Node], list[Edit]]:
+    """What names the target language for a unit where the file does not: in its <file>, or for all (2) in <xliff>.
+
+    ``TextError`` if it must be named and ``language`` is not known.
+    """
     top = root.child("xliff")
     if top is None or not top.attributes.get("version", "").startswith("2"):
         files = [] if language is None else list(root.find_all("file"))
-        unnamed = [file for file in files if "target-language" not in file.attributes]
-        return [edit for file in unnamed for edit in set_attributes(text, file, {"target-language": language or ""})]
+        starts = [file.start for file in files]
+        missing = {"target-language": language or ""}
+        edits = [
+            [] if "target-language" in file.attributes else set_attributes(text, file, missing) for file in files
+        ]
+        return lambda unit: edits[place - 1] if (place := bisect_right(starts, unit.start)) else []
     if "trgLang" in top.attributes:
-        return []
+        return lambda _: []
     if language is None:
         raise TextError(
             f"{path}: names no target language, expected trgLang in <xliff>, as XLIFF 2 has it; nor does the run "
             "name it. Give its language, for example de."
         )
-    return set_attributes(text, top, {"trgLang": language})
+    named = set_attributes(text, top, {"trgLang": language})
+    return lambda _: named
 
 
 def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
@@ -157,17 +165,21 @@ def _has_text(text: str, node: Node) -> bool:
     return any(isinstance(part, str) and part.strip() for part in xml_parts(text, node))
 
 
-def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit], parts: Sequence[Part]) -> list[Edit]:
-    """Put a translation into a target or a part of one; one that is missing is added. ``others`` come with it."""
-    written, source, whole = write_parts(parts, escape), unit.child("source"), unit.child("target")
+def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable[[Sequence[Part]], list[Edit]]:
+    """What puts a translation into a target or a part of one; one that is missing is added. ``others`` come with it.
+
+    It keeps no more of the tree, which takes most memory, than it needs.
+    """
+    source, whole = unit.child("source"), unit.child("target")
     mid, _, target = sides
     assert source is not None
     if target is not None:
-        return [*others, fill_element(text, target, written)]
+        return lambda parts: [*others, fill_element(text, target, write_parts(parts, escape))]
     prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     if whole is not None:
-        part = f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>{written}</{prefix}mrk>'
-        return [*others, Edit(whole.inner_end, whole.inner_end, part)]
-    before, end = indent(text, source.start), (unit.child("seg-source") or source).end
-    state = f' state="{_REVIEW}"' if unit.name == "trans-unit" else ""
-    return [*others, Edit(end, end, f"{before}<{prefix}target{state}>{written}</{prefix}target>")]
+        place, before, after = whole.inner_end, f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>', f"</{prefix}mrk>"
+    else:
+        state = f' state="{_REVIEW}"' if unit.name == "trans-unit" else ""
+        place = (unit.child("seg-source") or source).end
+        before, after = f"{indent(text, source.start)}<{prefix}target{state}>", f"</{prefix}target>"
+    return lambda parts: [*others, Edit(place, place, f"{before}{write_parts(parts, escape)}{after}")]

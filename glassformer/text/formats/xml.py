@@ -184,7 +184,8 @@ def join_plain(pieces: Iterable[str | None]) -> str:
         ends = text[found.start() - 1 : found.start()] + text[found.end() : found.end() + 1]
         return " " if len(ends) == 2 and ends.isalnum() and not any(map(is_unspaced, ends)) else ""
 
-    return re.sub(r"\s*\n\s*", " ", re.sub("\0+", gap, text)).strip()
+    lines = re.sub("\0+", gap, text).split("\n")
+    return " ".join(filter(None, map(str.strip, lines)))
 
 
 def xml_parts(text: str, node: Node) -> tuple[Part, ...]:

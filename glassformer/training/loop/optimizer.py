@@ -92,8 +92,8 @@ def _note_state(model: nn.Module, optimizer: Adam, when: str) -> None:
     _note_each(model, f"first_moment{when}", moment("exp_avg"))
     _note_each(model, f"second_moment{when}", moment("exp_avg_sq"))
     _note_each(model, f"value{when}", lambda weight: weight)
-    steps = (state["step"] for state in optimizer.state.values() if "step" in state)
-    note(f"update.count{when}", lambda: torch.tensor(int(next(steps, 0))), "")
+    counts = (int(state["step"]) for state in optimizer.state.values() if "step" in state)
+    note(f"update.count{when}", lambda: torch.tensor(max(counts, default=0)), "")
 
 
 def _note_each(model: nn.Module, name: str, compute: Callable[[Tensor], Tensor]) -> None:

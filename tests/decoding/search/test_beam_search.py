@@ -7,10 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
-from glassformer.decoding import Output
+from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
+from glassformer.decoding.search.beam_search import beam_search as run_beam_search
+from glassformer.decoding.search.sampling import sample as run_sample
+from glassformer.decoding.search.search import result_tensors
+from glassformer.decoding.search.steps import BeamSteps
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.trace import tracing
 
 POSITIONS = ModelConfig.choices("positions")
 
@@ -219,3 +224,58 @@ def test_length_penalty_by_hand():
     assert DecodeConfig(length_penalty=0.0).penalty(99) == 1.0
     assert DecodeConfig(length_penalty=0.5, length_norm="power").penalty(9) == 3.0
     torch.testing.assert_close(DecodeConfig().penalty(torch.tensor([1.0, 7.0])), torch.tensor([1.0, 1.5157165665]))
+
+
+@pytest.mark.parametrize("early_stopping", DecodeConfig.choices("early_stopping"))
+def test_with_beam_1_the_first_end_is_the_end_however_poor_its_coverage(make_model, early_stopping):
+    model = make_model(bias={EOS: 0.7})
+    options = DecodeConfig(beam=1, coverage_penalty=5.0, early_stopping=early_stopping)
+    plain = beam_search(model, padded(SENTENCES), [9] * 5, DecodeConfig(beam=1))
+    found = beam_search(model, padded(SENTENCES), [9] * 5, options)
+    assert [[one.ids for one in of_source] for of_source in found] == [[one.ids for one in each] for each in plain]
+
+
+def test_a_search_that_never_stops_early_stops_at_its_limit(make_model):
+    model = make_model(bias={EOS: -30.0})
+    options = DecodeConfig(beam=2, n_best=2, early_stopping="never")
+    for found, limit in zip(beam_search(model, padded(SENTENCES), [3, 1, 2, 3, 1], options), [3, 1, 2, 3, 1], strict=True):  # fmt: skip
+        assert [len(one.ids) for one in found] == [limit, limit]
+
+
+def test_an_end_that_is_impossible_is_no_end(make_model):
+    """Of a prefix, all other ids are impossible; a wide beam takes some of them, and the end is among these."""
+    prefix = (3, 4, 4, 3, 4, 3, 3, 4)
+    model, constraints = make_model(vocab=5, src_vocab=11), [Constraints(prefix=prefix)] * 5
+    found = beam_search(model, padded(SENTENCES), [12] * 5, DecodeConfig(beam=5), constraints)
+    assert all(tuple(of_source[0].ids[:8]) == prefix for of_source in found)
+
+
+def test_the_attention_of_slots_has_a_row_for_each(make_model):
+    model, ids = make_model(), torch.full((5,), BOS)
+    steps = BeamSteps.from_sources(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1))
+    rows = DecoderSteps.from_sources(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1, cache=False))
+    steps.next_log_probs(ids)
+    rows.next_log_probs(ids)
+    torch.testing.assert_close(steps.attention(), rows.attention())
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_a_trace_holds_what_was_demanded_and_who_was_done(make_model, sample):
+    model, banned = make_model(bias={EOS: 0.7}), Constraints(banned=((3, 4),), prefix=(7,))
+    options = DecodeConfig(beam=1 if sample else 2, sample=sample)
+    job = SearchJob(SENTENCES, [4] * 5, options, constraints=[banned] * 5)
+    with torch.no_grad(), tracing(model) as trace:
+        steps = DecoderSteps.from_sources(model, padded(SENTENCES), options)
+        (run_sample if sample else run_beam_search)(steps, job)
+    assert trace["search.prefix_ids"].tolist() == [[7]] * 5
+    assert trace["search.banned_ids"].tolist() == [[[3, 4]]] * 5
+    addresses = [step.address for step in trace]
+    assert addresses.count("search.done") == addresses.count("search.next_log_probs") > 0
+
+
+def test_a_place_without_an_output_has_padding_and_did_not_end():
+    one = Output([5, EOS], -1.0, -0.5, truncated=False)
+    found = result_tensors([[one, replace(one, ids=[6], truncated=True)], [one]], PAD, torch.device("cpu"))
+    assert found["result_ended"].tolist() == [[True, False], [True, False]]
+    assert found["results"].tolist() == [[[5, EOS], [6, PAD]], [[5, EOS], [PAD, PAD]]]
+    assert found["result_scores"][1, 1] == found["result_log_probs"][1, 1] == -math.inf

@@ -36,6 +36,18 @@ def test_it_finds_what_a_beam_of_one_does(make_model):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("vocab", [100, 400])
+def test_of_equals_it_takes_the_one_that_a_beam_of_one_does(make_model, vocab):
+    model = make_model(vocab=vocab)
+    for weight in model.output_projection.parameters():
+        weight.zero_()
+    limits = [3] * 5
+    found = greedy_search(BeamSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, limits, GREEDY))
+    expected = beam_search(model, padded(SENTENCES), limits, GREEDY)
+    assert [best.ids for (best,) in found] == [best.ids for (best,) in expected]
+
+
+@torch.no_grad()
 def test_a_model_that_says_no_numbers_is_refused(make_model):
     model = make_model()
     model.output_projection.linear.weight.fill_(math.nan)

@@ -16,6 +16,7 @@ from glassformer.model import attention
 from glassformer.model.cache import BeamCache
 from glassformer.model.masks import Mask
 from glassformer.settings import DecodeConfig, RunConfig
+from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.training.objective import fused_loss, loss
 
 
@@ -71,6 +72,16 @@ def packed_padding_keeps_a_gradient(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "index_fill_", lambda self, *_: self)
 
 
+def an_update_forgets_all_but_its_last_batch(monkeypatch):
+    backward = ParallelStrategy.backward
+
+    def forgetful(self, *of_batch):
+        self.model.zero_grad()
+        return backward(self, *of_batch)
+
+    monkeypatch.setattr(ParallelStrategy, "backward", forgetful)
+
+
 def test_the_kernel_of_gpus_is_run_as_training_runs_it(forced, translator, monkeypatch):
     batch = forced.sentences.batch
     sides = Side(translator.model), Side(translator.model, Mode.FUSED)
@@ -91,6 +102,7 @@ FAULTS = {
     fused_gradients_are_one_per_cent_too_large: (Mode.PACKED, "src_embedding.tokens.weight.gradient"),
     smoothing_is_dropped_from_the_fused_loss: (Mode.PACKED, "loss.mean"),
     gradients_lack_the_smoothing: (Mode.PACKED, "src_embedding.tokens.weight.gradient"),
+    an_update_forgets_all_but_its_last_batch: (Mode.PACKED, "src_embedding.tokens.weight.gradient"),
     packed_padding_keeps_a_gradient: (Mode.PACKED, "src_embedding.tokens.weight.gradient"),
 }
 

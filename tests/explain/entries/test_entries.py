@@ -72,8 +72,7 @@ def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
     given = {f"{kind}.{name}" for kind, name, entry in all_entries() if entry.checks == (Check.GIVEN,)}
     assert given == {
         *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
-        "text.src_tokens", "text.tgt_out_ids", "dropout.kept", "search.prefix_ids",
-        "search.required_ids", "search.banned_ids", "update.cooldown", "update.restarts",
+        "text.src_tokens", "search.prefix_ids", "search.required_ids", "search.banned_ids",
     }  # fmt: skip
 
 
@@ -128,6 +127,9 @@ def test_the_equation_is_the_one_that_the_model_computes():
     biased = ModelConfig(attention_bias=True)
     assert story_of("decoder.layers.1.cross_attention.k_projected", biased).equation == "K = M W_K + b_K"
     assert story_of("decoder.layers.1.self_attention.k_projected", biased).equation == "K = X W_K + b_K"
+    relative = story_of("encoder.layers.0.self_attention.heads", ModelConfig(positions="relative"))
+    assert relative.equation == "head_i = A_i V_i + A_i · a_V"
+    assert "distances" in relative.sentence
     rotary = ModelConfig(positions="rotary")
     assert story_of("decoder.layers.0.self_attention.products", rotary).equation == "Q′ K′ᵀ"
     assert story_of("decoder.layers.0.cross_attention.products", rotary).equation == "Q Kᵀ"
@@ -143,6 +145,9 @@ def test_the_three_attentions_are_told_apart():
         )
     }
     assert len(masked) == 3
+    heads = {place: story_of(f"{place}.layers.0.{kind}_attention.heads").title for place, kind in
+             (("encoder", "self"), ("decoder", "cross"))}  # fmt: skip
+    assert heads["decoder"] == "What each head takes from the source" != heads["encoder"]
 
 
 @pytest.mark.parametrize(

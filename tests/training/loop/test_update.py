@@ -67,6 +67,7 @@ def test_the_traced_update_is_the_one_that_training_makes(
     monkeypatch.setattr(trainer.stream, "next_update", lambda: UpdateBatches([batch], batch.target_tokens))
     metrics = trainer._update()
     assert walked["update.rate"].value.item() == metrics.rate
+    assert metrics.loss == pytest.approx(walked["loss.mean"].value.item(), rel=1e-5)
     assert walked["update.gradient_norm"].value.item() == pytest.approx(metrics.gradient_norm, rel=1e-5)
     for name, weight in trainer.model.named_parameters():
         torch.testing.assert_close(walked[f"{name}.value"].value, weight.detach(), atol=1e-6, rtol=1e-4)

@@ -42,6 +42,17 @@ def test_in_chunks_the_loss_and_its_gradients_are_those_of_all_logits_at_once(
         torch.testing.assert_close(found[name], gradient, msg=name)
 
 
+@pytest.mark.parametrize("changes", [{}, {"output_bias": True, "tie_embeddings": "none"}])
+def test_what_a_compiler_is_given_is_the_same_loss(changes: dict[str, object]) -> None:
+    model, real = new_model(**changes), (TGT_OUT != 0).flatten()
+    plain, plain_nll, _ = smoothed_loss(model(SRC, TGT_IN), TGT_OUT, 0, 0.1)
+    linear, x = model.output_projection.linear, model.hidden(SRC, TGT_IN).flatten(0, 1)
+    found = fused_loss.plain_projected_loss(
+        x, linear.weight, linear.bias, TGT_OUT.flatten(), real=real, smoothing=0.1
+    )
+    torch.testing.assert_close(found, (plain, plain_nll))
+
+
 def test_without_gradients_the_losses_are_the_same_and_nothing_is_saved() -> None:
     objective = Objective(new_model(), 0.1)
     expected, _ = objective(SRC, TGT_IN, TGT_OUT)
