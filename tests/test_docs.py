@@ -66,6 +66,7 @@ def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("generate")
 
 
+@pytest.mark.slow
 def test_generated_pages_are_what_the_code_says_and_links_lead_somewhere(generate):
     assert generate.complaints() == []
 

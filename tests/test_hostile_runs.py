@@ -164,6 +164,7 @@ def test_json_without_end_is_refused_before_it_is_read(name: str, crafted: Path,
     assert "has more than " in str(raised.value) + caplog.text
 
 
+@pytest.mark.slow
 def test_lines_of_json_without_end_are_no_records(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     with run.metrics_file.open("w") as stream:

@@ -63,7 +63,15 @@ def renderings(walked: Walk, printed) -> Iterator[str]:
     yield json.dumps([step["stage"] for step in walked.to_mapping()["steps"]])
 
 
-@pytest.mark.parametrize("kind", ["walked", "searched", "sampled", "trained"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "walked",
+        pytest.param("searched", marks=pytest.mark.slow),
+        "sampled",
+        pytest.param("trained", marks=pytest.mark.slow),
+    ],
+)
 def test_every_rendering_counts_from_0(kind, printed, request):
     walked = request.getfixturevalue(kind)
     limits = {

@@ -76,7 +76,9 @@ def assert_all_follow(translator: Translator, search: DecodeConfig, changes: dic
     assert verification.holds, (changes, search, verification.off)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["words", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "words")]
+)
 def test_every_step_follows_over_the_grid_of_options(options, build, kind):
     """Any two of norm, positions, activation and tying, biases, d_v, scale, with one tokenizer and search in turn."""
     first = list(KINDS).index(kind)
@@ -639,6 +641,7 @@ def test_both_schedules_follow(build, schedule):
     assert verify_walk(walked, translator.model).holds
 
 
+@pytest.mark.slow
 def test_the_named_model_configurations_follow_too():
     """The walkthrough's preset: untied, biased, unscaled; made small so that it is quick."""
     torch.manual_seed(3)

@@ -118,6 +118,7 @@ def test_a_new_model_neither_whispers_nor_shouts(scale_embedding, tie):
         assert torch.count_nonzero(embedding.tokens.weight[0]) == 0, "the vector of padding starts at zero"
 
 
+@pytest.mark.slow
 def test_attention_begins_as_large_as_torchs_packed_projections_and_its_output():
     ours, theirs = Transformer(ModelConfig.base()), nn.MultiheadAttention(512, 8)
     assert theirs.in_proj_weight is not None

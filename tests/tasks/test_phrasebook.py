@@ -28,6 +28,7 @@ def test_there_are_more_than_twenty_thousand_pairs_to_learn_from(language, get_t
     assert len(task.test) > 900
 
 
+@pytest.mark.slow
 def test_the_same_phrases_are_held_out_for_each_language(get_task):
     tasks = [get_task(f"phrasebook-{language}") for language in LANGUAGES]
     for one in tasks:

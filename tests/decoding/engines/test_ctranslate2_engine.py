@@ -117,13 +117,10 @@ def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
         assert (len(pieces) > 3) == (options.beam == 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
-    [
-        {"no_repeat_ngram": 1000},
-        pytest.param({"min_length": 8}, marks=pytest.mark.slow),
-        pytest.param({"beam": 3, "min_length": 8}, marks=pytest.mark.slow),
-    ],
+    [{"no_repeat_ngram": 1000}, {"min_length": 8}, {"beam": 3, "min_length": 8}],
     ids=str,
 )
 def test_an_output_as_long_as_the_model_takes(torch_engine, fast, options):

@@ -107,7 +107,11 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@pytest.mark.parametrize(
+    "fault",
+    [fault if place % 4 == 0 else pytest.param(fault, marks=pytest.mark.slow) for place, fault in enumerate(FAULTS)],
+    ids=lambda fault: fault.__name__,
+)
 def test_what_is_wrong_without_a_trace_is_found_by_both_commands(fault, forced, translator, monkeypatch):
     way, address = FAULTS[fault]
     fault(monkeypatch)

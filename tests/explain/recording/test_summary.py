@@ -98,6 +98,7 @@ def test_frozen_parameters_are_told_from_trainable_ones():
     assert "trainable: 44,261,496, not trainable: 51,200" in printed(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 def test_the_table_is_whole_in_80_columns(positions):
     model = meta_model("base", positions=positions)

@@ -57,11 +57,13 @@ def check_growth(work: Callable[[int], object], size: int) -> None:
     raise AssertionError(f"twice the size takes {min(ratios):.1f} times the time: {once:.2f} s, then {twice:.2f} s")
 
 
+@pytest.mark.slow
 def test_growth_is_noticed() -> None:
     with pytest.raises(AssertionError, match="times the time"):
         check_growth(lambda size: sum(range(size**3)), 110)  # far from any noise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", FILLED, ids=lambda entry: entry.name)
 def test_many_segments_take_proportional_time(entry) -> None:
     write = LARGE_FILES[entry.name]
@@ -222,6 +224,7 @@ def test_the_glossary_finds_what_each_term_alone_finds(text: str) -> None:
     assert glossary.terms_in(text) == occurring(glossary, text)
 
 
+@pytest.mark.slow
 def test_the_terms_of_a_large_glossary_hardly_cost_time() -> None:
     text = "The man number 77 is old. " * 20
     glossaries = {size: Glossary([Term(f"number {each}", ("x",)) for each in range(size)]) for size in (500, 20_000)}
@@ -232,6 +235,7 @@ def test_the_terms_of_a_large_glossary_hardly_cost_time() -> None:
     assert [term.src for term in glossaries[20_000].terms_in(text)] == ["number 77"]
 
 
+@pytest.mark.slow
 def test_long_texts_are_compared_by_words_and_hopeless_ones_not_at_all() -> None:
     long = " ".join(f"The man {number} is old and the woman {number} sleeps." for number in range(70))
     others = [re.sub(str(number), f"x{number}", long) for number in range(10, 30)]

@@ -134,6 +134,7 @@ def test_resuming_makes_the_same_updates_and_needs_the_same_model(
         train(TrainRequest(tmp_path / "whole", request.source, request.config, mix=FileSource(new_pairs)), Lines())
 
 
+@pytest.mark.slow
 def test_a_training_that_has_begun_needs_its_first_model_no_more(
     first: Path, new_pairs: Path, corpus: Corpus, small_config: MakeConfig, tmp_path: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_what_is_forgotten_of_the_other_text_is_said(
     assert min(one["update"] for one in records) == 0
 
 
+@pytest.mark.slow
 def test_what_was_frozen_can_be_trained_later(first: Path, new_pairs: Path, tmp_path: Path) -> None:
     tune(tmp_path / "run", new_pairs, first, "train.freeze=encoder", "train.max_updates=10")
     frozen = weights(tmp_path / "run")

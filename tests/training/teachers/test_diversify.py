@@ -207,6 +207,7 @@ def test_translations_from_before_a_stop_are_reused(
     assert kept.read_text() == all_of_it
 
 
+@pytest.mark.slow
 def test_translations_of_unchanged_weights_are_reused_whatever_else_has_changed(
     corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
