@@ -2,6 +2,7 @@
 
 import glob
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
@@ -198,11 +199,14 @@ def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str)
 
 
 def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
-    """A line for each; of a text that has very many, the first ones and how many more there are."""
+    """A line for each, where it is first; of a text that has very many, the first ones and how many more there are."""
+    times = Counter((one.source, one.remark, one.text) for one in remarks)
     for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
-        of_text = list(group)
-        for one in of_text[:_MAX_REMARKS]:
-            typer.echo(f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}", err=True)
+        counted = [(one, times.pop((one.source, one.remark, one.text), 0)) for one in group]
+        of_text = [(one, count) for one, count in counted if count]
+        for one, count in of_text[:_MAX_REMARKS]:
+            again = f" ({count:,} times)" if count > 1 else ""
+            typer.echo(f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}{again}", err=True)
         if len(of_text) > _MAX_REMARKS:
             typer.echo(f"{path}:{line}: {kind}: {len(of_text) - _MAX_REMARKS:,} more of this text", err=True)
 

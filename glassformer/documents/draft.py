@@ -16,7 +16,7 @@ from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.lines import normalize_spaces
 from glassformer.text.scripts import is_unspaced
 
-_COUNT = re.compile(r"%[^a-zA-Z]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
+_COUNT = re.compile(r"%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
 _NUMBER = r"\d+(?:[.,\u00a0\u202f'/]\d+)*"
 _SIGNS = (
     r"[#+<=>@\\^|~$¢-¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff"
@@ -30,8 +30,7 @@ _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London"
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
 _SEPARATORS = tuple(":;,|/–—-")
-_SEPARATOR_BEFORE, _SEPARATOR = re.compile(r"\s*[:;,|/–—-]+\s*\Z"), re.compile(r"[:;,|/–—-]+(?=\s)")
-_SEPARATOR_AFTER = re.compile(r"\s?[:;,|/–—-]+(?=\s)")
+_SEPARATOR, _SEPARATOR_AFTER = re.compile(r"[:;,|/–—-]++(?=\s)"), re.compile(r"\s?[:;,|/–—-]++(?=\s)")
 _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
 
 
@@ -219,8 +218,8 @@ class _Builder:
                     start, end = start - 1, end + 1
                 if end <= self._first and (separator := _SEPARATOR.match(coded, end)):
                     end = separator.end()
-                if start > self._last and (separator := _SEPARATOR_BEFORE.search(coded, done, start)):
-                    start = separator.start()
+                if start > self._last:
+                    start = _before_separator(coded, done, start)
                 if coded[done:start].rstrip()[-1:] in _SEPARATORS and (
                     separator := _SEPARATOR_AFTER.match(coded, end)
                 ):
@@ -290,6 +289,14 @@ class _Builder:
             return None  # "%s The house is big."
         free = self._counts if is_count != (self._attempt == 2) else self._names
         return free.pop(0) if free else None
+
+
+def _before_separator(text: str, start: int, end: int) -> int:
+    """Where the signs begin that divide ``text[start:end]`` from what follows, with the space before them, or
+    ``end``."""
+    stripped = text[start:end].rstrip()
+    without = stripped.rstrip("".join(_SEPARATORS))
+    return end if without == stripped else start + len(without.rstrip())
 
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 # Kinds of remarks in the order of the list: how many of them one reads, and what they say. All others are doubts.
 KINDS = {
@@ -18,7 +19,12 @@ KINDS = {
 DOUBTFUL = "doubtful"
 
 
-@dataclass(frozen=True)
+@lru_cache(1000)
+def _kind(remark: str) -> str:
+    return next((kind for kind, pattern in KINDS.items() if pattern.match(remark)), DOUBTFUL)
+
+
+@dataclass(frozen=True, slots=True)  # a file may have a million
 class Remark:
     """What should be looked at in a segment of the file, which begins at ``line``."""
 
@@ -30,7 +36,7 @@ class Remark:
     @property
     def kind(self) -> str:
         """Which of the kinds it is of."""
-        return next((kind for kind, pattern in KINDS.items() if pattern.match(self.remark)), DOUBTFUL)
+        return _kind(self.remark)
 
 
 @dataclass
@@ -56,9 +62,10 @@ class DocumentReport:
 
     def summary(self) -> str:
         """How many texts there are to check, each counted once, by its gravest kind; empty if there are none."""
-        gravest: dict[tuple[int, str], str] = {}
-        for remark in self.checks:
-            gravest.setdefault((remark.line, remark.source), remark.kind)
+        order, gravest = [*KINDS, DOUBTFUL], dict[tuple[int, str], str]()
+        for one in self.flagged:
+            place = one.line, one.source
+            gravest[place] = min(one.kind, gravest.get(place, DOUBTFUL), key=order.index)
         counts = Counter(gravest.values())
         if not counts:
             return ""

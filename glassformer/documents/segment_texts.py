@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from glassformer.documents.checks import changes
-from glassformer.documents.memory import Memory
+from glassformer.documents.memory import Memory, NearMatch
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
 from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
@@ -33,7 +33,8 @@ class SegmentTexts:
         self._exact = dict[Parts, Result]()
         self._sentences = dict[Parts, list[tuple[Parts, str]]]()
         self._marks = dict[Parts, MenuMark | None]()
-        for segment in segments:
+        self._near = dict[str, NearMatch | None]()
+        for segment in {one.parts: one for one in segments}.values():  # each text once, however often it is there
             is_looked_up = memory is not None and not is_crowded(segment.parts)
             known = memory.exact(segment.text) if memory is not None and is_looked_up else None
             if memory is None or known is None:
@@ -65,8 +66,9 @@ class SegmentTexts:
         flags = *result.flags, *segment.doubts(result.parts)
         report.flagged += [Remark(segment.line, source, text, flag) for flag in flags]
         report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
-        near = self._memory.near(source) if self._memory is not None and not is_known else None
-        if near is not None:
+        if self._memory is not None and not is_known and source not in self._near:
+            self._near[source] = self._memory.near(source)
+        if (near := self._near.get(source)) is not None:
             note = f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
             report.notes.append(Remark(segment.line, source, text, note))
 

@@ -13,7 +13,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor
@@ -125,14 +124,7 @@ def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[i
 
 def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterator[tuple[str, tuple[Tensor, float]]]:
     """Zero for a weight that is frozen, under any of its names, or that no equation reads."""
-    config, train = record.context.model.config, record.context.train
-    patterns = [part.strip() for part in train.freeze.split(",")] if train is not None and train.freeze else []
-    frozen = {
-        shared_name(name, config)
-        for name in record.weights
-        for pattern in patterns
-        if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
-    }
+    frozen = record.context.frozen
     for name, weight in record.weights.items():
         found = sums.get(name)
         if found is None or found.value is None or name in frozen:

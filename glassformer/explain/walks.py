@@ -125,9 +125,11 @@ def walk_training(
     """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
 
     Counters and Adam's moments are those of the latest checkpoint of ``run``, or zero without it. One pass is shown,
-    where R-Drop makes two. Raises what ``walk`` raises.
+    where R-Drop makes two, and in float32, as every walk. Raises what ``walk`` raises.
     """
-    train = replace(train, r_drop=0.0, warmup=train.warmup or WARMUP[translator.model.config.norm])
+    train = replace(
+        train, r_drop=0.0, precision="float32", warmup=train.warmup or WARMUP[translator.model.config.norm]
+    )
     sentences = read_sentences(translator, sources, targets)
     model = copy.deepcopy(translator.model).train()
     freeze(model, train.freeze, report=lambda _: None)

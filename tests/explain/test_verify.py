@@ -634,6 +634,13 @@ def test_a_gradient_may_be_a_hundred_thousandth_of_its_greatest_off(build, facto
     assert verify([step], PassContext(translator.model, weight_gradients=known)).holds == follows
 
 
+def test_the_update_of_a_training_in_bf16_is_shown_in_float32_and_follows(build):
+    translator = build()
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7, precision="bf16"))
+    assert walked["encoder.memory"].value.dtype == torch.float32
+    assert prove(walked, translator.model).holds
+
+
 @pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])
 def test_both_schedules_follow(build, schedule):
     translator = build()

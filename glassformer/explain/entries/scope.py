@@ -8,6 +8,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -47,6 +49,17 @@ class PassContext:
     def has_dropout(self) -> bool:
         """Whether the pass applied dropout."""
         return self.train is not None and self.model.config.dropout > 0
+
+    @cached_property
+    def frozen(self) -> frozenset[str]:
+        """The weights that an update leaves alone, under the name that they share where they are tied."""
+        patterns = [part.strip() for part in self.train.freeze.split(",")] if self.train and self.train.freeze else []
+        return frozenset(
+            shared_name(name, self.model.config)
+            for name, _ in self.model.named_parameters(remove_duplicate=False)
+            for pattern in patterns
+            if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")
+        )
 
 
 class Record:

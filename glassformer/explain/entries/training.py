@@ -99,8 +99,10 @@ def _rate(scope: Scope) -> Tensor:
 
 @entry("update.count_before", "Updates before", "t − 1", _ADAM)
 def _count_before(scope: Scope) -> Tensor:
-    """The most that any weight's moments have seen, as the checkpoint says, else none."""
-    counts = [int(value) for name, value in scope.context.saved.items() if name.startswith("step/")]
+    """The most that the moments of any weight to be trained have seen, as the checkpoint says, else none."""
+    saved, frozen = scope.context.saved, scope.context.frozen
+    steps = {key.removeprefix("step/"): value for key, value in saved.items() if key.startswith("step/")}
+    counts = [int(value) for name, value in steps.items() if name not in frozen]
     return torch.full_like(scope.step.value, max(counts, default=0))
 
 
@@ -137,9 +139,13 @@ def _value_before(scope: Scope) -> Tensor:
 
 
 def _saved(scope: Scope, moment: str) -> Tensor:
-    """A moment as the checkpoint holds it; zeros where it holds none."""
+    """A moment as the checkpoint holds it; zeros where it holds none, or where the weight is frozen."""
     found = scope.context.saved.get(f"{moment}/{scope.module}")
-    return torch.zeros_like(scope.step.value) if found is None else found.to(scope.step.value.device)
+    return (
+        torch.zeros_like(scope.step.value)
+        if found is None or scope.module in scope.context.frozen
+        else found.to(scope.step.value.device)
+    )
 
 
 @entry("weight.first_moment_before", "First moment before", "m", _ADAM)

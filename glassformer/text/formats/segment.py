@@ -76,6 +76,8 @@ def line_segments(text: str, path: Path) -> list[FileSegment]:
 
 def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
+    if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], str):  # as most are
+        return parts[0]
     return "".join(part.raw if isinstance(part, Code) else part for part in parts)
 
 
