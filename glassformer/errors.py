@@ -88,7 +88,7 @@ def torchrun_number(name: str, default: str = "") -> int:
     found = os.environ.get(name, default)
     if not (found.isascii() and found.isdecimal()):
         raise ConfigError(
-            f"{name}: found {found!r} beside TORCHELASTIC_RUN_ID, expected a number, as torchrun sets it. Unset "
+            f"{name}: found {found!r} with TORCHELASTIC_RUN_ID, expected a number, as torchrun sets it. Unset "
             "TORCHELASTIC_RUN_ID, or start the command by torchrun."
         )
     return int(found)

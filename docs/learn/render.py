@@ -130,7 +130,7 @@ def render(name: str) -> Run:
         notebook, timeout=600, kernel_name="python3", coalesce_streams=True, resources={"metadata": {"path": HERE}}
     ).execute()
     seconds = time.monotonic() - started
-    found = _found(notebook.cells.pop())
+    found = _statements(notebook.cells.pop())
     notebook.cells = _page_cells(notebook.cells, reads_code=name in _READS_CODE)
     exporter = MarkdownExporter()
     text, resources = exporter.from_notebook_node(
@@ -167,17 +167,17 @@ def _parts(cell: Any, *, reads_code: bool) -> list[Any]:
     """What the page shows of a cell: what is to be guessed or worked out, and what only proves, in folds."""
     tags = cell.metadata.get("tags", [])
     if "guess" in tags:
-        return [cell, _fold("Guess first, then open this.", _fence(_printed(cell)))]
+        return [cell, _fold("Guess first, then open this.", _fence(_take_output(cell)))]
     if "exercises" in tags:
         return _exercises(cell)
     if "fold" in tags:
-        return [_fold("Code, and all that it prints", _fence(cell.source, "python"), _fence(_printed(cell)))]
+        return [_fold("Code, and all that it prints", _fence(cell.source, "python"), _fence(_take_output(cell)))]
     if cell.cell_type != "code" or (reads_code and not {"figure", "check"} & set(tags)):
         return [cell]
     return _fold_code(cell)
 
 
-def _printed(cell: Any) -> str:
+def _take_output(cell: Any) -> str:
     """What the cell printed, which it shows no longer."""
     printed = "".join(output.get("text", "") for output in cell.outputs)
     cell.outputs = [output for output in cell.outputs if output.output_type != "stream"]
@@ -191,7 +191,7 @@ def _fold_code(cell: Any) -> list[Any]:
     shown = [line for line in lines if line not in held]
     count = {0: "", 1: ", and a statement that holds"}.get(len(held), f", and {len(held)} statements that hold")
     blocks = [_fence(cell.source, "python"), *([_fence("\n".join(held))] if held else [])]
-    _printed(cell)
+    _take_output(cell)
     cell.metadata["transient"] = {"remove_source": True}
     folds = [] if cell.source.endswith(_END) else [_fold(f"Code{count}", *blocks)]
     if len(shown) > _MAX_LINES and not any(line.startswith("✗") for line in shown):
@@ -203,7 +203,7 @@ def _fold_code(cell: Any) -> list[Any]:
 
 def _exercises(cell: Any) -> list[Any]:
     """Each question, with its answer in a fold, and at last the code that computes the answers."""
-    printed = _printed(cell).splitlines()
+    printed = _take_output(cell).splitlines()
     asked = [part for pair in zip(printed[0::2], printed[1::2], strict=True)
              for part in (_markdown(pair[0]), _fold("Answer", pair[1].strip()))]  # fmt: skip
     return [*asked, _fold("How the answers are computed", _fence(cell.source, "python"))]
@@ -235,9 +235,9 @@ def _cell(source: str) -> Any:
     return nbformat.v4.new_code_cell(source)
 
 
-def _found(cell: Any) -> dict[str, list[dict[str, str]]]:
+def _statements(cell: Any) -> dict[str, list[dict[str, str]]]:
     """The statements and the exercises of the lesson, which the last cell printed."""
-    found: dict[str, list[dict[str, str]]] = json.loads(_printed(cell).partition("\x00")[2])
+    found: dict[str, list[dict[str, str]]] = json.loads(_take_output(cell).partition("\x00")[2])
     return found
 
 

@@ -92,7 +92,7 @@ def _quality() -> list[Row]:
     """The published score, and ours without and with teachers."""
     alone, taught = (_read(f"multi30k-en-de{ending}/report.json") for ending in (".alone", ""))
     return [
-        Row("published (Transformer-Tiny)", _published(taught), ours=False),
+        Row("published (Transformer-Tiny)", _published_score(taught), ours=False),
         _seeds("glassformer", alone),
         _seeds("glassformer, two teachers", taught),
     ]
@@ -104,7 +104,7 @@ def _seeds(label: str, report: Mapping[str, Any]) -> Row:
     return Row(label, main["mean"], main["mean"] - main["deviation"], main["mean"] + main["deviation"])
 
 
-def _published(report: Mapping[str, Any]) -> float:
+def _published_score(report: Mapping[str, Any]) -> float:
     return float(next(iter(report["tests"].values()))["published"][0]["score"])
 
 

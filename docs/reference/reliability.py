@@ -279,7 +279,7 @@ def _growth() -> Iterator[str]:
     found = _read("documents.json")
     yield "### Large documents"
     yield (
-        "Filling a file of each format with its own texts, so all that stands beside the model: reading, finding "
+        "Filling a file of each format with its own texts, so everything but the model: reading, finding "
         "texts and placeholders, checking, writing. Processor seconds and memory of the whole process, by "
         f"[documents.py](../benchmarks/documents.py), {_machine(found['now']['machine'])}. The exponent is the "
         "growth since a quarter of the texts: 1 is proportional. Before, fewer texts are shown, since time grew with "

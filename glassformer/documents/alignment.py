@@ -19,7 +19,7 @@ _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 # which the last third to half was cut off, more than 25 %: tests/documents/test_content.py.
 _LEAST_ATTENTION = 0.4  # that a word of the source receives, of all that the words of the output give, 1 each
 _CONTENT = re.compile(r"[^\W\d_]{4}")  # letters in a row of a word that must not be missing: not so "is", "don't"
-_SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length beside what is typical
+_SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative to what is typical
 
 
 def find_words(text: str) -> list[Span]:

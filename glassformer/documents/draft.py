@@ -302,8 +302,8 @@ def _before_separator(text: str, start: int, end: int) -> int:
 def find_word(word: str, text: str) -> list[re.Match[str]]:
     """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
 
-    def is_apart(beside: str, edge: str) -> bool:
-        return not beside.isalnum() or is_unspaced(beside) or is_unspaced(edge)
+    def is_apart(neighbour: str, edge: str) -> bool:
+        return not neighbour.isalnum() or is_unspaced(neighbour) or is_unspaced(edge)
 
     return [
         found

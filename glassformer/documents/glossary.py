@@ -45,7 +45,7 @@ class Term:
 
 
 def _as_words(term: str) -> str:
-    """A pattern for a term with no letter beside it, if its script writes spaces between words."""
+    """A pattern for a term with no letter next to it, if its script writes spaces between words."""
     before, after = ("" if is_unspaced(edge) else r"\w" for edge in (term[:1], term[-1:]))
     return f"{before and '(?<!' + before + ')'}{re.escape(term)}{after and '(?!' + after + ')'}"
 
@@ -201,9 +201,9 @@ class Glossary:
         return _Required(chosen, said, cost > DOUBTFUL_COST * tokens, free.text)
 
 
-def _touches(text: str, edge: int, beside: int) -> bool:
-    """Whether the character beside the edge of a term belongs to a word with it."""
-    neighbour = text[max(0, beside) : beside + 1]
+def _touches(text: str, edge: int, index: int) -> bool:
+    """Whether the character next to the edge of a term belongs to a word with it."""
+    neighbour = text[max(0, index) : index + 1]
     return (neighbour.isalnum() or neighbour == "_") and not is_unspaced(text[edge])
 
 

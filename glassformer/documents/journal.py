@@ -63,7 +63,7 @@ class Journal:
     def begin(self, texts: Sequence[Any]) -> list[list[Result]]:
         """The results that are kept of these very texts, chunk by chunk; ``StorageError`` if another process writes.
 
-        ``texts`` is all that the translations depend on, beside the key.
+        ``texts`` is all that the translations depend on, apart from the key.
         """
         if self._key is None:
             return []

@@ -71,8 +71,8 @@ class PartsWriter:
             return
         following = self._text[start]
         if self._run is not None and following not in _CLOSING_SIGNS:
-            beside = _beside(self._run.right, touches=self._has_tag or not self._run.has_tags[1])
-            if _is_apart(following, beside, join_parts(self._run.parts)[-1:]):
+            neighbour = _neighbour(self._run.right, touches=self._has_tag or not self._run.has_tags[1])
+            if _is_apart(following, neighbour, join_parts(self._run.parts)[-1:]):
                 self.parts.insert(self._after, " ")
         self._last, self._has_tag, self._run = self._text[end - 1], False, None
         for (first, last), mark in sorted(self._words.items(), key=lambda item: item[0]):
@@ -85,24 +85,24 @@ class PartsWriter:
 
     def _add_run(self, mark: Mark) -> None:
         raw = join_parts(mark.parts)
-        beside = _beside(mark.left, touches=self._has_tag or not mark.has_tags[0])
-        is_apart = self._run is not None or (self._last and _is_apart(self._last, beside, raw[:1]))
+        neighbour = _neighbour(mark.left, touches=self._has_tag or not mark.has_tags[0])
+        is_apart = self._run is not None or (self._last and _is_apart(self._last, neighbour, raw[:1]))
         if is_apart and not self._last.isspace():
             self.parts.append(" ")
         self.parts += mark.parts
         self._last, self._has_tag, self._run, self._after = raw[-1:], False, mark, len(self.parts)
 
 
-def _beside(character: str, *, touches: bool) -> str:
-    """What a run has beside it; a letter behind a tag that is not there any more is none."""
+def _neighbour(character: str, *, touches: bool) -> str:
+    """What is next to a run; a letter behind a tag that is not there any more is none."""
     return character if touches or not character.isalnum() else ""
 
 
-def _is_apart(character: str, beside: str, edge: str) -> bool:
-    """Whether a run must not touch a character; ``beside`` is what the source has there, ``edge`` the run's own."""
+def _is_apart(character: str, neighbour: str, edge: str) -> bool:
+    """Whether a run must not touch a character; ``neighbour`` is what the source has, ``edge`` the run's own."""
     if is_unspaced(character):
         return edge.isalnum() and not is_unspaced(edge)
-    return beside.isspace() or ((character.isalnum() or character == "_") and not beside.isalnum())
+    return neighbour.isspace() or ((character.isalnum() or character == "_") and not neighbour.isalnum())
 
 
 def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
@@ -130,8 +130,8 @@ def _keep_spaces_by_numbers(source: str, output: str) -> str:
     searched = defaultdict[tuple[str, str], int](int)  # up to where
     for left, space, right in _NO_BREAK.findall(source):
         if left or right:
-            beside = r"(?<![\d.,])" if left else ""
-            pattern = re.compile(rf"{beside}{re.escape(left)}( )(?={re.escape(right)}(?!\d))")
+            before = r"(?<![\d.,])" if left else ""
+            pattern = re.compile(rf"{before}{re.escape(left)}( )(?={re.escape(right)}(?!\d))")
             place = pattern.search(output, searched[left, right])
             searched[left, right] = place.end() if place else len(output)
             output = f"{output[: place.start(1)]}{space}{output[place.end(1) :]}" if place else output

@@ -1,7 +1,7 @@
 """Placeholders: what a translation must keep as it is, such as %d, {name}, <b>…</b>, a path or an address.
 
-They are found in a text and become codes, beside those that a file has; a code that breaks a line, or that divides a
-message into branches, begins a new text.
+They are found in a text and become codes, in addition to those that a file has; a code that breaks a line, or that
+divides a message into branches, begins a new text.
 """
 
 import re

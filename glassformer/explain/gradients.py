@@ -33,7 +33,7 @@ _ROUNDING = 1e-14  # of a loss in float64, relative
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """A gradient beside what it must be, of a step or of a group of weights: their difference, and the greatest one.
+    """A gradient and what it must be, of a step or of a group of weights: their difference, and the greatest one.
 
     ``what`` tells in words where they differ, or in what.
     """

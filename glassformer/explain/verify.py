@@ -254,7 +254,7 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What translating and training compute as they run, beside the plain pass and the search that a trace records.
+    """What translating and training compute as they run, next to the plain pass and the search that a trace records.
 
     ``searches`` checks the steps of those searches, ``tokens`` counts the ids after which log-probabilities are
     compared.

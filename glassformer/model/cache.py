@@ -148,7 +148,7 @@ def next_positions_and_mask(start: int, n_new: int, device: torch.device) -> tup
     """Consecutive positions from ``start``, one for each new column, and the causal mask."""
     keys = torch.arange(start + n_new, device=device)
     visible = causal_mask(n_new, start + n_new, device)
-    return Positions(keys[start:], keys), Mask.trusted(visible, hides=n_new > 1)
+    return Positions(keys[start:], keys), Mask.from_known(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
@@ -179,10 +179,10 @@ class BeamCache(DecoderCache):
         positions = Positions(queries, self._positions)
         if self._lineage is None:
             visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)
-            return positions, Mask.trusted(visible, hides=False)
+            return positions, Mask.from_known(visible, hides=False)
         itself = torch.eye(n_new, dtype=torch.bool, device=device).expand(batch, -1, -1)
         self._lineage = torch.cat([self._lineage, itself], dim=2)
-        return positions, Mask.trusted(self._lineage[:, None], hides=True)
+        return positions, Mask.from_known(self._lineage[:, None], hides=True)
 
     def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""

@@ -41,7 +41,7 @@ class Mask(NamedTuple):
         return cls(visible, has_empty_rows=not bool(visible.any(dim=-1).all()))
 
     @classmethod
-    def trusted(cls, visible: Bool[Tensor, "#batch #heads #query #key"], *, hides: bool) -> "Mask":
+    def from_known(cls, visible: Bool[Tensor, "#batch #heads #query #key"], *, hides: bool) -> "Mask":
         """A mask whose maker knows so much of it that nobody need look."""
         return cls(visible) if is_tracing() else cls(visible, hides, has_empty_rows=False)
 

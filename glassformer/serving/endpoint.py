@@ -59,7 +59,7 @@ class Contract:
     """What all endpoints of a contract have in common."""
 
     key: str = "api_key"
-    """The parameter that may have the key, beside the header Authorization."""
+    """The parameter that may have the key, besides the header Authorization."""
     is_json: bool = False
     """Whether a body is JSON whatever its header says."""
     missing: str = ""

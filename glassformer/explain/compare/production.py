@@ -1,4 +1,4 @@
-"""What translating and training compute as they run, untraced, beside the plain pass, which a trace shows.
+"""What translating and training compute as they run, untraced, compared with the plain pass, which a trace shows.
 
 Translating: the engine searches all sentences as one batch, a source's hypotheses as slots of one row, or with the
 greedy loop. Every log-probability that it searched by is held to the plain pass over the same ids, and its outputs to
@@ -93,7 +93,7 @@ class Searched:
 def search_sides(
     plain: Transformer, used: Transformer, sources: Sequence[Sequence[int]], decode: DecodeConfig, longest: int
 ) -> Searched:
-    """Translating with ``used``, by the options and by the greedy loop, beside ``plain``; outputs up to ``longest``.
+    """Translating with ``used``, by the options and by the greedy loop, and with ``plain``; up to ``longest`` ids.
 
     Of the log-probabilities after each id that was read, those of the worst entry of the vocabulary are compared. All
     of a beam are ranked. Outputs with one score may be exchanged.
@@ -208,7 +208,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients as training computes them with ``used``, beside ``plain``; without dropout.
+    """The loss and its gradients as training computes them with ``used``, compared with ``plain``; without dropout.
 
     Training accumulates them over two batches, of the sentences and of their halves; ``plain`` has all in one.
     """

@@ -70,7 +70,7 @@ def _causal_mask(scope: Scope) -> Tensor:
 
 
 @entry("embedding.embedded", "Token vectors", "E = W_emb[ids]", "3.4")
-def _embed(scope: Scope) -> Tensor:
+def _token_vectors(scope: Scope) -> Tensor:
     """Each id selects its row of the embedding matrix."""
     ids = scope.at("text.src_ids") if scope.module == "src_embedding" else _decoder_ids(scope)
     return embedding(ids, scope.weight("tokens.weight"))

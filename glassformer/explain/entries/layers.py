@@ -98,7 +98,7 @@ def _norm_output(scope: Scope) -> Tensor:
 
 
 @entry("dropout.kept", "Elements kept", "m ~ Bernoulli(1 − p)", "5.4")
-def _kept(scope: Scope) -> Tensor | None:
+def _dropout_mask(scope: Scope) -> Tensor | None:
     """In training each element is dropped with probability p."""
     own = scope.step.value
     if scope.context.train is None or own.device.type != "cpu":

@@ -138,7 +138,7 @@ def _value_before(scope: Scope) -> Tensor:
     return scope.weight("")
 
 
-def _saved(scope: Scope, moment: str) -> Tensor:
+def _moment_before(scope: Scope, moment: str) -> Tensor:
     """A moment as the checkpoint holds it; zeros where it holds none, or where the weight is frozen."""
     found = scope.context.saved.get(f"{moment}/{scope.module}")
     return (
@@ -151,13 +151,13 @@ def _saved(scope: Scope, moment: str) -> Tensor:
 @entry("weight.first_moment_before", "First moment before", "m", _ADAM)
 def _first_moment_before(scope: Scope) -> Tensor:
     """As the checkpoint holds it; zero in the first update."""
-    return _saved(scope, "exp_avg")
+    return _moment_before(scope, "exp_avg")
 
 
 @entry("weight.second_moment_before", "Second moment before", "v", _ADAM)
 def _second_moment_before(scope: Scope) -> Tensor:
     """As the checkpoint holds it; zero in the first update."""
-    return _saved(scope, "exp_avg_sq")
+    return _moment_before(scope, "exp_avg_sq")
 
 
 def _greatest_term(scope: Scope) -> Tensor:
