@@ -199,7 +199,7 @@ def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str)
 
 
 def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
-    """A line for each, where it is first; of very many, the first ones and how many more there are."""
+    """A line for each, where it is first; of a text that has very many, the first ones and how many more."""
     times = Counter((one.source, one.remark, one.text) for one in remarks)
     for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
         counted = [(one, times.pop((one.source, one.remark, one.text), 0)) for one in group]

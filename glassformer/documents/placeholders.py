@@ -58,6 +58,7 @@ _WORDLESS = re.compile(
     r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
+_LONG_CODE = 500  # characters; a search for all that is wordless in it would take time with its square
 
 
 def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -160,6 +161,8 @@ def stands_for_word(code: Code) -> bool:
     """Whether a word of the sentence may be behind a code: a name, a number, an address, a piece of a program."""
     if _ADDRESS_TAG.fullmatch(code.raw):
         return True
+    if len(code.raw) > _LONG_CODE:
+        return code.kind == "alone" and _WORDLESS.fullmatch(code.raw) is None
     is_named = code.kind == "alone" and any(map(str.isalnum, _WORDLESS.sub("", code.raw)))
     return is_named or code.raw in ("{}", "#")
 

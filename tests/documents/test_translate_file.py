@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from glassformer.cli.documents import _print_report
 from glassformer.cli.main import app
 from glassformer.decoding import Hypothesis, Request, Translation
 from glassformer.documents import DocumentReport, FileTranslator, Glossary, Memory
+from glassformer.documents.checks import changes
+from glassformer.documents.restore import Result
+from glassformer.documents.segment_texts import Parts
 from glassformer.documents.translate_file import Remark, complete_options
 from glassformer.errors import StorageError, TextError
 from glassformer.text.corpus.corpus import Pair
@@ -257,6 +261,29 @@ def test_of_a_text_with_very_many_remarks_the_first_are_printed(capsys: pytest.C
     assert len(lines) == 12
     assert all(len(line) < 1100 for line in lines)
     assert lines[10] == "in:1: check: 90 more of this text"
+
+
+def test_what_is_said_of_a_text_that_a_file_has_again_is_printed_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.txt").write_text("I have 3 dogs.\nYes.\n" * 500)
+    looked_up = Counter[str]()
+
+    class Silent(FileTranslator):
+        def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
+            return {parts: Result(("No.",), tuple(changes(parts, ("No.",)))) for parts in waiting}
+
+    class Nothing(Memory):
+        def near(self, source: str) -> None:
+            looked_up[source] += 1
+
+    files = Silent(None, memory=Nothing([]))  # type: ignore[arg-type]
+    report = files.translate(tmp_path / "in.txt", tmp_path / "out.txt")
+    _print_report(report, Path("in"), Path("out"), "")
+    said = capsys.readouterr().err.splitlines()
+    assert said[:-1] == ["in:1: check: the number 3 is missing: 'No.' (500 times)"]
+    assert "check the 500 that are named above" in said[-1]
+    assert looked_up == {"I have 3 dogs.": 1, "Yes.": 1}
 
 
 def test_a_code_of_the_file_that_a_memory_has_once_too_often_is_named(translator: Translator, tmp_path: Path) -> None:

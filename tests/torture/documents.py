@@ -199,10 +199,12 @@ class Attacks:
     @staticmethod
     def _count(tally: Tally, attack: str, ending: str, size: int, ended: Ended, silent: str | None) -> Ended:
         ended = ended._replace(hung=ended.hung or ended.seconds > MAX_CPU_S or ended.megabytes > MAX_MB)
+        survived = tally.survived
         tally.count(f"{attack}: {ending}", ended, silent=silent)
         said = ended.err.strip().split("\n")[-1].split(": ", 2)[-1] if ended.err.strip() else "nothing"
-        row = {"attack": attack, "format": ending, "bytes": size, "seconds": round(ended.seconds, 1)}
-        tally.rows.append({**row, "mb": round(ended.megabytes), "status": ended.status, "said": said[:100]})
+        row: dict[str, Any] = {"attack": attack, "format": ending, "bytes": size, "seconds": round(ended.seconds, 1)}
+        row |= {"mb": round(ended.megabytes), "status": ended.status, "said": said[:100]}
+        tally.rows.append(row if tally.survived > survived else {**row, "failed": True})
         return ended
 
 
@@ -291,10 +293,12 @@ def extremes(rows: list[dict]) -> list[dict]:
 
 
 def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:
-    """What an earlier run with the same seed has counted, or nothing."""
+    """What an earlier run with the same seed has counted, or nothing; a named attack that failed is tried again."""
     for each in before:
         if each["fault"] == fault and each.get("seed") == seed:
-            return Tally(**{key: value for key, value in each.items() if key != "survived"})
+            tally = Tally(**{key: value for key, value in each.items() if key != "survived"})
+            kept = [row for row in tally.rows if not row.get("failed")]
+            return Tally(fault, len(kept), rows=kept, seed=seed) if len(tally.rows) == tally.injections else tally
     return Tally(fault, seed=seed)
 
 

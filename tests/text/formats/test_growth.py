@@ -145,6 +145,12 @@ def test_hostile_markdown_takes_proportional_time(pattern: Callable[[int], str])
     check_growth(lambda size: fill(".md", pattern(size)), 30_000)
 
 
+TMX = (
+    '<tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv>'
+    '<tuv xml:lang="de"><seg>b</seg></tuv></tu></body></tmx>'
+)
+FILE_OF_XLIFF = '<file source-language="en"><body><trans-unit id="1"><source>a</source><target>{}</target></trans-unit></body></file>'
+XLIFF = f'<xliff version="1.2">{FILE_OF_XLIFF}</xliff>'
 HOSTILE_TABLES: dict[str, tuple[str, Callable[[int], str]]] = {
     "digits and a space": (".tsv", lambda size: "1" * size + " x\tb\n"),
     "marks inside cells": (".tsv", lambda size: ('a"b\t' * 10_000 + "\n") * (size // 40_000)),
@@ -154,6 +160,10 @@ HOSTILE_TABLES: dict[str, tuple[str, Callable[[int], str]]] = {
     "rows of empty cells": (".csv", lambda size: (";" * 1000 + "\n") * (size // 1000)),
     "open tags": (".tsv", lambda size: "< " * (size // 2) + "\tb\n"),
     "names of languages": (".csv", lambda size: "en (" * (size // 4) + ",de\n"),
+    "spaces in a unit": (".tmx", lambda size: TMX.format(" " * size)),
+    "lines in a unit": (".tmx", lambda size: TMX.format("a\n" * (size // 2))),
+    "spaces in a target": (".xlf", lambda size: XLIFF.format(" " * size)),
+    "files in a file": (".xlf", lambda size: f'<xliff version="1.2">{FILE_OF_XLIFF.format("") * (size // 200)}</xliff>'),
 }  # fmt: skip
 
 
@@ -175,6 +185,27 @@ def test_messages_in_a_message_take_proportional_time() -> None:
     check_growth(
         lambda size: find_codes(["{n, plural, one {" + "{a, select, b {c}} " * (size // 19) + "}}"]), 500_000
     )
+
+
+HOSTILE_TEXTS: dict[str, Callable[[int], list[Part]]] = {
+    "signs that divide": lambda size: ["a " + "," * size + ".", Code("<x/>")],
+    "signs and spaces": lambda size: [Code("<x/>"), ", " * (size // 2), Code("<x/>"), " a"],
+    "a format of percents": lambda size: ["a ", Code("`" + "%2 " * (size // 3) + "`"), " b"],
+    **{
+        f"a code of {sign}": lambda size, sign=sign: ["a ", Code("`" + sign * (size // len(sign)) + "`"), " b"]
+        for sign in ("<", "<!--", "{%", "{\\", "[^", "<a ", "{%else ", "![")
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+def test_many_signs_before_a_code_and_in_it_take_proportional_time(write: Callable[[int], list[Part]]) -> None:
+    def draft(size: int) -> None:
+        assert make_draft(write(size)) is not None
+        make_draft(write(size), 0)
+
+    check_growth(draft, 30_000)
 
 
 @pytest.mark.slow

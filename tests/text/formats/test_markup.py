@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it.rules_block import paragraph
 
 from glassformer.text.formats import markdown
 from glassformer.text.formats.html import html_segments
@@ -105,3 +107,20 @@ def test_a_text_without_signs_of_markup_is_read_as_the_parser_reads_it(text: str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(markdown, "_INLINE_SIGN", re.compile(""))
         assert read() == quickly
+
+
+def test_paragraphs_end_where_the_parsers_own_rule_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "a", "b c", "é", "- a", "1. a", "> a", "# a", "|a|b|", "|-|-|", "a | b", ":-|", "---", "```", "<div>", "<b>x", "    a",
+        "\ta", " a", "", "[a]: b", ": d", "!!! note", "$$", "===", "  - y", "\x0ca", "-", ":",
+    ]  # fmt: skip
+    random = Random(1)
+    texts = ["\n".join(random.choices(lines, k=random.randint(1, 12))) for _ in range(300)]
+
+    def tokens() -> list[list[tuple[object, ...]]]:
+        parser = markdown._markdown()
+        return [[(one.type, one.map, one.content, one.level) for one in parser.parse(text, {})] for text in texts]
+
+    ours = tokens()
+    monkeypatch.setattr(markdown, "_read_paragraph", paragraph)
+    assert tokens() == ours
