@@ -17,6 +17,7 @@ from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries import Check
+from glassformer.explain.entries.sampling import FILTER_EQUATIONS
 from glassformer.explain.entries.scope import PassContext, Record, Scope
 from glassformer.explain.recording import sentences
 from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
@@ -639,6 +640,23 @@ def test_the_update_of_a_training_in_bf16_is_shown_in_float32_and_follows(build)
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7, precision="bf16"))
     assert walked["encoder.memory"].value.dtype == torch.float32
     assert prove(walked, translator.model).holds
+
+
+@pytest.mark.parametrize(("setting", "value", "probabilities"), [
+    ("top_p", 0.9, [0.6, 0.3, 0.1]), ("min_p", 1 / 6, [0.6, 0.3, 0.1]), ("top_k", 2, [0.4, 0.3, 0.3]),
+    ("typical_p", 0.6, [0.4, 0.3, 0.3]), ("top_p", 0.7, [0.4, 0.3, 0.3])
+])  # fmt: skip
+def test_a_token_on_the_border_of_a_filter_is_as_the_search_has_it(setting, value, probabilities):
+    apply = FILTER_EQUATIONS[setting]
+    log_probs = torch.tensor(probabilities).log()[None].double()
+    everything, nothing = torch.ones(1, 3, dtype=torch.bool), torch.zeros(1, 3, dtype=torch.bool)
+    more, less = (apply(log_probs, value, kept) > -torch.inf for kept in (everything, nothing))
+    if setting == "top_k":
+        first, second = (torch.tensor([[True, *kept]]) for kept in ((True, False), (False, True)))
+        assert (apply(log_probs, value, first) > -torch.inf).equal(first)
+        assert (apply(log_probs, value, second) > -torch.inf).equal(second)
+    else:
+        assert more.sum() > less.sum()
 
 
 @pytest.mark.parametrize("schedule", [{"warmup": 7}, {"warmup": 7, "schedule": "inverse_sqrt", "peak_rate": 3e-4}])

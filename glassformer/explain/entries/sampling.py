@@ -13,11 +13,12 @@ from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
 _NOT_IN_PAPER = "not in the paper"
+_BORDER = 1e-5
 _LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is rounded by
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
-    """The filters that are set, in double precision; of equal tokens those kept win."""
+    """The filters that are set, in double precision; what rounding alone decides is as the search decided it."""
     options, kept = scope.context.decode, scope.step.value > -math.inf
     own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
     log_probs = own.double()
@@ -33,7 +34,9 @@ FILTER_EQUATIONS: dict[str, Callable[[Tensor, Any, Tensor], Tensor]] = {
     "temperature": lambda log_probs, temperature, kept: (log_probs / temperature).log_softmax(dim=-1),
     "top_k": lambda log_probs, k, kept: _keep(log_probs, _ranks(log_probs, kept) < k),
     "top_p": lambda log_probs, p, kept: _keep(log_probs, _smallest_set(log_probs, log_probs, kept, p)),
-    "min_p": lambda log_probs, p, kept: _keep(log_probs, log_probs.exp() >= p * log_probs.exp().amax(-1, True)),
+    "min_p": lambda log_probs, p, kept: _keep(
+        log_probs, log_probs - log_probs.amax(-1, True) + _in_favour(kept) >= math.log(p)
+    ),
     "typical_p": lambda log_probs, p, kept: _keep(
         log_probs, _smallest_set(log_probs, -(-log_probs - _entropy(log_probs)).abs(), kept, p)
     ),
@@ -48,11 +51,14 @@ def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
     return log_probs.masked_fill(~wanted, -math.inf).log_softmax(dim=-1)
 
 
+def _in_favour(kept: Tensor) -> Tensor:
+    """What a comparison in single precision may be off by, so that a token on the border is as the search has it."""
+    return torch.where(kept, _BORDER, -_BORDER).double()
+
+
 def _ranks(key: Tensor, kept: Tensor) -> Tensor:
     """The rank of each token by its key, the greatest first; of equal keys, the tokens that were kept first."""
-    order = kept.int().argsort(dim=-1, descending=True, stable=True)
-    order = order.gather(-1, key.gather(-1, order).argsort(dim=-1, descending=True, stable=True))
-    return order.argsort(dim=-1)
+    return (key + _in_favour(kept)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
 
 
 def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) -> Tensor:
@@ -60,7 +66,7 @@ def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) ->
     ranks = _ranks(key, kept)
     probabilities = log_probs.exp().gather(-1, ranks.argsort(dim=-1))
     before = (probabilities.cumsum(dim=-1) - probabilities).gather(-1, ranks)
-    return (before < share) | (ranks == 0)
+    return (before - _in_favour(kept) < share) | (ranks == 0)
 
 
 _NAMES = [setting.replace("_", "-") for setting in FILTER_EQUATIONS]
