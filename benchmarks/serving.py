@@ -17,6 +17,7 @@ A server is also asked for a translation while 2,000 connections are open; ``--c
 import argparse
 import asyncio
 import json
+import os
 import random
 import resource
 import socket
@@ -56,7 +57,7 @@ async def translate(request):
 listener = socket.create_server(("127.0.0.1", 0))
 print(f"http://127.0.0.1:{listener.getsockname()[1]}: plain", file=sys.stderr, flush=True)
 app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
-uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listener])
+uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=75)).run(sockets=[listener])
 """
 
 
@@ -67,7 +68,7 @@ def percentile(values: list[float], share: float) -> float:
 async def load(url: str, clients: int, seconds: float) -> dict[str, float]:
     """Requests a second, and the milliseconds of the median, the 95th and the 99th of a hundred."""
     times, errors = list[float](), 0
-    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients)
+    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients, keepalive_expiry=2.0)
     async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
 
         async def one(seed: int, until: float) -> None:
@@ -82,13 +83,14 @@ async def load(url: str, clients: int, seconds: float) -> dict[str, float]:
                 errors += answer.status_code != 200
 
         await asyncio.gather(*(one(number, time.perf_counter() + 1.0) for number in range(clients)))  # warm
-        times.clear()
         began = time.perf_counter()
+        warm = len(times)
         await asyncio.gather(*(one(1000 + number, began + seconds) for number in range(clients)))
         passed = time.perf_counter() - began
+    requests, times = len(times), times[warm:]
     return {
-        "requests_per_s": len(times) / passed, "errors": errors, "p50_ms": statistics.median(times),
-        "p95_ms": percentile(times, 0.95), "p99_ms": percentile(times, 0.99),
+        "requests": requests, "requests_per_s": len(times) / passed, "errors": errors,
+        "p50_ms": statistics.median(times), "p95_ms": percentile(times, 0.95), "p99_ms": percentile(times, 0.99),
     }  # fmt: skip
 
 
@@ -123,6 +125,7 @@ def aims(found: dict[str, Any]) -> dict[str, float]:
     ours, plain, figures = found["ours"], found["plain"], {}
     if "64" in ours:
         figures["times_plain_at_64"] = ours["64"]["requests_per_s"] / plain["64"]["requests_per_s"]
+        figures["times_plain_at_64_by_cpu"] = plain["64"]["cpu_ms_per_request"] / ours["64"]["cpu_ms_per_request"]
     if "1" in ours:
         figures["http_ms_at_1"] = ours["1"]["p50_ms"] - found["in_process_p50_ms"]
     return figures
@@ -141,19 +144,32 @@ def measure(command: list[str], clients: list[int], seconds: float, rest: float,
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
         time.sleep(rest)
         for number in clients:
-            found[str(number)] = asyncio.run(load(url, number, seconds))
+            pids = family(process.pid)
+            before = sum(map(cpu_s, pids))
+            one = found[str(number)] = asyncio.run(load(url, number, seconds))
+            one["cpu_ms_per_request"] = 1000 * (sum(map(cpu_s, pids)) - before) / one["requests"]
             shown = ", ".join(f"{name} {value:.1f}" for name, value in found[str(number)].items())
             print(f"  {number:3} clients: {shown}", flush=True)
         if connections:
             found["status_beside_connections"] = {str(connections): answers_beside(url, connections)}
-        pids = subprocess.run(
-            ["pgrep", "-P", str(process.pid)], capture_output=True, text=True, check=False
-        ).stdout.split()
-        found["memory_mb"] = sum(map(resident_mb, [process.pid, *map(int, pids)]))
+        found["memory_mb"] = sum(map(resident_mb, family(process.pid)))
         return found
     finally:
         process.terminate()
         process.communicate()
+
+
+def cpu_s(pid: int) -> float:
+    """The processor time of a process so far."""
+    path = Path(f"/proc/{pid}/stat")
+    fields = path.read_text().rpartition(")")[2].split() if path.exists() else ["0"] * 13
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family(pid: int) -> list[int]:
+    """A process and those that it has started."""
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout
+    return [pid, *map(int, found.split())]
 
 
 def resident_mb(pid: int) -> float:

@@ -59,6 +59,10 @@ class Permuting:
         """As a ``Translator`` does; always with attention."""
         return (self._translate(request.text) for request in requests)
 
+    def add_attention(self, translations: Sequence[Translation], options: object = None) -> list[Translation]:
+        """They have it, if there is any."""
+        return list(translations)
+
     def _order(self, words: list[int]) -> list[int]:
         """The words of a text in the order of its translation."""
         return words if self._seed is None else self._random.sample(words, len(words))

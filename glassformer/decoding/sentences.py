@@ -18,7 +18,7 @@ from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
 from glassformer.text.style import PLAIN, Style, read_style, split_pictures
-from glassformer.text.tokenizer.tokenizer import Tokenizers
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -192,7 +192,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
         log_prob=sum(part.log_prob for part in parts),
         score=sum(part.score for part in parts),
         truncated=any(part.truncated for part in parts),
-        attention=_join_attention([part.attention for part in parts if part.attention is not None]),
+        attention=join_attention([part.attention for part in parts if part.attention is not None]),
         mean_attention=any(part.mean_attention for part in parts),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
@@ -200,7 +200,17 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
     )
 
 
-def _join_attention(
+def split_outputs(ids: Sequence[int]) -> list[list[int]]:
+    """The ids of each sentence of a joined hypothesis; without what a length limit cut."""
+    outputs = [list[int]()]
+    for one in ids:
+        outputs[-1].append(one)
+        if one == EOS_ID:
+            outputs.append([])
+    return outputs[:-1]
+
+
+def join_attention(
     blocks: "Sequence[Float[Tensor, 'layers heads tgt src']]",
 ) -> "Float[Tensor, 'layers heads tgt src'] | None":
     """One matrix with the sentences' attention along its diagonal, zero elsewhere."""

@@ -36,7 +36,7 @@ def forced_attention(
     with ExitStack() as stack:
         attentions = [layer.get_submodule("cross_attention") for layer in model.decoder.layers]
         captured = [stack.enter_context(capture(attention, "weights")) for attention in attentions]
-        model(src_ids, _shift_right(out_ids, model))
+        model.hidden(src_ids, _shift_right(out_ids, model))
     weights = torch.stack([layer for (layer,) in captured], dim=1).detach().cpu()
     src_lengths = (src_ids != model.config.pad_id).sum(dim=1).tolist()
     # Clones, because a view would keep the whole batch in memory.

@@ -20,7 +20,14 @@ from glassformer.decoding.engines.ctranslate2_engine import load_engine
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored
-from glassformer.decoding.sentences import SourceSentence, join_segments, read_text, split_requests
+from glassformer.decoding.sentences import (
+    SourceSentence,
+    join_attention,
+    join_segments,
+    read_text,
+    split_outputs,
+    split_requests,
+)
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
@@ -269,6 +276,28 @@ class Translator:
             yield segment.gap_after(best.text)
             results.append(self._result(segment, [best]))
         return self._with_confidence(next(join_segments([request], segments, results)))
+
+    def add_attention(
+        self, translations: Sequence[Translation], options: DecodeConfig | None = None
+    ) -> list[Translation]:
+        """The same translations, made with these options and no constraints, with attention.
+
+        That costs one pass of the model over each output, and no other search. One that was cut has none.
+        """
+        options = self._options(options)
+        segments = self._segments([Request(one.source) for one in translations], 0, options)
+        outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
+        counts = Counter(segment.request for segment in segments if segment.needs_model)
+        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n]]
+        read = [one for one in segments if one.needs_model and one.request in whole]
+        weights = self._batches.attention(read, [ids for number in whole for ids in outputs[number]], options)
+        found = list(translations)
+        for number in whole:
+            joined = join_attention([next(weights) for _ in outputs[number]])
+            best, *others = translations[number].hypotheses
+            best = replace(best, attention=joined, mean_attention=self._batches.engine.mean_attention)
+            found[number] = replace(translations[number], hypotheses=[best, *others])
+        return found
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.

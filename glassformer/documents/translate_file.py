@@ -64,7 +64,7 @@ class FileTranslator:
     ) -> None:
         """``split``: each sentence of a text is translated separately, else each of its lines.
 
-        ``check_content``: a short translation is made again, to see by its attention whether it lacks a word.
+        ``check_content``: whether a short translation lacks a word is seen by its attention, which is computed.
 
         ``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
         continued by the next one to the same output: what it had done is kept in a hidden file beside that.
@@ -193,16 +193,16 @@ class FileTranslator:
             results[source] = self._finish(source, result, translation)
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
-        """Flag what seems to lack a word of its source; short translations are made again, to see their attention."""
+        """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
         confidence = self.translator.confidence
         short = [
             source
             for source, one in translations.items()
             if not results[source].flags and one.hypotheses[0].attention is None and is_short(one, confidence)
         ]
-        requests = [Request(translations[source].source) for source in short]
-        again = self.translator.translate_stream(requests, self.options, attention=True) if requests else ()
-        for source, translation in zip(short, again, strict=True):
+        asked = [translations[source] for source in short]
+        seen = self.translator.add_attention(asked, self.options) if short else ()
+        for source, translation in zip(short, seen, strict=True):
             doubts = content_doubts(translation, confidence, self._token_ends)
             results[source] = replace(results[source], flags=tuple(doubts))
 

@@ -214,11 +214,11 @@ class Visit:
         async with self.serving.service.job(is_gone=is_gone, times=times) as task:
             yield task
 
-    async def translate(self, *orders: Order) -> list[list[Answer]]:
-        """The answers to each order; the headers say which texts, from 1, lack a code of theirs."""
+    async def translate(self, *orders: Order) -> list[Answer]:
+        """The answer to each order; the headers say which, from 1, lack a code of their source."""
         async with self.task() as task:
             answers = await asyncio.gather(*map(task.translate, orders))
-        self.tell_check([answer for each in answers for answer in each])
+        self.tell_check(answers)
         return answers
 
     def tell_check(self, answers: Sequence[Answer]) -> None:

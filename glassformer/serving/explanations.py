@@ -6,7 +6,6 @@ That process has PyTorch, the lowest priority and a short queue of its own, so t
 import asyncio
 import os
 import secrets
-import signal
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 from glassformer.errors import GlassformerError, InputError
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.refusal import Refusal
-from glassformer.serving.scheduling.worker import Failure, WorkerPlan, guard
+from glassformer.serving.scheduling.worker import Failure, WorkerPlan, answer_messages
 from glassformer.serving.scheduling.workers import WorkerEndedError, WorkerProcess, refusal_of
 
 _MAX_WAITING = 8  # explanations; a page takes seconds
@@ -47,18 +46,9 @@ class Kept:
 
 def run_explainer(connection: Connection, plan: WorkerPlan) -> None:
     """Answer messages until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["OMP_NUM_THREADS"] = "1"
     os.nice(19)
-    explainer = _Explainer(plan)
-    connection.send({})
-    while True:
-        try:
-            message = connection.recv()
-            if isinstance(message, ExplainRequest):
-                connection.send(guard(lambda: explainer.explain(message)))  # noqa: B023  # called at once
-        except (EOFError, OSError):
-            return
+    answer_messages(connection, {}, _Explainer(plan).explain)
 
 
 class _Explainer:

@@ -26,7 +26,7 @@ from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Service
 
 logger = logging.getLogger(__name__)
-_KEEP_ALIVE_S = 5
+_KEEP_ALIVE_S = 75  # longer than clients and proxies do, of which one would else ask what is just closed
 _MAX_HEADER_BYTES = 65_536
 _CLOSING_S = 2  # for answers that are on their way when all else has ended
 Report = Callable[[str], None]

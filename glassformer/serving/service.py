@@ -25,8 +25,7 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
-from glassformer.serving.scheduling.worker import Failure, Piece, StreamRequest
-from glassformer.serving.scheduling.workers import Loaded, refusal_of
+from glassformer.serving.scheduling.workers import Loaded
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
 from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
@@ -44,7 +43,7 @@ Text = str | Parts
 class Order:
     """What a client asks for, in the languages that are served. A ``is_plain`` one goes to the model as it is."""
 
-    texts: tuple[Text, ...]
+    text: Text
     source: str
     target: str
     format: Literal["text", "html"] = "text"
@@ -126,20 +125,17 @@ class Task:
     def __init__(self, loaded: Loaded, job: Job) -> None:
         self.loaded, self._job = loaded, job
 
-    async def translate(self, order: Order) -> list[Answer]:
-        """The answer to each text of an order; ``Refusal`` for what the models cannot do."""
-        route = self._route(order)
-        answers = [Answer(join_parts(_parts(text)), _parts(text)) for text in order.texts]
-        for number, model in enumerate(route):
-            texts = [answer.parts if number == 0 else answer.text for answer in answers]
-            is_last = number == len(route) - 1
-            translate = self._translate_plain if order.is_plain and is_last else self._translate_document
-            following = await translate(model, texts, order)
-            answers = [_add(before, after) for before, after in zip(answers, following, strict=True)]
-        return [
-            replace(answer, check=() if order.source == order.target else _check(text, answer))
-            for text, answer in zip(order.texts, answers, strict=True)
-        ]
+    async def translate(self, order: Order) -> Answer:
+        """The answer to an order; ``Refusal`` for what the models cannot do."""
+        text, route = order.text, self._route(order)
+        answer = Answer(join_parts(_parts(text)), _parts(text))
+        for model in route:
+            is_plain = order.is_plain and model is route[-1]
+            following = await (self._translate_plain if is_plain else self._translate_document)(model, text, order)
+            flags, scores = answer.flags + following.flags, answer.scores + following.scores
+            answer = replace(following, flags=flags, scores=scores)
+            text = answer.text
+        return replace(answer, check=_check(order.text, answer)) if route else answer
 
     def _route(self, order: Order) -> tuple[ServedModel, ...]:
         route = self.loaded.languages.route(order.source, order.target)
@@ -150,29 +146,23 @@ class Task:
             )
         return route
 
-    async def _translate_document(self, model: ServedModel, texts: Sequence[Text], order: Order) -> list[Answer]:
-        is_long = sum(len(join_parts(_parts(text))) for text in texts) > _INLINE
-        plan = await _in_thread(is_long, partial(_Plan, texts, order, model.source))
+    async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
+        is_long = len(join_parts(_parts(text))) > _INLINE
+        plan = await _in_thread(is_long, partial(_Plan, text, order, model.source))
         recipe = Recipe(model.name, "document", order.changes, order.terms)
         results = await self._ask(recipe, [(parts, count_tokens(join_parts(parts))) for parts in plan.texts])
-        translated = dict(zip(plan.texts, results, strict=True))
-        answers: list[Answer] = await _in_thread(is_long, partial(plan.fill, translated))
-        return answers
+        answer: Answer = await _in_thread(is_long, partial(plan.fill, results))
+        return answer
 
-    async def _translate_plain(self, model: ServedModel, texts: Sequence[Text], order: Order) -> list[Answer]:
+    async def _translate_plain(self, model: ServedModel, text: Text, order: Order) -> Answer:
         constrained = bool(order.prefix.strip() or order.must)
         changes = dict(order.changes) | {"split_sentences": order.split and not constrained}
         if order.n_best > 1:
             changes["n_best"] = order.n_best
         recipe = Recipe(model.name, "plain", tuple(sorted(changes.items())), attention=order.alignment)
-        requests = [self._request(text, order) for text in texts]
-        outputs = await self._ask(recipe, [(request, count_tokens(request.text)) for request in requests])
-        return [
-            Answer(output["hypotheses"][0]["text"], output=output, flags=_limit_flags(output)) for output in outputs
-        ]
-
-    def _request(self, text: Text, order: Order) -> Request:
-        return Request(join_parts(_parts(text)), order.prefix, order.must, order.ban)
+        request = _request(text, order)
+        (output,) = await self._ask(recipe, [(request, count_tokens(request.text))])
+        return _plain_answer(output)
 
     async def _ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
         """The result of each text; a long document waits slice by slice."""
@@ -182,23 +172,22 @@ class Task:
         return results
 
     async def stream(self, order: Order) -> AsyncIterator[str | Answer]:
-        """The translation of one text in pieces and at last the answer; whole where codes have to be put in."""
-        route, text = self._route(order), order.texts[0]
-        has_codes = len(find_codes(_parts(text))) > 1 or not all(map(_is_text, find_codes(_parts(text))))
+        """The translation in pieces and at last the answer; whole where codes have to be put in."""
+        route, parts = self._route(order), find_codes(_parts(order.text))
+        has_codes = not all(isinstance(part, str) for part in parts)
         if has_codes or len(route) != 1 or order.terms or order.memory or order.format == "html":
-            (answer,) = await self.translate(order)
+            answer = await self.translate(order)
             yield answer.text
             yield answer
             return
+        request, pieces = _request(order.text, order), self._job.pieces
         recipe = Recipe(route[0].name, "stream", order.changes)
-        message = StreamRequest(recipe, self._request(text, order))
-        self.loaded.queue.put(recipe, [(message, count_tokens(message.request.text))], self._job)
-        while isinstance(piece := await self._job.pieces.get(), Piece):
+        (future,) = self.loaded.queue.put(recipe, [(request, count_tokens(request.text))], self._job)
+        future.add_done_callback(lambda _: pieces.put_nowait(None))
+        while (piece := await pieces.get()) is not None:
             yield piece.text
-        if isinstance(piece, Failure):
-            raise refusal_of(piece)
-        answer = Answer(piece["hypotheses"][0]["text"], output=piece, flags=_limit_flags(piece))
-        yield replace(answer, check=_check(text, answer))
+        answer = _plain_answer(await future)
+        yield replace(answer, check=_check(order.text, answer))
 
     async def translate_file(self, path: Path, out: Path, source: str, target: str) -> DocumentReport:
         """Translate a file in its own form; raises ``TextError`` for one that is damaged or of another kind."""
@@ -212,43 +201,34 @@ class Task:
 
 
 class _Plan:
-    """The segments of some texts, their sentences in ``texts``, and how the translations are put in."""
+    """The segments of a text, their sentences in ``texts``, and how the translations are put in."""
 
-    def __init__(self, texts: Sequence[Text], order: Order, source: str) -> None:
-        self._given, self._is_html = texts, order.format == "html"
-        self._find = find_segments(_HTML, FormatOptions())
-        self._segments = [self._segments_of(text) for text in texts]
-        numbered = [replace(one, line=n) for n, found in enumerate(self._segments) for one in found]
+    def __init__(self, text: Text, order: Order, source: str) -> None:
+        self._text, self._find = text, find_segments(_HTML, FormatOptions())
+        self._is_html = order.format == "html" and isinstance(text, str)
+        found = (
+            self._find(text) if isinstance(text, str) and self._is_html else [FileSegment(_parts(text), 0, _write)]
+        )
+        self._segments = [segment for segment in found if not is_blank(segment.text)]
         memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
         split = partial(split_sentences, language=source) if order.split else split_lines
-        self._plan = SegmentTexts(numbered, memory, split)
+        self._plan = SegmentTexts(self._segments, memory, split)
         self.texts = self._plan.texts
 
-    def _segments_of(self, text: Text) -> list[FileSegment]:
-        if isinstance(text, str) and self._is_html:
-            return [segment for segment in self._find(text) if not is_blank(segment.text)]
-        return [] if is_blank(join_parts(_parts(text))) else [FileSegment(_parts(text), 0, lambda _: [])]
-
-    def fill(self, translated: dict[Parts, Result]) -> list[Answer]:
-        """The answer to each text."""
+    def fill(self, translations: Sequence[Result]) -> Answer:
+        """The answer, from the translation of each of ``texts``."""
         report = DocumentReport()
-        results = iter(self._plan.join(translated, report))
-        answers = []
-        for number, (text, segments) in enumerate(zip(self._given, self._segments, strict=True)):
-            own = [next(results) for _ in segments]
-            parts = self._fill(text, segments, own)
-            flags = tuple(one.remark for one in report.checks if one.line == number)
-            notes = tuple(one.remark for one in report.notes if one.line == number)
-            scores = tuple(score for result in own for score in result.scores)
-            answers.append(Answer(join_parts(parts), parts, (), flags, notes, scores))
-        return answers
+        results = self._plan.join(dict(zip(self.texts, translations, strict=True)), report)
+        parts = self._fill(results) if self._segments else _parts(self._text)
+        flags, notes = (tuple(one.remark for one in remarks) for remarks in (report.checks, report.notes))
+        return Answer(
+            join_parts(parts), parts, (), flags, notes, tuple(one for each in results for one in each.scores)
+        )
 
-    def _fill(self, text: Text, segments: list[FileSegment], results: list[Result]) -> Parts:
-        if not segments:
-            return _parts(text)
-        if not (isinstance(text, str) and self._is_html):
+    def _fill(self, results: list[Result]) -> Parts:
+        if not (isinstance(self._text, str) and self._is_html):
             return results[0].parts
-        filled, _ = Filling(text, self._find, segments, results, is_bilingual=False).fill()
+        filled, _ = Filling(self._text, self._find, self._segments, results, is_bilingual=False).fill()
         return (filled,)
 
 
@@ -294,8 +274,8 @@ def _parts(text: Text) -> Parts:
     return (text,) if isinstance(text, str) else text
 
 
-def _is_text(part: Any) -> bool:
-    return isinstance(part, str)
+def _request(text: Text, order: Order) -> Request:
+    return Request(join_parts(_parts(text)), order.prefix, order.must, order.ban)
 
 
 def _check(source: Text, answer: Answer) -> tuple[str, ...]:
@@ -304,10 +284,12 @@ def _check(source: Text, answer: Answer) -> tuple[str, ...]:
     return tuple(code_changes(find_codes(_parts(source)), find_codes(parts)))
 
 
-def _add(before: Answer, after: Answer) -> Answer:
-    """The second of two translations, with what is to be said of the first."""
-    return replace(after, flags=before.flags + after.flags, scores=before.scores + after.scores)
+def _plain_answer(output: dict[str, Any]) -> Answer:
+    return Answer(
+        output["hypotheses"][0]["text"], output=output, flags=tuple(filter(None, (output["limit_warning"],)))
+    )
 
 
-def _limit_flags(output: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(filter(None, (output["limit_warning"],)))
+def _write(_: Any) -> list[Any]:
+    """A text by itself is no part of a file that it would be written into."""
+    return []

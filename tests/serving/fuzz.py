@@ -9,14 +9,19 @@ the other contracts send, with something wrong: other types, missing and doubled
 import argparse
 import json
 import random
+import re
+import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 from live_server import live_server
 
+CLIENTS = 8  # at once
 ODD: list[Any] = [
     None, True, -1, 0, 2**70, 1.5, float("nan"), "", " ", "a", "\x00", "\ud800", "ß" * 300, "a" * 5000, "<b>", "</b><b>", "{%", "%s" * 50,
     "{n, plural, one {", "&#x;", "<x id=\"1\"/>", "😀", "\u202e", "\r\n\r\n", [], [[]], ["a", 1], {}, {"a": {}}, "de", "en", "auto", "DE", "xml",
@@ -84,9 +89,16 @@ def send(draw: random.Random, client: httpx.Client, path: str, body: dict[str, A
 
 
 def fuzz(url: str, requests: int, seed: int) -> Counter[int]:
-    """The statuses of so many spoilt requests; prints each that is answered with 500."""
-    draw, statuses = random.Random(seed), Counter[int]()
-    with httpx.Client(base_url=url, timeout=90) as client:
+    """The statuses of so many spoilt requests, of several clients at once; prints each that is answered with 500."""
+    shares = [requests // CLIENTS + (number < requests % CLIENTS) for number in range(CLIENTS)]
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        draws = [random.Random(f"{seed} {number}") for number in range(CLIENTS)]
+        return sum(pool.map(partial(fuzz_as_client, url), shares, draws), Counter())
+
+
+def fuzz_as_client(url: str, requests: int, draw: random.Random) -> Counter[int]:
+    statuses = Counter[int]()
+    with httpx.Client(base_url=url, timeout=90, limits=httpx.Limits(keepalive_expiry=2.0)) as client:
         for _ in range(requests):
             path, body = draw.choice(REQUESTS)
             spoilt = spoil(draw, body)
@@ -97,24 +109,29 @@ def fuzz(url: str, requests: int, seed: int) -> Counter[int]:
     return statuses
 
 
-def schemathesis(url: str, requests: int) -> int:
-    """Let schemathesis make requests from the description; its exit code."""
-    import subprocess
-
+def schemathesis(url: str, requests: int, seed: int) -> tuple[int, int]:
+    """Let schemathesis make requests from the description; its exit code, and how many it has made."""
     operations = 30
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/spec", "--checks", "not_a_server_error", "--phases", "fuzzing",
-               "--max-examples", str(max(1, requests // operations)), "--request-timeout", "90",
-               "--exclude-path-regex", "/v1/explain|/download_file", "--generation-deterministic"]  # fmt: skip
-    return subprocess.run(command, check=False).returncode
+               "--max-examples", str(max(1, requests // operations)), "--request-timeout", "90", "--workers", "4",
+               "--exclude-path-regex", "/v1/explain|/download_file", "--seed", str(seed)]  # fmt: skip
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    print(done.stdout[-1500:] if done.returncode == 0 else done.stdout)
+    made = re.search(r"(\d+) generated", done.stdout)
+    return done.returncode, int(made[1]) if made else 0
 
 
-def add_up(path: Path, statuses: Counter[int]) -> None:
-    """Add the statuses of the spoilt requests of one run to those in a file; schemathesis counts its own."""
-    before = json.loads(path.read_text("utf-8")) if path.is_file() else {"spoilt_requests": 0, "statuses": {}}
-    total = Counter(before["statuses"]) + Counter({str(status): count for status, count in statuses.items()})
+def add_up(path: Path, statuses: Counter[int], generated: int, seed: int) -> None:
+    """Add the requests of one run to those in a file."""
+    found = {"seeds": [], "spoilt_requests": 0, "statuses": {}, "generated_requests": 0}
+    if path.is_file():
+        found = json.loads(path.read_text("utf-8"))
+    total = Counter(found["statuses"]) + Counter({str(status): count for status, count in statuses.items()})
     found = {
-        "spoilt_requests": before["spoilt_requests"] + sum(statuses.values()),
+        "seeds": [*found["seeds"], seed],
+        "spoilt_requests": found["spoilt_requests"] + sum(statuses.values()),
         "statuses": dict(sorted(total.items())),
+        "generated_requests": found["generated_requests"] + generated,
     }
     path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -128,10 +145,10 @@ def main() -> int:
     with live_server("--queue", "100000") as live:
         statuses = fuzz(live.url, given.requests // 2, given.seed)
         print(f"{sum(statuses.values())} spoilt requests:", dict(sorted(statuses.items())))
-        code = schemathesis(live.url, given.requests // 2)
+        code, generated = schemathesis(live.url, given.requests // 2, given.seed)
         alive = live.translate().status_code == 200
     if given.json is not None:
-        add_up(given.json, statuses)
+        add_up(given.json, statuses, generated, given.seed)
     failed = [status for status in statuses if status >= 500 and status != 503]
     return int(bool(failed) or code != 0 or not alive)
 

@@ -169,3 +169,20 @@ def test_two_idle_workers_share_what_waits():
         assert sorted(len(texts_of(batch)) for batch in await asyncio.gather(*takers)) == [2, 2]
 
     asyncio.run(run())
+
+
+def test_a_text_waits_for_others_only_while_fewer_clients_are_there_than_usual():
+    async def run() -> None:
+        queue = queue_of(patience_ms=60_000.0)
+        jobs = [queue.open(10), queue.open(10)]
+        put(queue, "a", job=jobs[0])
+        assert texts_of(await queue.take()) == ["a"]
+        queue.close_job(jobs[1])
+        put(queue, "b", job=jobs[0])
+        taker = asyncio.create_task(queue.take())
+        await asyncio.sleep(0.01)
+        assert not taker.done()
+        put(queue, "c")
+        assert sorted(texts_of(await taker)) == ["b", "c"]
+
+    asyncio.run(run())

@@ -2,8 +2,9 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from glassformer.decoding.batching import output_limit
+from glassformer.decoding.batching import output_limit, plan_decoding
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
@@ -13,6 +14,10 @@ from glassformer.decoding.streaming import StreamingDetokenizer
 from glassformer.decoding.translation import Hypothesis
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
 
 
 class BatchTranslator:
@@ -42,6 +47,17 @@ class BatchTranslator:
                     for (best, *others), of_best in zip(hypotheses, weights, strict=True)
                 ]
             yield number, hypotheses, result.engine
+
+    def attention(
+        self, segments: Sequence[SourceSentence], outputs: Sequence[Sequence[int]], options: DecodeConfig
+    ) -> "Iterator[Float[Tensor, 'layers heads tgt src']]":
+        """The cross-attention with which the first model writes the given output of each segment, in order."""
+        lengths = [len(segment.source.ids) for segment in segments]
+        found: dict[int, Any] = {}
+        for batch in plan_decoding(lengths, range(len(segments)), 1, options.batch_tokens):
+            job = self._job([segments[number] for number in batch], options, attention=True)
+            found |= dict(zip(batch, self.engine.attention(job, [outputs[number] for number in batch]), strict=True))
+        return (found[number] for number in range(len(segments)))
 
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""

@@ -151,16 +151,16 @@ class DeepL:
             raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
         terms = self._find(asked.glossary_id, visit).entries if asked.glossary_id else ()
         order = Order(
-            (), "", target, "html" if asked.tag_handling == "html" else "text",
+            "", "", target, "html" if asked.tag_handling == "html" else "text",
             split=str(asked.split_sentences) not in ("0", "False", "false"),
             terms=tuple((src, (tgt,)) for src, tgt in terms),
         )  # fmt: skip
         sources, tags = visit.sources(asked.source_lang, texts), _ignored_tags(asked)
         orders = [
-            replace(order, texts=(mark_untranslated(text, tags) if tags else text,), source=source)
+            replace(order, text=mark_untranslated(text, tags) if tags else text, source=source)
             for text, source in zip(texts, sources, strict=True)
         ]
-        answers = [answer.text for (answer,) in await visit.translate(*orders)]
+        answers = [answer.text for answer in await visit.translate(*orders)]
         self._bill(visit, sum(map(len, texts)))
         billed = [len(text) if asked.show_billed_characters else UNSET for text in texts]
         return TranslateAnswer(list(map(Translation, map(str.upper, sources), answers, billed)))

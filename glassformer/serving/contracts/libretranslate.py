@@ -5,7 +5,6 @@ Written from what clients send and read; nothing is taken from LibreTranslate, w
 
 import asyncio
 import json
-from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -97,8 +96,13 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
     is_auto = asked.source.strip().lower() == "auto"
     detected = [visit.languages.detect(text)[0] for text in texts] if is_auto else []
     sources = [found.language for found in detected] or visit.sources(asked.source, texts)
-    order = Order((), "", visit.languages.read(asked.target), asked.format)
-    answers, others = await _translate(visit, order, texts, sources, asked.alternatives)
+    target, number = visit.languages.read(asked.target), asked.alternatives
+    orders = [Order(text, source, target, asked.format) for text, source in zip(texts, sources, strict=True)]
+    more = [replace(one, n_best=number + 1) for one in orders] if number > 0 and asked.format == "text" else []
+    found = await visit.translate(*orders, *more)
+    answers = found[: len(texts)]
+    visit.tell_check(answers)
+    others = [_other_texts(*each)[:number] for each in zip(texts, answers, found[len(texts) :], strict=False)]
 
     def one_or_all(found: list[Any]) -> Any:
         return found if isinstance(asked.q, list) else found[0]
@@ -106,36 +110,14 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
     return TranslateAnswer(
         one_or_all([one.text for one in answers]),
         one_or_all(detected) if detected else UNSET,
-        one_or_all(others) if asked.alternatives > 0 else UNSET,
+        one_or_all(others or [[] for _ in texts]) if number > 0 else UNSET,
     )
 
 
-async def _translate(
-    visit: Visit, order: Order, texts: list[str], sources: list[str], number: int
-) -> tuple[list[Answer], list[list[str]]]:
-    """The answers in the order of the texts, and so many alternatives of each as there are."""
-    places = defaultdict[str, list[int]](list)
-    for place, source in enumerate(sources):
-        places[source].append(place)
-    orders = [replace(order, texts=tuple(texts[n] for n in own), source=code) for code, own in places.items()]
-    wants_others = number > 0 and order.format == "text"
-    more = [replace(one, n_best=number + 1) for one in orders if wants_others and one.source != one.target]
-    answers, others = dict[int, Answer](), defaultdict[int, list[str]](list)
-    for one, found in zip([*orders, *more], await visit.translate(*orders, *more), strict=True):
-        for place, answer in zip(places[one.source], found, strict=True):
-            if one.n_best == 1:
-                answers[place] = answer
-            else:
-                others[place] = _other_texts(texts[place], answers[place].text, answer)[:number]
-    in_order = [answers[place] for place in range(len(texts))]
-    visit.tell_check(in_order)
-    return in_order, [others[place] for place in range(len(texts))]
-
-
-def _other_texts(source: str, text: str, answer: Answer) -> list[str]:
+def _other_texts(source: str, answer: Answer, outputs: Answer) -> list[str]:
     """The other outputs of the model that have all codes of the source."""
-    texts = dict.fromkeys(one["text"] for one in (answer.output or {}).get("hypotheses", []))
-    return [other for other in texts if other != text and not lost_codes(source, other)]
+    texts = dict.fromkeys(one["text"] for one in (outputs.output or {}).get("hypotheses", []))
+    return [other for other in texts if other != answer.text and not lost_codes(source, other)]
 
 
 async def detect(visit: Visit, asked: DetectForm) -> list[Detected]:

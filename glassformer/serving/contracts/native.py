@@ -110,19 +110,19 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
             "a term of the glossary has no translation, expected a list of the term and its translation"
         )
     order = Order(
-        (), "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
+        "", "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
         changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
         alignment=asked.alignment, terms=tuple((src, tuple(forms)) for src, *forms in asked.glossary),
         memory=tuple(asked.memory),
     )  # fmt: skip
     sources = visit.sources(asked.source, texts)
-    orders = [replace(order, texts=(text,), source=source) for text, source in zip(texts, sources, strict=True)]
+    orders = [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
     if asked.stream:
         if len(orders) != 1:
             raise bad_request(f"stream: found {len(orders)} texts, expected one")
         return await event_stream(_events(visit, orders[0]), _error_event)
     answers = await visit.translate(*orders)
-    return TranslateAnswer([_translation(one, answer) for one, (answer,) in zip(orders, answers, strict=True)])
+    return TranslateAnswer(list(map(_translation, orders, answers)))
 
 
 def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
@@ -142,7 +142,7 @@ def _translation(order: Order, answer: Answer) -> Translation:
         if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
             found.confidence = min(chances)
     if answer.output is not None:
-        hypotheses = [_hypothesis(str(order.texts[0]), one) for one in answer.output["hypotheses"]]
+        hypotheses = [_hypothesis(str(order.text), one) for one in answer.output["hypotheses"]]
         best = hypotheses[0]
         found.log_prob, found.score, found.confidence = best.log_prob, best.score, best.confidence
         found.hypotheses, found.source_tokens = hypotheses, answer.output["source_tokens"]

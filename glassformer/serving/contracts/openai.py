@@ -96,10 +96,10 @@ async def chat(visit: Visit, asked: ChatRequest) -> Any:
     if not text:
         raise bad_request("messages has no message of the user, expected one with the text")
     structured = _read_weblate(text)
-    order = _order(visit, _read_pair(visit, asked.model), text, structured)
+    orders = _orders(visit, _read_pair(visit, asked.model), text, structured)
     if asked.stream and structured is None and _PART not in text:
-        return await event_stream(_chunks(asked.model, _stream(visit, order)), _error_event)
-    (answers,) = await visit.translate(order)
+        return await event_stream(_chunks(asked.model, _stream(visit, orders[0])), _error_event)
+    answers = await visit.translate(*orders)
     content = _PART.join(answer.text for answer in answers)
     if structured is not None:
         found = [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)]
@@ -128,10 +128,9 @@ def _read_weblate(text: str) -> WeblateRequest | None:
         return None
 
 
-def _order(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> Order:
+def _orders(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> list[Order]:
     if structured is None:
-        texts: tuple[Text, ...] = tuple(_mark_samples(part) for part in text.split(_PART))
-        return Order(texts, *pair)
+        return [Order(_mark_samples(part), *pair) for part in text.split(_PART)]
     source, target = (
         visit.languages.read(structured.source_language),
         visit.languages.read(structured.target_language),
@@ -140,7 +139,7 @@ def _order(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRe
     glossary = tuple(
         (src, (tgt,)) for src, tgt in terms if isinstance(src, str) and isinstance(tgt, str) and src and tgt
     )
-    return Order(tuple(map(_parts_of, structured.strings)), source, target, terms=glossary)
+    return [Order(_parts_of(one), source, target, terms=glossary) for one in structured.strings]
 
 
 def _mark_samples(text: str) -> Text:

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -19,6 +20,8 @@ from glassformer.serving.refusal import Refusal
 MAX_BATCH = 32  # sentences; the engines are not faster with more
 _SECONDS_PER_TOKEN = 0.002  # that a sentence ranks behind others for each token of its request before it
 _CHARACTERS_PER_TOKEN = 4
+_PATIENCE, _MAX_PATIENCE_S = 0.2, 0.1  # how long a text waits for others: a share of the time of a batch, at most
+_FORGET = 0.9  # what is left of the usual number of clients after each batch with fewer
 
 
 class Recipe(NamedTuple):
@@ -94,7 +97,8 @@ class BatchQueue:
         self.is_draining, self.is_closed = False, False
         """Whether no further job is opened; whether nothing is translated any more."""
         self._idle = 0  # workers that wait for a batch
-        self.seconds_per_token = 0.001
+        self._usual_jobs = 0.0  # that are open at a time: their clients come again when they have their answers
+        self.seconds_per_token, self._seconds_per_batch = 0.001, 0.0
         """As measured of the last batches."""
 
     def open(self, seconds: float) -> Job:
@@ -106,6 +110,7 @@ class BatchQueue:
             message = f"Slowdown: {self.waiting:,} texts are waiting"
             raise Refusal(429, message, retry_after=tokens * self.seconds_per_token)
         self.open_jobs += 1
+        self._usual_jobs = max(self._usual_jobs, self.open_jobs)
         return Job(time.monotonic() + seconds)
 
     def close_job(self, job: Job) -> None:
@@ -134,10 +139,13 @@ class BatchQueue:
         return [item.future for item in items]
 
     def put_back(self, batch: Batch) -> None:
-        """Let a batch whose worker ended be tried once more, before all others; refuse what was tried twice."""
+        """Let a batch whose worker ended be tried once more, before all others; refuse what was tried twice.
+
+        A text whose first pieces were sent is not tried again.
+        """
         for item in batch.items:
             item.tries += 1
-            if self.is_closed or item.tries > 1:
+            if self.is_closed or item.tries > 1 or batch.recipe.kind == "stream":
                 item.refuse(Refusal(503, "a worker ended while it translated this text; ask again", retry_after=1))
             elif not (item.job.is_gone or item.future.done()):
                 self._push(batch.recipe, item, 0.0)
@@ -158,12 +166,11 @@ class BatchQueue:
     async def _next_batch(self) -> Batch | None:
         while not self.is_closed:
             if not (heaps := {recipe: heap for recipe, heap in self._heaps.items() if heap}):
-                self._changed.clear()
-                await self._changed.wait()
+                await self._wait_for_change(None)
                 continue
             recipe = min(heaps, key=lambda one: heaps[one][0])
             if recipe.kind != "stream" and (rest := self._patience(heaps[recipe])) > 0:
-                await asyncio.sleep(rest)
+                await self._wait_for_change(rest)
                 continue
             items = self._pop(heaps[recipe], 1 if recipe.kind == "stream" else MAX_BATCH)
             if not heaps[recipe]:
@@ -172,12 +179,19 @@ class BatchQueue:
                 return Batch(recipe, items)
         return None
 
+    async def _wait_for_change(self, seconds: float | None) -> None:
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+
     def _patience(self, heap: list[tuple[float, int, Item]]) -> float:
-        """The seconds that the first sentence still waits for others; a client that is alone waits for nobody."""
+        """The seconds that the first sentence still waits for others, while there are fewer clients than usual."""
         tokens = sum(item.tokens for _, _, item in heap[:MAX_BATCH])
-        if self.open_jobs <= 1 or len(heap) >= MAX_BATCH or tokens >= self._config.batch_tokens:
+        if self.open_jobs >= self._usual_jobs or len(heap) >= MAX_BATCH or tokens >= self._config.batch_tokens:
             return 0.0
-        return heap[0][2].came + self._config.patience_ms / 1000 - time.monotonic()
+        seconds = max(self._config.patience_ms / 1000, min(_MAX_PATIENCE_S, _PATIENCE * self._seconds_per_batch))
+        return heap[0][2].came + seconds - time.monotonic()
 
     def _pop(self, heap: list[tuple[float, int, Item]], most: int) -> list[Item]:
         items, tokens = list[Item](), 0
@@ -197,6 +211,8 @@ class BatchQueue:
     def measure(self, batch: Batch, seconds: float) -> None:
         """Learn how long a batch took."""
         tokens = sum(item.tokens for item in batch.items)
+        self._usual_jobs = max(self.open_jobs, _FORGET * self._usual_jobs)
+        self._seconds_per_batch += 0.1 * (seconds - self._seconds_per_batch)
         self.seconds_per_token += 0.1 * (seconds / max(1, tokens) - self.seconds_per_token)
 
     def close(self) -> None:

@@ -40,13 +40,6 @@ class Failure(NamedTuple):
     is_ours: bool = False
 
 
-class StreamRequest(NamedTuple):
-    """One text whose translation is sent in pieces."""
-
-    recipe: Recipe
-    request: Request
-
-
 class Piece(NamedTuple):
     """A piece of a streamed translation."""
 
@@ -63,19 +56,27 @@ class WorkerPlan:
 
 
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
-    """Answer messages until the pipe ends; the first answer says that all models are loaded, or why one is not."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
+    """Load all models, say so or why not, and answer batches until the pipe ends."""
     os.environ["OMP_NUM_THREADS"] = str(min(plan.threads, int(os.environ.get("OMP_NUM_THREADS", plan.threads))))
     worker = _Worker(connection, plan)
-    connection.send(guard(worker.load))
-    threading.Thread(target=worker.warm_up, daemon=True).start()
+    answer_messages(connection, guard(worker.load), worker.answer, worker.warm_up)
+
+
+def answer_messages(
+    connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
+) -> None:
+    """Send ``first``, and then the answer to each message, or a failure, until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
+    connection.send(first)
+    if meanwhile is not None:
+        threading.Thread(target=meanwhile, daemon=True).start()
     while True:
         try:
             message = connection.recv()
             if message == STOP:  # of a batch that was done in the meantime
                 continue
             with searching_while(lambda: not connection.poll()):
-                found = guard(lambda: worker.answer(message))  # noqa: B023  # called at once
+                found = guard(lambda: answer(message))  # noqa: B023  # called at once
             connection.send(found)
         except (EOFError, OSError):
             return
@@ -117,10 +118,10 @@ class _Worker:
 
     def answer(self, message: Any) -> Any:
         """A result, or a failure, for each text of a batch."""
-        if isinstance(message, StreamRequest):
-            return self._stream(message)
         recipe, texts = message
-        translate = self._translate_parts if recipe.kind == "document" else self._translate_plain
+        translate = {"document": self._translate_parts, "plain": self._translate_plain, "stream": self._stream}[
+            recipe.kind
+        ]
         try:
             return translate(recipe, texts)
         except GlassformerError as error:
@@ -146,16 +147,15 @@ class _Worker:
     def _options(self, recipe: Recipe) -> Any:
         return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
 
-    def _stream(self, message: StreamRequest) -> Any:
-        """Send pieces as they come; the value is the translation. A client that leaves ends it within a step."""
-        translator, engines = self._translators[message.recipe.model], set[str]()
-        pieces = translator.stream(message.request, replace(self._options(message.recipe), split_sentences=True))
+    def _stream(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+        """Send one text in pieces as they come, and give all of it. A client that leaves ends it within a step."""
+        options = replace(self._options(recipe), split_sentences=True)
+        pieces = self._translators[recipe.model].stream(texts[0], options)
         while True:
             try:
                 piece = next(pieces)
             except StopIteration as end:
-                engines.add(end.value.engine)
-                return _to_mapping(end.value)
+                return [_to_mapping(end.value)]
             if self._connection.poll():
                 self._connection.recv()
                 pieces.close()

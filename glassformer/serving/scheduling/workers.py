@@ -7,7 +7,7 @@ batch nobody waits for is told so.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
@@ -20,8 +20,8 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.languages import Languages, read_models
 from glassformer.serving.refusal import INTERNAL, Refusal
-from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue, Job
-from glassformer.serving.scheduling.worker import STOP, Failure, Piece, StreamRequest, WorkerPlan, run_worker
+from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
+from glassformer.serving.scheduling.worker import STOP, Failure, Piece, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
@@ -56,23 +56,22 @@ class WorkerProcess:
         if self._theirs is not None:
             self._theirs.close()
             self._theirs = None
-        engines = await self._receive(lambda: True, time.monotonic() + _LOAD_S)
+        engines = await self.call(None, lambda: True, time.monotonic() + _LOAD_S)
         if isinstance(engines, Failure):
             raise GlassformerError(engines.message)
         return dict(engines)
 
-    async def call(self, message: Any, is_wanted: Callable[[], bool], until: float) -> Any:
-        """The answer to a message; ``WorkerEndedError`` if there is none ``until`` then."""
-        return await self._in_thread(lambda: self._ask(message, is_wanted, until))
+    async def call(
+        self, message: Any, is_wanted: Callable[[], bool], until: float, pieces: asyncio.Queue[Any] | None = None
+    ) -> Any:
+        """The answer to a message, after its ``pieces``; ``WorkerEndedError`` if there is none ``until`` then."""
+        loop = asyncio.get_running_loop()
 
-    async def stream(self, message: StreamRequest, job: Job) -> AsyncIterator[Any]:
-        """The pieces of a translation, and at last the translation itself or a failure."""
-        await self._in_thread(lambda: self._send(message))
-        while True:
-            answer = await self._receive(lambda: not job.is_gone, job.deadline + _GRACE_S)
-            yield answer
-            if not isinstance(answer, Piece):
-                return
+        def put(piece: Piece) -> None:
+            if pieces is not None:
+                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        return await self._in_thread(lambda: self._ask(message, is_wanted, until, put))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -80,31 +79,25 @@ class WorkerProcess:
         self._connection.close()
         self._thread.shutdown(wait=False)
 
-    def _ask(self, message: Any, is_wanted: Callable[[], bool], until: float) -> Any:
-        self._send(message)
-        return self._wait(is_wanted, until)
-
-    def _send(self, message: Any) -> None:
+    def _ask(self, message: Any, is_wanted: Callable[[], bool], until: float, put: Callable[[Piece], None]) -> Any:
         try:
-            self._connection.send(message)
-        except OSError as error:
+            if message is not None:
+                self._connection.send(message)
+            while isinstance(answer := self._wait(is_wanted, until), Piece):
+                put(answer)
+            return answer
+        except (EOFError, OSError) as error:
             raise WorkerEndedError from error
-
-    async def _receive(self, is_wanted: Callable[[], bool], until: float) -> Any:
-        return await self._in_thread(lambda: self._wait(is_wanted, until))
 
     def _wait(self, is_wanted: Callable[[], bool], until: float) -> Any:
         was_told = False
-        try:
-            while not self._connection.poll(_POLL_S):
-                if time.monotonic() > until:
-                    raise WorkerEndedError
-                if not was_told and not is_wanted():
-                    was_told = True
-                    self._connection.send(STOP)
-            return self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise WorkerEndedError from error
+        while not self._connection.poll(_POLL_S):
+            if time.monotonic() > until:
+                raise WorkerEndedError
+            if not was_told and not is_wanted():
+                was_told = True
+                self._connection.send(STOP)
+        return self._connection.recv()
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -173,12 +166,9 @@ class Workers:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _translate(self, worker: WorkerProcess, batch: Batch) -> None:
-        if isinstance(batch.items[0].text, StreamRequest):
-            await self._stream(worker, batch)
-            return
         began, until = time.monotonic(), max(item.job.deadline for item in batch.items) + _GRACE_S
         message = batch.recipe, [item.text for item in batch.items]
-        answers = await worker.call(message, lambda: batch.is_wanted, until)
+        answers = await worker.call(message, lambda: batch.is_wanted, until, batch.items[0].job.pieces)
         seconds = time.monotonic() - began
         self.queue.measure(batch, seconds)
         self._metrics.batch_seconds.observe(seconds)
@@ -190,19 +180,6 @@ class Workers:
                 item.refuse(refusal_of(answer))
             elif not item.future.done():
                 item.future.set_result(answer)
-
-    async def _stream(self, worker: WorkerProcess, batch: Batch) -> None:
-        (item,) = batch.items
-        pieces: asyncio.Queue[Any] = item.job.pieces
-        try:
-            async for answer in worker.stream(item.text, item.job):
-                pieces.put_nowait(answer)
-        except WorkerEndedError:
-            pieces.put_nowait(Failure("a worker ended while it translated this text; ask again"))
-            raise
-        finally:
-            if not item.future.done():
-                item.future.set_result(None)
 
     async def close(self) -> None:
         """End all processes once they have done their batches; the queue has to be closed."""
