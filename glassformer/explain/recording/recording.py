@@ -22,7 +22,7 @@ MAX_ATTENTION = 32_000_000
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for sentences whose steps take very much memory: shorter ones get the length of the longest.
+    """Raise ``InputError`` for sentences whose steps fill the memory: each is padded to the length of the longest.
 
     One sentence is always recorded: the model's length bounds it.
     """
