@@ -80,7 +80,13 @@ def check_type(
 def check_path(name: str, value: object) -> Path:
     """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
     check_type(name, value, str | Path, "the path of a file, a str or a Path")
-    return Path(value)  # type: ignore[arg-type]  # checked to be one of both
+    try:
+        has_zero = b"\0" in os.fsencode(value)  # type: ignore[arg-type]  # checked to be one of both
+    except UnicodeEncodeError:
+        has_zero = True
+    if has_zero:
+        raise InputError(f"{name}: found {value!r:.100}, which no file can have as its name. Name another.")
+    return Path(value)  # type: ignore[arg-type]
 
 
 def torchrun_number(name: str, default: str = "") -> int:

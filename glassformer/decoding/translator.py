@@ -3,6 +3,7 @@
 Texts are sorted by length and translated in batches; the results are in the order of the texts.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -113,6 +114,7 @@ class Translator:
         shortlist says, and is faster; auto then is ctranslate2.
         """
         check_type("precision", precision, str | None, "the name of a precision, a str")
+        check_type("shortlist", shortlist, bool, "True or False")
         if not isinstance(engine, str) or engine not in ENGINES:
             raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
         if shortlist and engine == "torch":
@@ -222,6 +224,7 @@ class Translator:
         """
         check_texts("texts", texts)
         check_type("progress", progress, Callable | None, "a function of how many texts are done")
+        check_type("attention", attention, bool, "True or False")
         requests = make_requests(texts, prefixes, constraints, banned)
         return self._translate(requests, 0, self._options(options), attention, progress)
 
@@ -240,7 +243,8 @@ class Translator:
         if these are a part of it: the random numbers of sampling follow from it.
         """
         refuse_one_str("texts", texts)
-        if not _is_number(chunk, 1):
+        check_type("attention", attention, bool, "True or False")
+        if not _is_number(chunk, 1) or chunk > sys.maxsize:
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
         _check_start(start)
         check_type("texts", texts, Iterable, "an iterable of texts. Give a list of str")

@@ -17,7 +17,7 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents.restore import Result
-from glassformer.errors import InputError, TextError
+from glassformer.errors import InputError, TextError, check_path, check_type
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.lines import is_blank, read_lines
@@ -102,6 +102,7 @@ class Glossary:
         A term has its words and signs side by side; its case counts only where it has capitals itself. How many terms
         the glossary has hardly costs time.
         """
+        check_type("text", text, str, "a str")
         text = " ".join(_compose(text).split())
         found, reached = set[int](), 0
         for end, numbers in self._longest(text):
@@ -129,7 +130,7 @@ class Glossary:
 
         Blank lines and lines that begin with # are comments. Raises ``TextError`` for a line without a translation.
         """
-        terms = []
+        path, terms = check_path("path", path), []
         for number, line in enumerate(read_lines(path), 1):
             if is_blank(line) or line.startswith("#"):
                 continue

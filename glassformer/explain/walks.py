@@ -21,7 +21,7 @@ from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.recording import record_pass, record_search
+from glassformer.explain.recording.recording import check_recording, record_pass, record_search
 from glassformer.explain.recording.sentences import Sentences, read_sentences, text_of_ids
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.run_directory import RunDirectory
@@ -67,6 +67,9 @@ def walk_through(
     # The choice is computed from the probabilities, which a glob for the choice alone would leave out.
     chooses = any(fnmatchcase(address, only) for address in _CHOICE)
     needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
+    if needed == "*":
+        n_sentences, n_src = sentences.batch.src_ids.shape
+        check_recording(model.config, n_sentences, n_src, sentences.batch.tgt_in_ids.shape[1])
     trace = record_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
     choice = _choice(trace[_PROBABILITIES]) if chooses else []
     trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]

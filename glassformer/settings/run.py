@@ -21,6 +21,13 @@ class RunConfig:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
+        for name, kind in (
+            ("model", ModelConfig),
+            ("text", TextConfig),
+            ("train", TrainConfig),
+            ("decode", DecodeConfig),
+        ):
+            check_type(name, getattr(self, name), kind, f"a {kind.__name__}", ConfigError)
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ConfigError(
                 "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "

@@ -3,7 +3,7 @@
 import math
 import tomllib
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -106,15 +106,16 @@ def _convert(where: str, value: Any, hint: Any) -> Any:
 
     An int is accepted for a float.
     """
+    is_word = isinstance(value, Hashable)  # an array is equal to nothing, or to something in each of its places
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
+        if not is_word or value not in get_args(hint):
             raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
         return value
     words: tuple[str, ...] = ()
     if get_origin(hint) in (Union, types.UnionType):
         choice, hint = get_args(hint)
         words = get_args(choice)
-        if value in words:
+        if is_word and value in words:
             return value
     if hint in (int, float) and isinstance(value, int) and abs(value) >= 2**63:
         raise ConfigError(f"{where}: found a whole number beyond 2^63, expected a smaller one.")

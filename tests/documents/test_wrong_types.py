@@ -1,6 +1,6 @@
 """A wrong value at a door of the Python API is one of our errors, never a bare TypeError or AttributeError."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer import Translator
+from glassformer import DecodeConfig, ModelConfig, RunConfig, TrainConfig, Translator
 from glassformer.decoding import Request
 from glassformer.documents import FileTranslator, FormatOptions, Glossary, Memory
 from glassformer.errors import GlassformerError
@@ -17,7 +17,7 @@ from glassformer.explain import story_of, walk
 from glassformer.explain.walks import walk_generation
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer, read_lines
-from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.text.corpus.corpus import Pair, fingerprint, read_pairs
 from glassformer.trace import Trace
 
 WRONG: list[Any] = [
@@ -76,7 +76,30 @@ DOORS: dict[str, Callable[[Translator, Any], object]] = {
     "a task": lambda _, value: load_task(value),
     "a trace": lambda _, value: Trace.load(value),
     "precision": lambda _, value: Translator.load(precision=value),
+    "shortlist": lambda _, value: Translator.load(shortlist=value),
+    "attention": lambda one, value: one.translate(["A man."], attention=value),
+    "attention of a stream": lambda one, value: list(one.translate_stream(["A man."], attention=value)),
+    "texts to encode": lambda one, value: one.src_tokenizer.to_ids_batch(value),
+    "texts for words": lambda one, value: one.src_tokenizer.word_starts_batch(value),
+    "a text for offsets": lambda one, value: one.src_tokenizer.offsets(value),
+    "a text to derive": lambda one, value: one.src_tokenizer.derive(value),
+    "ids for a text": lambda one, value: one.src_tokenizer.to_text(value),
+    "ids for tokens": lambda one, value: one.src_tokenizer.to_tokens(value),
+    "an id": lambda one, value: one.src_tokenizer.entry(value),
+    "where a tokenizer is saved": lambda one, value: one.src_tokenizer.save(value),
+    "JSON of a tokenizer": lambda _, value: Tokenizer(value),
+    "a text with terms": lambda _, value: Glossary([]).terms_in(value),
+    "files to sum up": lambda _, value: fingerprint(value),
+    "a choice of decoding": lambda _, value: DecodeConfig(length_norm=value),
+    "a choice of a model": lambda _, value: ModelConfig(norm=value),
+    "a choice of training": lambda _, value: TrainConfig(precision=value),
+    "a number of threads": lambda _, value: TrainConfig(threads=value),
+    "a section": lambda _, value: RunConfig(model=value),
 }
+
+
+PATHS = ("a document", "an output", "a file of terms", "a file of pairs", "a text file", "a tokenizer", "a trace")
+UNFIT = ("x\0y", "\ud800")  # what no file can have as its name
 
 
 def document(
@@ -99,7 +122,17 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     "start": lambda value: isinstance(value, int) and value == 7,
     "progress": callable,
     "key": lambda value: isinstance(value, str),
-    "an output": lambda value: isinstance(value, str | Path),
+    **dict.fromkeys(("an output", "where a tokenizer is saved"), lambda value: isinstance(value, str | Path)),
+    "an id": lambda value: isinstance(value, int),
+    "a number of threads": lambda value: isinstance(value, int) and value == 7,
+    **dict.fromkeys(("texts to encode", "texts for words"), lambda value: isinstance(value, dict | Iterator)),
+    **dict.fromkeys(
+        ("ids for a text", "ids for tokens"),
+        lambda value: isinstance(value, np.ndarray | torch.Tensor | set | bytes | Iterator) or value == [1],
+    ),
+    **dict.fromkeys(
+        ("a text for offsets", "a text to derive", "a text with terms"), lambda value: isinstance(value, str)
+    ),
     **dict.fromkeys(("a column", "a column to fill", "a language"), lambda value: isinstance(value, str)),
 }
 
@@ -116,7 +149,7 @@ def translator() -> Translator:
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_wrong_value_is_one_of_our_errors(door: str, translator: Translator) -> None:
-    for value in wrong_values(door):
+    for value in [*wrong_values(door), *(UNFIT if door in PATHS else ())]:
         with pytest.raises(GlassformerError):
             DOORS[door](translator, value)
 

@@ -8,7 +8,7 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.decoding import Translator
 from glassformer.errors import InputError, StorageError, TraceError
-from glassformer.explain import walk
+from glassformer.explain import walk, walks
 from glassformer.explain.recording.sentences import read_sentences
 
 SRC_WIDE, TGT_WIDE = ("nbatches", "n_seq_src", "d_model"), ("nbatches", "n_seq_tgt", "d_model")
@@ -166,6 +166,13 @@ def test_without_targets_the_best_translations_are_walked_through(translator):
     for row, one in zip(walked["text.tgt_out_ids"].value.tolist(), best, strict=True):
         assert row[: len(one.ids)] == one.ids
         assert not any(row[len(one.ids) :])
+
+
+def test_a_batch_whose_attention_would_fill_the_memory_is_refused_before_it_is_recorded(translator, monkeypatch):
+    monkeypatch.setattr(walks, "record_pass", lambda *_, **__: pytest.fail("it was recorded"))
+    sources = ["A man. " * 60, *["A dog."] * 2000]
+    with pytest.raises(InputError, match=r"2,001 sentences: found up to .* Give fewer or shorter sentences"):
+        walk(translator, sources, ["Ein Hund."] * len(sources))
 
 
 def test_a_blank_source_is_walked_through_with_nothing_but_its_end(translator):

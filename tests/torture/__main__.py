@@ -38,7 +38,7 @@ from interruptions import (  # noqa: E402
     send_signals,
     signals_at_the_start,
 )
-from laboratory import Clock, Laboratory, Tally, write_tallies  # noqa: E402
+from laboratory import Clock, Laboratory, Tally, read_tallies, write_tallies  # noqa: E402
 
 import glassformer.explain.walks  # noqa: E402 - what commands import, before they are forked
 import glassformer.training.train  # noqa: E402, F401
@@ -95,7 +95,7 @@ def carry_out(options: argparse.Namespace, place: Path) -> dict[str, list[Tally]
         name = running.pop(process)
         if status:
             raise SystemExit(f"torture: {name} did not come to its end.")
-        found[name] = [Tally(**values) for values in json.loads((place / f"{name}.json").read_text())]
+        found[name] = read_tallies(place / f"{name}.json")
         say(f"{name}: {sum(tally.injections for tally in found[name]):,} injections")
     return {name: found[name] for name in names}
 

@@ -7,6 +7,7 @@ of a translation, too. Each attack is a command in a process of its own; its row
 import gc
 import importlib.util
 import io
+import itertools
 import json
 import os
 import re
@@ -277,8 +278,11 @@ def attack_documents(
         if (attack := f"{count:,} texts", each.endings[0]) not in done:
             attacks.document(growth, attack, each.endings[0], LARGE_FILES[each.name](count).encode())
             keep(tallies)
-    while clock.left() > 0:
-        generated(attacks, random, random.injections, size // 10)
+    again, random.again = random.again, []
+    for number in clock.while_time(itertools.chain(again, itertools.count(random.injections + len(again)))):
+        survived = random.survived
+        generated(attacks, random, number, size // 10)
+        random.again += [number] if random.survived == survived else []
         if random.injections % KEPT == 0:
             random.rows = extremes(random.rows)
             keep(tallies)
@@ -293,12 +297,11 @@ def extremes(rows: list[dict]) -> list[dict]:
 
 
 def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:
-    """What an earlier run with the same seed has counted, or nothing; a named attack that failed is tried again."""
+    """What was survived in an earlier run with the same seed, or nothing; the rest is tried again."""
     for each in before:
         if each["fault"] == fault and each.get("seed") == seed:
-            tally = Tally(**{key: value for key, value in each.items() if key != "survived"})
-            kept = [row for row in tally.rows if not row.get("failed")]
-            return Tally(fault, len(kept), rows=kept, seed=seed) if len(tally.rows) == tally.injections else tally
+            rows = [row for row in each["rows"] if not row.get("failed")]
+            return Tally(fault, each["survived"], rows=rows, seed=seed, again=each.get("again", []))
     return Tally(fault, seed=seed)
 
 

@@ -75,6 +75,7 @@ class Tally:
     examples: list[str] = field(default_factory=list)
     rows: list[dict] = field(default_factory=list)  # of single injections: what each one took, and what it said
     seed: int | None = None  # of injections that a later run goes on with
+    again: list[int] = field(default_factory=list)  # the numbers of those that were not survived: it tries them again
 
     @property
     def survived(self) -> int:
@@ -353,5 +354,10 @@ def send(process: int, number: int) -> None:
 def write_tallies(path: Path, tallies: list[Tally]) -> None:
     """Keep the counts for the process that makes the table; a file with older ones is whole until it is replaced."""
     unfinished = path.with_suffix(".new")
-    unfinished.write_text(json.dumps([tally.__dict__ for tally in tallies]))
+    unfinished.write_text(json.dumps([{**tally.__dict__, "survived": tally.survived} for tally in tallies]))
     unfinished.replace(path)
+
+
+def read_tallies(path: Path) -> list[Tally]:
+    """The counts that ``write_tallies`` kept."""
+    return [Tally(**{key: each[key] for key in each if key != "survived"}) for each in json.loads(path.read_text())]

@@ -10,10 +10,28 @@ from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps, pad_ids
+from glassformer.errors import InputError
 from glassformer.model import Transformer
 from glassformer.model.inference import evaluating
+from glassformer.settings import ModelConfig
 from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
+
+MAX_ATTENTION = 32_000_000
+"""Scores of attention, of all heads, in a pass of several sentences: each is recorded some six times, 0.8 GB."""
+
+
+def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
+    """Raise ``InputError`` for sentences whose steps fill the memory: each is padded to the length of the longest.
+
+    One sentence is always recorded: the model's length bounds it.
+    """
+    pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
+    if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
+        raise InputError(
+            f"{sentences:,} sentences: found up to {src:,} tokens, and {tgt:,} of an output, expected a batch whose "
+            "attention fits into memory: every step of it is kept. Give fewer or shorter sentences at a time."
+        )
 
 
 def record_pass(

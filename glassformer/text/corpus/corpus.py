@@ -8,7 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.errors import TextError, check_path
+from glassformer.errors import TextError, check_path, check_type
 from glassformer.files import sha256, storage_errors, write_durably
 from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
@@ -99,7 +99,9 @@ def is_validation(pair: Pair, share: float) -> bool:
 def fingerprint(paths: Sequence[Path]) -> str:
     """One SHA-256 for all files, in their order, in hexadecimal; ``TextError`` for one that cannot be read."""
     total = hashlib.sha256()
+    check_type("paths", paths, Sequence, "a list of paths")
     for path in paths:
+        path = check_path("a path", path)
         try:
             total.update(bytes.fromhex(sha256(path)))
         except OSError as error:

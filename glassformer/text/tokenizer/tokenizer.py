@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from tokenizers import Tokenizer as Library
 
-from glassformer.errors import StorageError, TokenizerError, check_path, check_type
+from glassformer.errors import InputError, StorageError, TokenizerError, check_path, check_type
 from glassformer.files import require_regular_file, sha256, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
@@ -38,6 +38,7 @@ class Tokenizer:
 
     def __init__(self, text: str) -> None:
         """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
+        check_type("text", text, str, "the JSON of a tokenizer, a str")
         try:
             self.kind = check_shape(text)
         except TokenizerError as error:
@@ -90,6 +91,7 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write one JSON file, which the ``tokenizers`` library can read too."""
+        path = check_path("path", path)
         try:
             with write_durably(path) as stream:
                 stream.write(self.json)
@@ -124,17 +126,18 @@ class Tokenizer:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """Where each token of ``to_ids`` begins and ends, in characters of ``text``."""
+        check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(end)) for start, end in encoding.offsets]
 
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """``to_ids`` of each text, on all cores."""
-        encodings = self._library.encode_batch_fast(list(map(without_surrogates, texts)), add_special_tokens=False)
+        encodings = self._library.encode_batch_fast(_clean(texts), add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
-        encodings = self._library.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        encodings = self._library.encode_batch(_clean(texts), add_special_tokens=False)
         return [(encoding.ids, _start_flags(encoding.word_ids)) for encoding in encodings]
 
     def derive(self, text: str) -> Derivation:
@@ -143,6 +146,7 @@ class Tokenizer:
         It takes O(n log n) time; equal pre-tokens are one object. Raises ``TokenizerError`` if the steps lead to
         other ids: the tokenizer has an option that is not known here.
         """
+        check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
         normalised = normalizer.normalize_str(clean) if normalizer else clean
         pre_token = cache(self._pre_token)
@@ -187,10 +191,14 @@ class Tokenizer:
 
     def entry(self, number: int) -> str:
         """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
-        return self._library.id_to_token(number) or ""
+        check_type("number", number, int, "an id, an int")
+        return (self._library.id_to_token(number) or "") if 0 <= number < self.size else ""
 
     def _check_ids(self, ids: Iterable[int]) -> list[int]:
-        numbers = [int(number) for number in ids]
+        try:
+            numbers = [int(number) for number in ids]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"ids: found {ids!r:.60}, expected an iterable of ids, which are ints.") from error
         if numbers and not 0 <= min(numbers) <= max(numbers) < self.size:
             wrong = next(number for number in numbers if not 0 <= number < self.size)
             raise TokenizerError(
@@ -269,3 +277,13 @@ def _character_label(character: str) -> str:
     if "\udc80" <= character <= "\udcff":
         return f"⟨{ord(character) - 0xDC00:02X}⟩"
     return character if character.isprintable() else f"⟨U+{ord(character):04X}⟩"
+
+
+def _clean(texts: Sequence[str]) -> list[str]:
+    """The texts without half characters; ``InputError`` for what is none."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise InputError(f"texts: found {type(texts).__name__}, expected a list of str.")
+    found = list(texts)
+    for wrong in (text for text in found if not isinstance(text, str)):
+        check_type("a text", wrong, str, "a str")
+    return list(map(without_surrogates, found))
