@@ -33,7 +33,9 @@ GROUPS = {
         "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
         "docs/scaling", "docs/errors", "examples/README",
     ],
-    "Look inside": ["docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/faults", "docs/differences"],
+    "Look inside": [
+        "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/faults", "docs/differences",
+    ],
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
     "Measured": [
         "docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability", "docs/figures",
