@@ -32,7 +32,6 @@ AnyStep = TypeVar("AnyStep", WalkStep, Step)
 
 VERIFIED = {
     Check.INDEPENDENT: "independently",
-    Check.REPEATED: "repeated where sequences are required",
     Check.GIVEN: "given",
 }
 
@@ -73,8 +72,7 @@ def steps_page() -> str:
         "`*` stands for the number of the layer, from 0. `src_mask` and `causal_mask` belong to the model itself. "
         "Sections are the paper's unless another work is named.",
         "The last column says how `glassformer trace --verify` checks the step: *independently*, by its equation, "
-        "stated again in torch's operations and in Python; *repeated*, by the function that the search itself runs; "
-        "or *given*, as an input of the pass.",
+        "stated again in torch's operations and in Python, or *given*, as an input of the pass.",
         "## Axes",
         "Each tap names its axes with these words; the tables below give the symbols. An axis with a size must have "
         "the one of the model's configuration, or the trace raises.",
@@ -198,7 +196,7 @@ def step_row(step: WalkStep | Step) -> list[str]:
     return [
         code(step.name), f"**{story.title}.** {typed_text(story.sentence)}", code(story.equation),
         code(f"({', '.join(axes)})") if axes else "one number", story.section,
-        "; ".join(VERIFIED[check] for check in entry_of(step.address).checks),
+        VERIFIED[entry_of(step.address).check],
     ]  # fmt: skip
 
 

@@ -318,7 +318,6 @@ class Proof:
         """The report: by kind of module, then the totals, then whatever does not follow."""
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
-        yield from _check_lines(self.verification)
         yield from self.verification.gradient_lines()
         for step in self.verification.off[:_REPORTED]:
             yield f"does not follow: {step.address}, call {step.call}: off by {step.error:.3g} at {step.cell}"
@@ -379,12 +378,3 @@ def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:
         if recomputed:
             error = max(step.error for step in own)
             yield f"{kind:{width}}  {recomputed:10,}  {count['exact']:5,}  {count['off']:3}  {error:.1e}"
-
-
-def _check_lines(verification: Verification) -> Iterator[str]:
-    """How many steps were recomputed by an equation stated anew, how many by the search's own function, and which."""
-    independent, repeated = (verification.count_checks(check) for check in (Check.INDEPENDENT, Check.REPEATED))
-    yield f"{independent:,} of them independently, {repeated:,} by the search's own function."
-    names = sorted({step.address for step in verification.steps if step.check == Check.REPEATED})
-    if names:
-        yield f"by the search's own function: {', '.join(names)}"

@@ -19,7 +19,6 @@ class Check(StrEnum):
     """How the value of one step was checked."""
 
     INDEPENDENT = "independent"  # recomputed from torch's operations, which the entry states anew
-    REPEATED = "repeated"  # recomputed by the function that the search itself runs
     GIVEN = "given"  # an input of the pass: taken as it is
 
 
@@ -54,14 +53,13 @@ class Variant:
 class TapEntry(Story):
     """All that is known of one tap: its story, and how a recorded value of it is checked.
 
-    ``compute`` states the equation anew, in torch's own operations. ``repeat`` calls the function that the search
-    itself runs, for cases that ``compute`` leaves out by returning None. A tap with neither is given.
+    ``compute`` states the equation anew, in torch's own operations. A tap without it is given, and so is a step for
+    which it returns None.
     A difference is measured by the size of the number itself or by ``error_scale``, and by ``floor`` where that is
     less: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight, which are small.
     """
 
     compute: Compute | None = None
-    repeat: Compute | None = None
     variants: tuple[Variant, ...] = ()
     error_scale: Callable[[Scope], Tensor] | None = None
     floor: float = 1.0
@@ -75,18 +73,14 @@ class TapEntry(Story):
         return story
 
     @property
-    def checks(self) -> tuple[Check, ...]:
-        """How steps of this tap are checked; more than one where that depends on the options."""
-        ways = ((self.compute, Check.INDEPENDENT), (self.repeat, Check.REPEATED))
-        return tuple(check for function, check in ways if function is not None) or (Check.GIVEN,)
+    def check(self) -> Check:
+        """How steps of this tap are checked, where that does not depend on the options."""
+        return Check.GIVEN if self.compute is None else Check.INDEPENDENT
 
     def recompute(self, scope: Scope) -> tuple[Check, Tensor | None]:
         """What the step must be, and how that was found; None where the step is given."""
-        for check, function in ((Check.INDEPENDENT, self.compute), (Check.REPEATED, self.repeat)):
-            value = None if function is None else function(scope)
-            if value is not None:
-                return check, value
-        return Check.GIVEN, None
+        value = None if self.compute is None else self.compute(scope)
+        return (Check.GIVEN if value is None else Check.INDEPENDENT), value
 
 
 ENTRIES: dict[str, dict[str, TapEntry]] = {}

@@ -69,7 +69,7 @@ def test_no_entry_is_of_a_tap_that_is_not_there(all_steps, walks):
 
 
 def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
-    given = {f"{kind}.{name}" for kind, name, entry in all_entries() if entry.checks == (Check.GIVEN,)}
+    given = {f"{kind}.{name}" for kind, name, entry in all_entries() if entry.check == Check.GIVEN}
     assert given == {
         *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
         "text.src_tokens", "search.prefix_ids", "search.required_ids", "search.banned_ids",
@@ -95,12 +95,11 @@ def functions_reached(function: FunctionType, seen: set[FunctionType]) -> set[Fu
 PRODUCT = tuple(f"glassformer.{part}." for part in ("model", "decoding", "training", "text"))
 
 
-def test_what_an_entry_computes_calls_no_function_of_the_product_and_what_it_repeats_does():
+def test_what_an_entry_computes_calls_no_function_of_the_product():
     for kind, name, entry in all_entries():
-        for function, repeats in ((entry.compute, False), (entry.repeat, True)):
-            if function is not None:
-                reached = functions_reached(function, set())
-                assert any(one.__module__.startswith(PRODUCT) for one in reached) == repeats, f"{kind}.{name}"
+        if entry.compute is not None:
+            reached = functions_reached(entry.compute, set())
+            assert not [one for one in reached if one.__module__.startswith(PRODUCT)], f"{kind}.{name}"
 
 
 def test_every_axis_word_of_the_legend_is_recorded(all_steps, walks):
