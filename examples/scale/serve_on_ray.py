@@ -25,7 +25,8 @@ class Replica:
     """The application: it loads its models when Ray starts it, and finishes its requests when Ray ends it."""
 
     def __init__(self, run: Path) -> None:
-        self.run, self.app = run, None
+        self.run = run
+        self.app: Any = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "lifespan":
