@@ -26,7 +26,7 @@ from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.explanations import Explanations
-from glassformer.serving.files import Files, Upload
+from glassformer.serving.files import Files, Upload, delete
 from glassformer.serving.languages import Languages
 from glassformer.serving.refusal import INTERNAL, Refusal, bad_request
 from glassformer.serving.service import Answer, Order, Service, Task
@@ -236,10 +236,12 @@ class Visit:
         try:
             async with self.task(times=10, outlives_request=outlives_request) as task:
                 report = await task.translate_file(path, out, source, target)
-        except GlassformerError as error:
+        except BaseException as error:
+            delete(path)
+            if not isinstance(error, GlassformerError):
+                raise
             raise bad_request(str(error).replace(f"{path.parent}/", "").removeprefix(f"{path.name}: ")) from error
-        finally:
-            path.unlink(missing_ok=True)
+        path.unlink()
         self.headers[CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
         return out, report
 

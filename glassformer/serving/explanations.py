@@ -5,10 +5,7 @@ That process has PyTorch, the lowest priority and a short queue of its own, so t
 
 import asyncio
 import os
-import secrets
 import time
-from collections import OrderedDict
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
@@ -17,6 +14,7 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.refusal import Refusal
 from glassformer.serving.scheduling.worker import Failure, WorkerPlan, answer_messages
 from glassformer.serving.scheduling.workers import WorkerEndedError, WorkerProcess, refusal_of
+from glassformer.serving.store import Store, new_id
 
 _MAX_WAITING = 8  # explanations; a page takes seconds
 _LIMIT_S = 120.0
@@ -33,15 +31,6 @@ class ExplainRequest(NamedTuple):
     page: str = ""
     """The id of the answer, if its page is wanted in place of the walk."""
     ids: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Kept:
-    """An answer that may be asked for again, by the client that it was given to."""
-
-    request: ExplainRequest
-    client: str
-    until: float
 
 
 def run_explainer(connection: Connection, plan: WorkerPlan) -> None:
@@ -84,37 +73,26 @@ class Explanations:
 
     def __init__(self, plan: WorkerPlan, config: ServeConfig) -> None:
         self._plan, self._config = plan, config
-        self._kept = OrderedDict[str, Kept]()
+        self._kept = Store[ExplainRequest](config.explain_answers, 60 * config.explain_minutes)
         self._process: WorkerProcess | None = None
         self._turn, self._waiting = asyncio.Lock(), 0
 
     async def explain(self, request: ExplainRequest, client: str) -> dict[str, Any]:
         """The answer with its walk and the id by which its page can be asked for."""
         answer = dict(await self._call(request))
-        number = secrets.token_hex(16)
-        until = time.monotonic() + 60 * self._config.explain_minutes
-        kept = request._replace(ids=tuple(answer["ids"]), page=number)
-        self._kept[number] = Kept(kept, client, until)
-        self._forget()
+        number = new_id()
+        self._kept.keep(number, request._replace(ids=tuple(answer["ids"]), page=number), client)
         return {"id": number, "page": f"/v1/explain/{number}"} | answer
 
     async def page(self, number: str, client: str) -> str:
         """The page of an answer; ``Refusal`` for one that is not kept, or was given to somebody else."""
-        self._forget()
-        kept = self._kept.get(number)
-        if kept is None or kept.client != client:
+        if (kept := self._kept.find(number, client)) is None:
             raise Refusal(
                 404,
                 f"there is no such answer: one is kept for {self._config.explain_minutes:g} minutes, for who asked. "
                 "Ask again: POST /v1/explain",
             )
-        return str(await self._call(kept.request))
-
-    def _forget(self) -> None:
-        while self._kept and (
-            len(self._kept) > self._config.explain_answers or next(iter(self._kept.values())).until < time.monotonic()
-        ):
-            self._kept.popitem(last=False)
+        return str(await self._call(kept))
 
     async def _call(self, request: ExplainRequest) -> Any:
         if self._waiting >= _MAX_WAITING:

@@ -2,14 +2,11 @@
 
 import shutil
 import tempfile
-import time
-from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import NamedTuple
 
 from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.store import Store, new_id
 from glassformer.text.formats import endings, find_format
 
 _SECONDS, _MAX_FILES = 900.0, 200
@@ -28,21 +25,19 @@ def file_endings() -> list[str]:
     return endings(lambda each: each.segments)
 
 
-@dataclass(frozen=True)
-class KeptFile:
+class KeptFile(NamedTuple):
     """A translated file and its name for the client."""
 
     path: Path
     name: str
-    until: float
 
 
 class Files:
-    """Translated files by their ids; each is deleted after a quarter of an hour, or when there are too many."""
+    """Files of clients, each in a directory of its own; a translated one is kept for a quarter of an hour."""
 
     def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="glassformer-"))
-        self._kept = OrderedDict[str, KeptFile]()
+        self.directory = Path(tempfile.mkdtemp(prefix="glassformer-"))
+        self._kept = Store[KeptFile](_MAX_FILES, _SECONDS, lambda kept: delete(kept.path))
 
     def receive(self, upload: Upload) -> Path:
         """Write what a client sends to a directory of its own; ``Refusal`` for an unknown kind and an empty file."""
@@ -53,7 +48,7 @@ class Files:
             raise bad_request("empty file")
         if upload.content.startswith(_GZIP_MAGIC):
             raise bad_request("the file is packed, expected it as it is")
-        directory = self._directory / token_hex(16)
+        directory = self.directory / new_id()
         directory.mkdir()
         path = directory / f"file{Path(name).suffix.lower()}"
         path.write_bytes(upload.content)
@@ -61,29 +56,21 @@ class Files:
 
     def keep(self, path: Path, name: str) -> str:
         """The id by which a file can be fetched from now on."""
-        number = token_hex(16)
-        self._kept[number] = KeptFile(path, name, time.monotonic() + _SECONDS)
-        self._forget()
+        number = new_id()
+        self._kept.keep(number, KeptFile(path, name))
         return number
 
     def find(self, number: str) -> KeptFile:
         """A file that is kept; ``Refusal`` for any other."""
-        self._forget()
-        if number not in self._kept:
+        if (found := self._kept.find(number)) is None:
             raise Refusal(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
-        return self._kept[number]
-
-    def remove(self, number: str) -> None:
-        """Forget a file."""
-        shutil.rmtree(self._kept.pop(number).path.parent, ignore_errors=True)
-
-    def _forget(self) -> None:
-        while self._kept:
-            number, oldest = next(iter(self._kept.items()))
-            if len(self._kept) <= _MAX_FILES and oldest.until > time.monotonic():
-                return
-            self.remove(number)
+        return found
 
     def close(self) -> None:
         """Delete all."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def delete(path: Path) -> None:
+    """Delete a file of a client with its directory."""
+    shutil.rmtree(path.parent, ignore_errors=True)

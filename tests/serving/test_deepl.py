@@ -63,7 +63,7 @@ def test_a_glossary_is_kept_used_shown_and_deleted(client):
     assert client.get(f"/v2/glossaries/{number}").json() == {"message": "Glossary not found"}
 
 
-def test_a_document_is_translated_and_fetched_once(client):
+def test_a_document_is_translated_and_fetched_once(client, serving):
     form = {"source_lang": "EN", "target_lang": "DE"}
     sent = client.post("/v2/document", data=form, files={"file": ("a.txt", b"The house is small.\n")})
     assert sent.status_code == 200, sent.text
@@ -76,6 +76,7 @@ def test_a_document_is_translated_and_fetched_once(client):
     assert client.post(path, json={"document_key": "wrong"}).status_code == 404
     assert client.post(f"{path}/result", json=key).text == f"{GERMAN}\n"
     assert client.post(f"{path}/result", json=key).json() == {"message": "Document not found"}
+    assert not [one for one in serving.files.directory.glob("*/*") if one.read_text("utf-8") == f"{GERMAN}\n"]
 
 
 @pytest.mark.parametrize(

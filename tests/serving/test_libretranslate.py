@@ -76,6 +76,22 @@ def test_what_mastodon_sends_and_reads(client):
     assert (status, len(found["translatedText"]), len(found["detectedLanguage"])) == (200, 2, 2)
 
 
+def test_what_discourse_sends_and_reads(client):
+    text = "<p>The house is very small, but we like it.</p>"
+    detected = client.post("/detect", data={"q": text, "api_key": ""}).json()[0]["language"]
+    assert detected in [one["code"] for one in client.get("/languages").json()]
+    form = {"q": text, "source": detected, "target": "de", "format": "html", "api_key": ""}
+    assert client.post("/translate", data=form).json()["translatedText"].startswith("<p>Das Haus ist")
+
+
+def test_what_is_not_text_in_html_is_not_translated(client):
+    html = "<p>Tom &amp; Mary</p><script>var house = 'The house';</script><p title=\"The house\">I love you.</p>"
+    found = post(client, "/translate", HOUSE | {"q": html, "format": "html"})[1]["translatedText"]
+    assert "<script>var house = 'The house';</script>" in found
+    assert found.startswith("<p>Tom und Mar")
+    assert found.endswith("Ich liebe dich.</p>")
+
+
 def test_the_languages_are_told_to_who_sends_a_form_with_the_question(client):
     assert client.request("GET", "/languages", data={"api_key": "x"}).status_code == 200
 

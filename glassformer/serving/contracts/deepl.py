@@ -7,22 +7,24 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-from collections import Counter, OrderedDict
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
-from glassformer.serving.files import Upload, file_endings
+from glassformer.serving.files import Upload, delete, file_endings
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.service import Order, mark_untranslated
+from glassformer.serving.store import Store, new_id
 from glassformer.settings import language_name
 
 _MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
@@ -114,13 +116,11 @@ class DocumentState(Struct, omit_defaults=True):
     error_message: str | UnsetType = UNSET
 
 
-@dataclass(frozen=True)
-class StoredGlossary:
-    """A glossary of a client, with its entries."""
+class StoredGlossary(NamedTuple):
+    """A glossary with its entries."""
 
     shown: Glossary
     entries: tuple[tuple[str, str], ...]
-    client: str
 
 
 @dataclass
@@ -133,12 +133,20 @@ class Document:
     path: Path | None = None
     task: "asyncio.Task[None] | None" = None
 
+    def forget(self) -> None:
+        """End what is done for it, and delete its file."""
+        if self.task is not None:
+            self.task.cancel()
+        if self.path is not None:
+            delete(self.path)
+
 
 class DeepL:
     """What a server remembers for clients of this contract."""
 
     def __init__(self) -> None:
-        self.glossaries, self.documents = OrderedDict[str, StoredGlossary](), OrderedDict[str, Document]()
+        self.glossaries = Store[StoredGlossary](_MAX_GLOSSARIES)
+        self.documents = Store[Document](_MAX_DOCUMENTS, forget=Document.forget)
         self.characters = Counter[str]()
 
     async def translate(self, visit: Visit, asked: TranslateForm) -> TranslateAnswer:
@@ -201,13 +209,13 @@ class DeepL:
         if len(visit.languages.route(source, target)) != 1:
             raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
         created = datetime.now(UTC).isoformat()
-        made = Glossary(token_hex(16), asked.name[:1000], source, target, created, len(entries))
-        _keep(self.glossaries, made.glossary_id, StoredGlossary(made, entries, visit.client), _MAX_GLOSSARIES)
+        made = Glossary(new_id(), asked.name[:1000], source, target, created, len(entries))
+        self.glossaries.keep(made.glossary_id, StoredGlossary(made, entries), visit.client)
         return JSONResponse(to_builtins(made), 201)
 
     async def list_glossaries(self, visit: Visit, _: Nothing) -> dict[str, list[Glossary]]:
         """The glossaries of this client."""
-        return {"glossaries": [one.shown for one in self.glossaries.values() if one.client == visit.client]}
+        return {"glossaries": [one.shown for one in self.glossaries.of(visit.client)]}
 
     async def show_glossary(self, visit: Visit, _: Nothing) -> Glossary:
         """A glossary without its entries."""
@@ -215,7 +223,7 @@ class DeepL:
 
     async def delete_glossary(self, visit: Visit, _: Nothing) -> Response:
         """Forget a glossary."""
-        del self.glossaries[self._asked_for(visit).shown.glossary_id]
+        self.glossaries.take(self._asked_for(visit).shown.glossary_id)
         return Response(status_code=204)
 
     async def show_entries(self, visit: Visit, _: Nothing) -> Response:
@@ -227,8 +235,7 @@ class DeepL:
         return self._find(visit.request.path_params["number"], visit)
 
     def _find(self, number: str, visit: Visit) -> StoredGlossary:
-        found = self.glossaries.get(number)
-        if found is None or found.client != visit.client:
+        if (found := self.glossaries.find(number, visit.client)) is None:
             raise Refusal(404, "Glossary not found")
         return found
 
@@ -237,10 +244,10 @@ class DeepL:
         target, name = visit.languages.read(asked.target_lang), asked.filename or asked.file.name
         if Path(name).suffix.lower() not in file_endings():
             raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
-        document = Document(DocumentState(token_hex(16), "translating", 1), token_hex(32), Path(name).name)
+        document = Document(DocumentState(new_id(), "translating", 1), token_hex(32), Path(name).name)
         upload = Upload(name, asked.file.content)
         document.task = asyncio.create_task(_translate_document(visit, document, upload, asked.source_lang, target))
-        _keep(self.documents, document.state.document_id, document, _MAX_DOCUMENTS)
+        self.documents.keep(document.state.document_id, document)
         return {"document_id": document.state.document_id, "document_key": document.key}
 
     async def document_status(self, visit: Visit, asked: KeyForm) -> DocumentState:
@@ -253,11 +260,13 @@ class DeepL:
         if document.path is None:
             status = document.state.status
             raise Refusal(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
-        del self.documents[document.state.document_id]
-        return FileResponse(document.path, media_type="application/octet-stream", filename=document.name)
+        self.documents.take(document.state.document_id)
+        sent = BackgroundTask(delete, document.path)
+        kind = "application/octet-stream"
+        return FileResponse(document.path, media_type=kind, filename=document.name, background=sent)
 
     def _document(self, visit: Visit, asked: KeyForm) -> Document:
-        document = self.documents.get(visit.request.path_params["number"])
+        document = self.documents.find(visit.request.path_params["number"])
         if document is None or not compare_digest(
             document.key.encode(), asked.document_key.encode("utf-8", "replace")
         ):
@@ -293,12 +302,6 @@ async def _translate_document(visit: Visit, document: Document, upload: Upload, 
     except Exception as error:  # nobody waits for it
         message = error.message if isinstance(error, Refusal) else INTERNAL
         document.state = DocumentState(state.document_id, "error", error_message=message)
-
-
-def _keep(kept: OrderedDict[str, Any], number: str, one: Any, most: int) -> None:
-    kept[number] = one
-    if len(kept) > most:
-        kept.popitem(last=False)
 
 
 def _ignored_tags(asked: TranslateForm) -> list[str]:
