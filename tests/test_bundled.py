@@ -29,7 +29,6 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
-from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.effect import changes
 from glassformer.explain.walks import walk, walk_through
@@ -114,7 +113,8 @@ def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translato
     assert translator.confidence.fitted_on["sentences"] == 1000
     (known, *strange) = translator.translate([FIRST, "Der alte Mann liest ein Buch.", "El perro duerme.", "asdf jkl"])
     assert known.hypotheses[0].confidence > 0.5
-    assert max(one.hypotheses[0].confidence for one in strange) < DOUBTFUL
+    assert known.doubt is None
+    assert all(one.doubt is not None for one in strange)
 
 
 def test_the_first_sentence_is_translated_without_a_run(translator: Translator) -> None:

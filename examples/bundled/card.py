@@ -18,7 +18,6 @@ from measure import read_results
 from typed_sentences import TYPED
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.run_directory import LoadedRun, RunDirectory
 
 WIDTH = 118
@@ -99,6 +98,11 @@ one.
 
 {confidence}
 
+A warning has a reason, the first that applies. Twenty texts for each (`examples/bundled/reasons.py`), and how many
+have which reason; *none* is no warning:
+
+{reasons}
+
 ## A hundred and twenty texts as people type them
 
 They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none was
@@ -155,6 +159,10 @@ python examples/bundled/measure.py trial build/face/trial
 """
 TRIAL = " The trial is a smaller model with a shorter training on the plain pairs, to compare with."
 NAMES = {"bundled": "this model", "trial": "the trial", "previous": "the model before"}
+KINDS = {
+    "language": "in another language", "characters": "with unknown characters", "words": "with rare words",
+    "length": "of 39 to 47 words", "unsure": "sayings in common words", "none": "simple and common",
+}  # fmt: skip
 JUDGED = ("previous", "bundled")
 
 
@@ -175,6 +183,7 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         bleu=f"`{ours['signatures']['bleu']}`", chrf=f"`{ours['signatures']['chrf']}`",
         int8=_int8(ours),
         confidence=_confidence(ours["confidence"]),
+        reasons=_reasons(ours["reasons"]),
         first_file="`examples/bundled/first_sentences.py`",
         known=_known(facts["known_first_sentences"]),
         doubted=_doubted(ours["doubted_first_sentences"]),
@@ -273,29 +282,29 @@ def _int8(ours: dict[str, Any]) -> str:
 
 
 def _confidence(found: dict[str, Any]) -> str:
-    at, strange = found["at"], found["strange"]
-    rows = [
-        [
-            threshold,
-            _share(one["bad_flagged"], found["bad"]),
-            _share(one["good_flagged"], found["good"]),
-            *(_share(one[f"{name}_flagged"], count) for name, count in strange.items()),
-        ]
-        for threshold, one in at.items()
-    ]
-    heads = ["below", "bad ones flagged", "good ones flagged", *(f"{name} flagged" for name in strange)]
+    sizes = {"bad ones": found["bad"], "good ones": found["good"], **found["strange"]}
+    rows = [[name, _share(found["warned"][name], count)] for name, count in sizes.items()]
     tenths = [
         [f"{one['mean_confidence']:.2f}", f"{one['share_good']:.2f}", f"{one['sentences']}"]
         for one in found["tenths"]
     ]
     return (
         f"Each translation has a `confidence`, the estimated chance that its chrF is at least 50. `translate` warns "
-        f"below {DOUBTFUL}. Of the test pairs' translations {found['good']} are good and {found['bad']} bad; in "
-        f"{100 * found['area_under_roc']:.0f} of 100 pairs of a good and a bad one the good one has the greater "
-        "confidence. The last columns have input that is not English: references of the test pairs, Spanish "
-        f"sentences and lines that mean nothing.\n\n{table(heads, rows)}\n\nOn the test pairs, by confidence:\n\n"
+        f"below {found['doubtful']:.2f}, chosen to warn of 5 % of the good validation translations, and of other "
+        "languages, unknown characters and very long texts at any confidence. Of the test pairs' translations "
+        f"{found['good']} are good and {found['bad']} bad; in {100 * found['area_under_roc']:.0f} of 100 pairs of a "
+        "good and a bad one the good one has the greater confidence. The last rows have input that is not English: "
+        "references of the test pairs, Spanish sentences and lines that mean nothing.\n\n"
+        f"{table(['translations', 'warned of'], rows)}\n\nOn the test pairs, by confidence:\n\n"
         f"{table(['mean confidence', 'share of good ones', 'pairs'], tenths)}"
     )
+
+
+def _reasons(found: dict[str, dict[str, int]]) -> str:
+    """How many texts of each kind have which reason."""
+    heads = ["texts", *found]
+    rows = [[KINDS[kind], *(f"{counts.get(reason, 0)}" for reason in found)] for kind, counts in found.items()]
+    return table(heads, rows)
 
 
 def _share(part: int, whole: int) -> str:

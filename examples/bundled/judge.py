@@ -16,7 +16,7 @@ from pathlib import Path
 
 from typed_sentences import TYPED
 
-from glassformer import Translation, Translator
+from glassformer import Translator
 
 VERDICTS = Path(__file__).parent / "verdicts"
 GRADES = ("right", "usable", "wrong")
@@ -73,17 +73,13 @@ def answer(run: Path, known: Sequence[Judged]) -> list[Judged]:
     texts = [(kind, source) for kind, sources in TYPED.items() for source in sources]
     with Translator.load(run, device="cpu") as translator:
         found = translator.translate([source for _, source in texts])
-        flags = [_flag(one, translator) for one in found]
     return [
-        Judged(kind, source, one.text, flag, verdicts.get((source, one.text), ("", "")))
-        for (kind, source), one, flag in zip(texts, found, flags, strict=True)
-    ]
-
-
-def _flag(translation: Translation, translator: Translator) -> str:
-    """The reason if it is flagged."""
-    confidence = translator.confidence
-    return confidence.reason(translation) if confidence is not None and confidence.warning(translation) else ""
+        Judged(
+            kind, source, one.text, one.doubt.text if one.doubt is not None else "",
+            verdicts.get((source, one.text), ("", "")),
+        )
+        for (kind, source), one in zip(texts, found, strict=True)
+    ]  # fmt: skip
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, int]:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -22,12 +23,12 @@ import numpy as np
 import torch
 from first_sentences import SENTENCES
 from pairs import BUCKETS
+from reasons import TEXTS
 from sacrebleu.metrics.chrf import CHRF
 from strange_inputs import NONSENSE, SPANISH
 
 from glassformer import Translation, Translator
 from glassformer.checkpoint import newest_valid
-from glassformer.decoding.confidence.confidence import DOUBTFUL
 from glassformer.files import sha256, write_durably
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.text.corpus.corpus import Pair, read_pairs
@@ -41,7 +42,6 @@ from benchmarks.machine import library_versions, machine  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "bundled.json"
 PAIRS = ROOT / "build" / "face"
-THRESHOLDS = (0.1, DOUBTFUL, 0.3, 0.5)
 GERMAN = 200  # references of the test that are given to the model as sources
 FIRST = [sentence for group in SENTENCES.values() for sentence in group]
 
@@ -74,13 +74,13 @@ def scores(outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
 def doubts(translator: Translator, translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, Any]:
     """What the confidence is worth: on the test pairs, and on German, Spanish and nonsense instead of English."""
     chances = np.array([one.hypotheses[0].confidence for one in translations])
+    warned = np.array([one.doubt is not None for one in translations])
     chrf = [CHRF().sentence_score(one.text, [pair.tgt]).score for one, pair in zip(translations, pairs, strict=True)]
     good = np.array(chrf) >= GOOD_CHRF
     strange = {"German": [pair.tgt for pair in pairs[:GERMAN]], "Spanish": SPANISH, "nonsense": NONSENSE}
-    answers = {name: translator.translate(list(texts)) for name, texts in strange.items()}
-    of_strange = {  # a line without a letter is copied, with no confidence
-        name: np.array([one.hypotheses[0].confidence for one in found if one.source_tokens])
-        for name, found in answers.items()
+    answers = {  # a line without a letter is copied, with no confidence
+        name: [one for one in translator.translate(list(texts)) if one.source_tokens]
+        for name, texts in strange.items()
     }
     order = chances.argsort().argsort()
     area = (order[good].sum() - good.sum() * (good.sum() - 1) / 2) / max(1, good.sum() * (~good).sum())
@@ -89,15 +89,13 @@ def doubts(translator: Translator, translations: Sequence[Translation], pairs: S
         "good": int(good.sum()),
         "bad": int((~good).sum()),
         "area_under_roc": round(float(area), 4),
-        "at": {
-            f"{threshold}": {
-                "bad_flagged": int((chances[~good] < threshold).sum()),
-                "good_flagged": int((chances[good] < threshold).sum()),
-                **{f"{name}_flagged": int((found < threshold).sum()) for name, found in of_strange.items()},
-            }
-            for threshold in THRESHOLDS
+        "doubtful": round(translator.confidence.doubtful, 3),
+        "warned": {
+            "bad ones": int(warned[~good].sum()),
+            "good ones": int(warned[good].sum()),
+            **{name: sum(one.doubt is not None for one in found) for name, found in answers.items()},
         },
-        "strange": {name: len(found) for name, found in of_strange.items()},
+        "strange": {name: len(found) for name, found in answers.items()},
         "tenths": [
             {
                 "sentences": int((edges == tenth).sum()),
@@ -108,6 +106,15 @@ def doubts(translator: Translator, translations: Sequence[Translation], pairs: S
             if (edges == tenth).any()
         ],
     }
+
+
+def reasons(translator: Translator) -> dict[str, dict[str, int]]:
+    """How many of the texts of each kind have each reason of a warning, or none."""
+    found = {}
+    for kind, texts in TEXTS.items():
+        doubts = [one.doubt for one in translator.translate(texts)]
+        found[kind] = dict(Counter("none" if one is None else one.reason for one in doubts))
+    return found
 
 
 def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> dict[str, Any]:
@@ -160,9 +167,8 @@ def measure(run: Path, pairs: Sequence[Pair], float32: Path | None = None) -> di
     }
     if translator.confidence is not None:
         section["confidence"] = doubts(translator, translations, pairs)
-        section["doubted_first_sentences"] = [
-            one.source for one in answers if (one.hypotheses[0].confidence or 0) < DOUBTFUL
-        ]
+        section["reasons"] = reasons(translator)
+        section["doubted_first_sentences"] = [one.source for one in answers if one.doubt is not None]
     if float32 is not None:
         section["float32"] = rounding(outputs, pairs, float32)
     return {**section, "machine": {**machine(), **library_versions()}}
@@ -186,7 +192,9 @@ def update_results(name: str, run: Path, float32: Path | None = None) -> dict[st
     }
     known = results.get(name, {})
     if {key: known.get(key) for key in measured} != measured or (float32 is not None and "float32" not in known):
-        results[name] = {**measured, **measure(run, pairs, float32)}
+        same_model = all(known.get(key) == measured[key] for key in ("weights", "test"))
+        before = {"float32": known["float32"]} if same_model and "float32" in known else {}
+        results[name] = {**measured, **before, **measure(run, pairs, float32)}
         write_results(results)
     return results
 

@@ -3,16 +3,17 @@
     python examples/bundled/pack.py build/face/continued
 
 The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
-so that it is loaded like any run. Then the confidence of its translations is fitted on the run's validation pairs,
-the files are measured (``measure.py``), and the card is written (``card.py``). What was done already is not done
-again, so that the same command continues after an interruption. The pairs are those that ``pairs.py`` wrote to
-build/face.
+so that it is loaded like any run. Then the confidence of its translations is fitted on the validation pairs, the
+files are measured (``measure.py``), and the card is written (``card.py``). What was done already is not done again,
+so that the same command continues after an interruption. Without a run it does so with the model that is packed,
+whose confidence is fitted anew if its file was deleted. The pairs are those that ``pairs.py`` wrote to build/face.
 """
 
 import argparse
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.settings.section import apply_overrides
 from glassformer.text.corpus.corpus import Pair, read_pairs
-from glassformer.text.corpus.prepare import read_prepared
+from glassformer.text.corpus.prepare import prepare
 from glassformer.training.evaluation.calibration import fit_confidence, keep_confidence
 
 MAX_BYTES = 11_000_000
@@ -84,15 +85,16 @@ def is_packed(run: Path, into: Path) -> bool:
     )
 
 
-def calibrate(run: Path, into: Path) -> None:
-    """Fit the confidence of the packed model on the run's validation pairs."""
-    source = RunDirectory(run)
-    config, _ = source.read_config()
-    text = read_prepared(source.text, config.text)
-    if text is None:
-        sys.exit(f"{source.text}: has no prepared text, expected that of the training.")
+def calibrate(into: Path) -> None:
+    """Fit the confidence of the packed model on the validation pairs."""
+    target, directory = RunDirectory(into), PAIRS / "confidence"
+    (config, data), tokenizers = target.read_config(), target.read_tokenizers()
+    train, valid = (partial(read_pairs, PAIRS / f"{name}.tsv") for name in ("learned", "valid"))
+    text = prepare(
+        train, valid, config.text, directory, source=data["fingerprint"], report=print, tokenizers=lambda: tokenizers
+    )
     translator = Translator.load(into, device="cpu", precision="float32")
-    keep_confidence(RunDirectory(into), fit_confidence(translator, text, config.train.metric), print)
+    keep_confidence(target, fit_confidence(translator, text, config.train.metric), print)
 
 
 def final_checkpoint(run: RunDirectory) -> Path:
@@ -161,7 +163,7 @@ def with_training(trainings: dict[str, Any], run: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="the run directory of a training that has ended")
+    parser.add_argument("run", type=Path, nargs="?", help="the run directory of a training that has ended")
     parser.add_argument("--into", type=Path, default=BUNDLED, help="where to write")
     parser.add_argument(
         "--set", action="append", metavar="SECTION.KEY=VALUE", help=f"instead of {' '.join(SETTINGS)}"
@@ -170,15 +172,17 @@ def main() -> None:
     torch.set_num_threads(1)
     pairs = read_all(PAIRS)
     settings = SETTINGS if options.set is None else options.set
-    if not is_packed(options.run, options.into):
-        pack(options.run, options.into, settings)
-    write_settings(RunDirectory(options.run), RunDirectory(options.into), settings)
+    if options.run is not None:
+        if not is_packed(options.run, options.into):
+            pack(options.run, options.into, settings)
+        write_settings(RunDirectory(options.run), RunDirectory(options.into), settings)
     check_size(options.into)
     if not RunDirectory(options.into).confidence_file.exists():
-        calibrate(options.run, options.into)
+        calibrate(options.into)
     results = read_results()
-    trainings = with_training(results.get("trainings", {}), options.run)
-    write_results({**results, "text": text_facts(pairs), "trainings": trainings})
+    if options.run is not None:
+        results["trainings"] = with_training(results.get("trainings", {}), options.run)
+    write_results({**results, "text": text_facts(pairs)})
     update_results("bundled", options.into, options.run)
     print(write_card(options.into))
     check_size(options.into)

@@ -18,7 +18,7 @@ from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from glassformer.decoding import Request, Translation, Translator
+    from glassformer.decoding import Request, Translation
 
 Item = TypeVar("Item")
 
@@ -151,7 +151,7 @@ def translate(
         options = translator.config.with_changes(decode)
         asked = partial(translator.translate_stream, options=options, attention=output.needs_attention)
         if input_ is not None and out is not None and is_pattern(input_):
-            write = partial(_shard_lines, asked, constraints.request(), output, translator)
+            write = partial(_shard_lines, asked, constraints.request(), output)
             translate_shards(input_, out, write, partial(opt.used_engines, translator))
         elif input_ is not None and out is not None:
             split = decode.get("split_sentences", True)
@@ -159,7 +159,7 @@ def translate(
         elif output.stream:
             for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
                 translation = _print_pieces(translator.stream(request, options, start=number))
-                _warn(f"text {number + 1}", translation, translator)
+                _warn(f"text {number + 1}", translation)
         else:
             chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
             translations = asked(read_requests(input_ or lines, constraints.request()), chunk=chunk)
@@ -169,21 +169,20 @@ def translate(
                     output.print_heatmap(translation)
                 sys.stdout.flush()
                 if not output.as_json:
-                    _warn(f"text {number}", translation, translator)
+                    _warn(f"text {number}", translation)
 
 
 def _shard_lines(
     translate_all: Callable[..., Iterator["Translation"]],
     constraints: "Request",
     output: OutputOptions,
-    translator: "Translator",
     shard: Path,
 ) -> Iterator[str]:
     """The lines of output for a file of many; warns of each, unless they are JSON."""
     translations = translate_all(read_requests(shard, constraints), chunk=_CHUNK)
     for number, translation in enumerate(translations, start=1):
         if not output.as_json:
-            _warn(f"{shard}:{number}", translation, translator)
+            _warn(f"{shard}:{number}", translation)
         yield output.line(translation)
 
 
@@ -210,7 +209,7 @@ def _print_pieces(pieces: Generator[str, None, "Translation"]) -> "Translation":
         sys.stdout.flush()
 
 
-def _warn(where: str, translation: "Translation", translator: "Translator") -> None:
+def _warn(where: str, translation: "Translation") -> None:
     """Warn of texts and translations that were cut, missing phrases and doubt; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
@@ -218,5 +217,5 @@ def _warn(where: str, translation: "Translation", translator: "Translator") -> N
         typer.echo(f"warning: {where}: {limited}; raise --max-length-a or --max-length-b.", err=True)
     if unmet := translation.hypotheses[0].unmet:
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
-    if translator.confidence is not None and (doubt := translator.confidence.warning(translation)):
+    if doubt := translation.warning:
         typer.echo(f"warning: {where}: {doubt}.", err=True)

@@ -17,7 +17,7 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN, Style, read_style, split_pictures
+from glassformer.text.style import PLAIN, Style, read_style, split_signs
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def split_requests(
 ) -> list[SourceSentence]:
     """The segments of all requests, in order; the first request is number ``start`` of the whole input.
 
-    Raises ``InputError`` for constraints that cannot be tokenized, are too long, or apply to several sentences.
+    A prefix is that of the first sentence. Raises ``InputError`` for constraints that cannot be tokenized or are too
+    long, and for phrases that must occur in one of several sentences.
     """
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, options) for request in requests]
@@ -79,10 +80,11 @@ def split_requests(
         for number, request in enumerate(requests, start)
     ]
     for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start):
-        if len(pieces) > 1 and request.is_constrained:
+        if len(pieces) > 1 and request.must:
             raise InputError(
-                f"texts[{number}]: found {len(pieces)} sentences with a prefix or phrases that must occur, expected "
-                "one, in one line, because they apply to one. Drop split_sentences, or give each sentence as a text."
+                f"texts[{number}]: found {len(pieces)} sentences or lines with phrases that must occur, expected "
+                "one, because nothing says in which. Give each sentence as a text, or one line with "
+                "--no-split-sentences (split_sentences=False)."
             )
     sources = iter(read_sources([text for pieces in split for _, text, *_ in pieces], src_tokenizer, config))
     return [
@@ -93,8 +95,10 @@ def split_requests(
             before=before,
             gap=gap,
             is_last=index == len(pieces) - 1,
-            constraints=constraints[number],
-            is_copied=options.copy_wordless and not requests[number].is_constrained and not has_letter(text),
+            constraints=constraints[number] if index == 0 else replace(constraints[number], prefix=()),
+            is_copied=options.copy_wordless
+            and not (index == 0 and requests[number].is_constrained)
+            and not has_letter(text),
             style=style,
         )
         for number, pieces in enumerate(split)
@@ -110,7 +114,7 @@ def _split(request: Request, options: DecodeConfig) -> list[tuple[str, str, str,
     found = []
     for sentence, gap in sentences:
         if matches_style and has_letter(sentence):
-            before, inner, after = split_pictures(sentence)
+            before, inner, after = split_signs(sentence)
         else:
             inner = sentence.strip()
             before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
@@ -167,7 +171,13 @@ def _join_translations(text: str, parts: Sequence[Translation], segments: Sequen
         hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
         engine=" and ".join(sorted({part.engine for part in parts} - {""})),
         read=" ".join(part.source for part in parts if part.source),
+        doubt=next((part.doubt for part in sorted(parts, key=_confidence) if part.doubt is not None), None),
     )
+
+
+def _confidence(translation: Translation) -> float:
+    found = translation.hypotheses[0].confidence
+    return 1.0 if found is None else found
 
 
 def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
@@ -197,6 +207,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
         longer_was_cut=any(part.longer_was_cut for part in parts),
+        confidence=min((part.confidence for part in parts if part.confidence is not None), default=None),
     )
 
 

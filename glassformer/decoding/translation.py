@@ -38,7 +38,8 @@ class Hypothesis:
     longer_was_cut: bool = False
     """Whether it is complete, but the length limit cut a longer one that was better: it may be too short."""
     confidence: float | None = None
-    """The estimated chance that the text is good: chrF >= 50 by a reference. None for a run without estimate."""
+    """The estimated chance that the text is good: chrF >= 50 by a reference; of several sentences that of the worst.
+    None for a run without estimate."""
 
     def __repr__(self) -> str:
         cut = ", truncated" if self.truncated else ""
@@ -90,6 +91,39 @@ def _check_index(name: str, number: int, count: int) -> int:
 
 EMPTY = Hypothesis(text="", tokens=[], ids=[], log_prob=0.0, score=0.0, truncated=False)
 
+REASONS = {
+    "language": "the text seems to be in another language than the model reads",
+    "characters": "the text has characters that the model does not know: {}",
+    "words": "the text has words that the model has hardly seen: {}",
+    "length": "the text is longer than those that the model learned from",
+    "unsure": "the model was unsure which words to write",
+}
+"""Why a translation is doubted; the first one that applies is given."""
+_MAX_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why a translation is probably wrong: one of ``REASONS``, and the characters or words that it names."""
+
+    reason: str
+    named: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        shown, others = ", ".join(map(_quote, self.named[:_MAX_NAMED])), len(self.named) - _MAX_NAMED
+        return REASONS[self.reason].format(f"{shown} and {others} more" if others > 0 else shown)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"reason": self.reason, "named": list(self.named), "text": self.text}
+
+
+def _quote(named: str) -> str:
+    """A word or a character in quotes; what cannot be seen by its number."""
+    return f'"{named}"' if named.isprintable() else " ".join(f"U+{ord(one):04X}" for one in named)
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -105,6 +139,8 @@ class Translation:
     """What translated: torch, ctranslate2, or, of several sentences, both; empty if nothing had to be translated."""
     read: str = ""
     """The source as the model read it: with plain spaces, and a text in capitals as a sentence."""
+    doubt: Doubt | None = None
+    """Why the best hypothesis is probably wrong; None without a doubt, and for a run without estimate."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -114,6 +150,14 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    @property
+    def warning(self) -> str | None:
+        """Why to doubt the best hypothesis, in words; None without a doubt."""
+        if self.doubt is None:
+            return None
+        chance = self.hypotheses[0].confidence
+        return f"the translation is probably wrong (confidence {chance:.2f}): {self.doubt.text}"
 
     @property
     def limit_warning(self) -> str | None:
@@ -162,6 +206,7 @@ class Translation:
             "source_tokens": self.source_tokens,
             "source_truncated": self.source_truncated,
             "engine": self.engine,
+            **({} if self.doubt is None else {"doubt": self.doubt.to_mapping()}),
             "hypotheses": [hypothesis.to_mapping(attention=attention) for hypothesis in self.hypotheses],
         }
         links = self.links(layer, head)

@@ -279,7 +279,7 @@ class Translator:
                 yield segment.copied_text
             yield segment.gap_after(best.text)
             results.append(self._result(segment, [best]))
-        return self._with_confidence(next(join_segments([request], segments, results)))
+        return next(join_segments([request], segments, results))
 
     def add_attention(
         self, translations: Sequence[Translation], options: DecodeConfig | None = None
@@ -342,8 +342,14 @@ class Translator:
 
     def _result(self, segment: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
         source = segment.source
-        tokens = self.src_tokenizer.to_tokens(source.ids) if segment.needs_model else []
-        return Translation(source.text, tokens, source.truncated, hypotheses, engine)
+        if not segment.needs_model:
+            return Translation(source.text, [], source.truncated, hypotheses, engine)
+        doubt, tokens = None, self.src_tokenizer.to_tokens(source.ids)
+        if self.confidence is not None:
+            chances, doubt = self.confidence.judge(source.text, hypotheses)
+            pairs = zip(hypotheses, chances, strict=True)
+            hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
+        return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
     def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
         return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
@@ -375,16 +381,7 @@ class Translator:
             remaining -= Counter(segment.request for segment in batches[batch_number])
             if progress is not None:
                 progress(len(requests) - len(remaining))
-        return [self._with_confidence(one) for one in join_segments(requests, segments, results)]
-
-    def _with_confidence(self, translation: Translation) -> Translation:
-        if self.confidence is None or not translation.source_tokens:
-            return translation
-        source, tokens = translation.read, translation.source_tokens
-        hypotheses = [
-            replace(one, confidence=self.confidence.estimate(source, tokens, one)) for one in translation.hypotheses
-        ]
-        return replace(translation, hypotheses=hypotheses)
+        return list(join_segments(requests, segments, results))
 
 
 def _open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":

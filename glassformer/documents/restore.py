@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
 
-from glassformer.decoding.translation import Translation
+from glassformer.decoding.translation import Doubt, Translation
 from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
 from glassformer.documents.draft import Draft, Mark, find_word
 from glassformer.documents.parts_writer import PartsWriter, PlacedMark
@@ -33,12 +33,13 @@ class ModelScore:
     score: float
     confidence: float | None
     engine: str
+    doubt: Doubt | None = None
 
     @classmethod
     def from_translation(cls, translation: Translation) -> Self:
         """Of the best hypothesis."""
         best = translation.hypotheses[0]
-        return cls(best.log_prob, best.score, best.confidence, translation.engine)
+        return cls(best.log_prob, best.score, best.confidence, translation.engine, translation.doubt)
 
 
 @dataclass(frozen=True)

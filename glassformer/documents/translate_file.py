@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
@@ -198,18 +197,22 @@ class FileTranslator:
         short = [
             source
             for source, one in translations.items()
-            if not results[source].flags and one.hypotheses[0].attention is None and is_short(one, confidence)
+            if set(results[source].flags) <= {one.warning}
+            and one.hypotheses[0].attention is None
+            and is_short(one, confidence)
         ]
         asked = [translations[source] for source in short]
         seen = self.translator.add_attention(asked, self.options) if short else ()
         for source, translation in zip(short, seen, strict=True):
             doubts = content_doubts(translation, confidence, self._token_ends)
-            results[source] = replace(results[source], flags=tuple(doubts))
+            results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
         """The result with the white space of its source, and with flags."""
         confidence = self.translator.confidence
-        doubts = _flags(translation, confidence) or content_doubts(translation, confidence, self._token_ends)
+        doubts = _flags(translation, translation.warning)
+        if set(doubts) <= {translation.warning}:
+            doubts += content_doubts(translation, confidence, self._token_ends)
         flags = (*result.flags, *changes(source, result.parts), *doubts)
         scores = (ModelScore.from_translation(translation),)
         return replace(result, parts=keep_spaces(source, result.parts), flags=flags, scores=scores)
@@ -282,10 +285,8 @@ def _has_words(parts: Sequence[Part]) -> bool:
     return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
 
 
-def _flags(translation: Translation, confidence: Confidence | None) -> list[str]:
-    flags = []
-    if confidence is not None and (doubt := confidence.warning(translation)):
-        flags.append(doubt)
+def _flags(translation: Translation, doubt: str | None) -> list[str]:
+    flags = [] if doubt is None else [doubt]
     if translation.source_truncated:
         flags.append("longer than the model takes; its end was not translated")
     if limited := translation.limit_warning:

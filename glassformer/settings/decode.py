@@ -96,8 +96,8 @@ class DecodeConfig(Section):
     )
     match_style: bool = _batching(
         False,
-        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji are not "
-        "read and come back. A training sets it if its pairs are sentences with capitals",
+        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji and "
+        "signs at its ends are not read and come back. A training sets it if its pairs are sentences with capitals",
     )
     copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
     batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)

@@ -1,7 +1,9 @@
 """Style: how a text is typed, which a model need not know: in capitals, without one at its start, with pictures.
 
-A model that learned sentences reads a sentence; what it answers gets the style of the text. Pictures (emoji) are not
-read: those at the ends of a text stay there, those inside come back between the words that correspond by their place.
+A model that learned sentences reads a sentence; what it answers gets the style of the text. Signs are not read: a
+bullet before a text, brackets or quotes around the whole of it, the marks after the first at its end (``!!!``), and
+pictures (emoji). Those at the ends of a text stay there, pictures inside come back between the words that correspond
+by their place.
 """
 
 import re
@@ -22,6 +24,9 @@ _AT_ENDS = (
 _PICTURE = f"[{''.join(f'{chr(first)}-{chr(last)}' for first, last in _RANGES)}]"
 PICTURES = re.compile(f"{_PICTURE}(?:[{_JOINS}]|{_PICTURE})*(?: {_PICTURE}(?:[{_JOINS}]|{_PICTURE})*)*")
 """Pictures in a row, with single spaces between them."""
+_BULLET = re.compile(r"(?:[-–—*•·>#]+|\d{1,2}\))\s+")
+_MARKS = re.compile(r"(?<=[.!?])[.!?]+$")
+_AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "„": "“", "«": "»"}
 _INSIDE = re.compile(f" ?{PICTURES.pattern} ?")
 
 
@@ -71,11 +76,28 @@ def _as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def split_pictures(text: str) -> tuple[str, str, str]:
-    """The pictures and spaces before a text, the text between, and those after it."""
-    rest = text.lstrip(_AT_ENDS)
-    inner = rest.rstrip(_AT_ENDS)
-    return text[: len(text) - len(rest)], inner, rest[len(inner) :]
+def split_signs(text: str) -> tuple[str, str, str]:
+    """The signs and spaces before a text, the text between, and those after it; one without a letter stays whole."""
+    inner = text.lstrip(_AT_ENDS)
+    if bullet := _BULLET.match(inner):
+        inner = inner[bullet.end() :].lstrip(_AT_ENDS)
+    if _is_enclosed(inner.rstrip(_AT_ENDS)):
+        inner = inner[1:].lstrip(_AT_ENDS)
+        read = inner.rstrip(_AT_ENDS)[:-1].rstrip(_AT_ENDS)
+    else:
+        read = inner.rstrip(_AT_ENDS)
+    read = _MARKS.sub("", read)
+    if not has_letter(read):
+        return "", text, ""
+    start = len(text) - len(inner)
+    return text[:start], read, text[start + len(read) :]
+
+
+def _is_enclosed(text: str) -> bool:
+    """Whether a sign at its start is closed by that at its end, and neither occurs elsewhere."""
+    if len(text) < 3 or _AROUND.get(text[0]) != text[-1]:
+        return False
+    return not {text[0], text[-1]} & set(text[1:-1])
 
 
 def _take_pictures(text: str) -> tuple[str, tuple[tuple[str, float], ...]]:

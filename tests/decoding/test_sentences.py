@@ -91,9 +91,14 @@ def test_one_cut_sentence_flags_the_whole(spelling):
     assert len(whole.source_tokens) == 60 + len("A river.") + 1
 
 
-def test_a_prefix_belongs_to_one_sentence(spelling):
-    with pytest.raises(InputError, match=r"texts\[0\]: found 3 sentences with a prefix"):
-        spelling.translate([TEXT], prefixes=["The"])
+def test_a_prefix_is_that_of_the_first_sentence_and_phrases_that_must_occur_need_one(spelling):
+    with pytest.raises(
+        InputError, match=r"texts\[0\]: found 3 sentences or lines with phrases.*--no-split-sentences"
+    ):
+        spelling.translate([TEXT], constraints=[["e"]])
+    (begun,), (plain,) = spelling.translate([TEXT], prefixes=["The"]), spelling.translate([TEXT])
+    assert begun.text.startswith("The")
+    assert begun.text.splitlines()[1:] == plain.text.splitlines()[1:]
     (whole,) = spelling.translate_stream([Request(TEXT, ban=("e",))])
     assert "e" not in whole.text
     assert spelling.translate(THREE[:1], prefixes=["The"])[0].text.startswith("The")

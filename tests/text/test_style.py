@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.text.style import read_style, split_pictures
+from glassformer.text.style import read_style, split_signs
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,26 @@ def test_only_the_start_of_an_answer_loses_its_capital() -> None:
         ("🎉 Congratulations! 🎉🎉 ", ("🎉 ", "Congratulations!", " 🎉🎉 ")),
         ("👨\u200d👩\u200d👧 My family", ("👨\u200d👩\u200d👧 ", "My family", "")),
         ("My cat 🐱 sleeps.", ("", "My cat 🐱 sleeps.", "")),
-        ("❤️", ("❤️", "", "")),
+        ("❤️", ("", "❤️", "")),
         ("10 € → 12 $", ("", "10 € → 12 $", "")),
+        ("❤️ - item one", ("❤️ - ", "item one", "")),
+        ("# > 3) Heading", ("# ", "> 3) Heading", "")),
+        ("-5 degrees", ("", "-5 degrees", "")),
+        ("- 5", ("", "- 5", "")),
+        ("(I don't know) ", ("(", "I don't know", ") ")),
+        ('" I am fine. "', ('" ', "I am fine.", ' "')),
+        ("(a) or (b)", ("", "(a) or (b)", "")),
+        ("{name}", ("", "{name}", "")),
+        ("(", ("", "(", "")),
+        ("Good night!!! 😴", ("", "Good night!", "!! 😴")),
+        ("What?! ", ("", "What?", "! ")),
+        ("I don't know...", ("", "I don't know.", "..")),
+        ("« Wait... »", ("« ", "Wait.", ".. »")),
+        ("1...", ("", "1...", "")),
     ],
 )
-def test_pictures_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str]) -> None:
-    assert split_pictures(text) == parts
+def test_signs_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str]) -> None:
+    assert split_signs(text) == parts
     assert "".join(parts) == text
 
 

@@ -1,38 +1,35 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
-A logistic regression over five numbers of the source and the output, which ``training/evaluation/calibration.py``
-fits on validation translations. Knows nothing of models.
+A logistic regression over a few numbers of the source and the output, which ``training/evaluation/calibration.py``
+fits on validation translations, with the chance below which a translation is doubted. A doubt has a reason, the first
+that applies. Knows nothing of models.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from glassformer.decoding.confidence.ngrams import NgramTable
+from glassformer.decoding.confidence.seen_text import SeenText, Unseen
+from glassformer.decoding.translation import Doubt
 from glassformer.errors import CheckpointError
 from glassformer.files import read_sealed_json, storage_errors, write_sealed_json
-from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, UNK_ID
 
 if TYPE_CHECKING:
-    from glassformer.decoding.translation import Hypothesis, Translation
+    from glassformer.decoding.translation import Hypothesis
 
-DOUBTFUL = 0.2
-"""``translate`` warns of a translation with less confidence than this."""
-
-# What each number is, and what it means for a reader if it speaks against a translation.
 FEATURES = {
-    "log_prob": "the model was unsure which words to write",
-    "unseen": "the text does not look like the text that the model learned from: another language, or misspelt?",
-    "unknown": "the text has characters that the model does not know",
-    "short": "the translation is shorter than expected: something may be missing",
-    "long": "the translation is longer than expected",
+    "log_prob": "the mean log-probability of the output's tokens",
+    "unseen": "the share of the source's character n-grams that the learned sources do not have",
+    "unknown": "how many of its characters they do not have",
+    "lost": "how many of its words they hardly have, and the output does not copy",
+    "short": "how much shorter than usual the output is, as a logarithm",
+    "long": "how much longer than usual it is",
 }
-_FORMAT = 1
-_MAX_BYTES = 200_000
+_FORMAT = 2
+_MAX_BYTES = 300_000
 _MORE = 10  # characters that are added to both lengths: a short text says little by its length
-_UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
 
 @dataclass(frozen=True)
@@ -48,38 +45,44 @@ class Weight:
 class Confidence:
     """The chance that a translation is good; ``good`` says what that means, such as ``chrF >= 50``.
 
-    ``length_ratio`` is the typical log of an output's characters per source character; ``fitted_on`` is for readers.
+    ``seen`` is what the model learned from, ``length_ratio`` the typical log of an output's characters per source
+    character. Below ``doubtful`` a translation is doubted. ``fitted_on`` is for readers.
     """
 
     good: str
-    ngrams: NgramTable
+    seen: SeenText
     length_ratio: float
     weights: Mapping[str, Weight]
     bias: float
+    doubtful: float
     fitted_on: Mapping[str, float]
 
-    def estimate(self, source: str, source_tokens: list[str], hypothesis: "Hypothesis") -> float:
-        """The chance for one hypothesis of a source as the model read it, from 0 to 1."""
-        log_odds = self.bias + math.fsum(self._contributions(source, source_tokens, hypothesis).values())
+    def judge(self, source: str, hypotheses: Sequence["Hypothesis"]) -> tuple[list[float], Doubt | None]:
+        """The chance of each hypothesis of a source as the model read it, from 0 to 1, and why to doubt the first."""
+        unseen = self.seen.unseen(source)
+        chances = [self._estimate(features(source, one, unseen, self.length_ratio)) for one in hypotheses]
+        return chances, self._doubt(unseen, hypotheses[0], chances[0])
+
+    def _estimate(self, values: Mapping[str, float]) -> float:
+        log_odds = self.bias + math.fsum(
+            (values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items()
+        )
         return 0.5 * (1 + math.tanh(log_odds / 2))
 
-    def reason(self, translation: "Translation") -> str:
-        """What speaks most against the best hypothesis, in words."""
-        best = translation.hypotheses[0]
-        contributions = self._contributions(translation.read, translation.source_tokens, best)
-        return FEATURES[min(contributions, key=contributions.__getitem__)]
+    def _doubt(self, unseen: Unseen, hypothesis: "Hypothesis", chance: float) -> Doubt | None:
+        """The first reason that applies; None without a doubt.
 
-    def warning(self, translation: "Translation") -> str | None:
-        """Why to doubt a translation, in words; None if there is no doubt."""
-        chance = translation.hypotheses[0].confidence
-        if chance is None or chance >= DOUBTFUL:
-            return None
-        return f"the translation is probably wrong (confidence {chance:.2f}): {self.reason(translation)}"
-
-    def _contributions(self, source: str, tokens: list[str], hypothesis: "Hypothesis") -> dict[str, float]:
-        """What each feature adds to the log-odds."""
-        values = features(source, tokens, hypothesis, self.ngrams, self.length_ratio)
-        return {name: (values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items()}
+        Another language, characters that were not copied, and a long source are doubted whatever the chance.
+        """
+        if unseen.is_foreign:
+            return Doubt("language")
+        if lost := tuple(one for one in unseen.characters if one not in hypothesis.text):
+            return Doubt("characters", lost)
+        if chance < self.doubtful and unseen.words:
+            return Doubt("words", unseen.words)
+        if unseen.is_long:
+            return Doubt("length")
+        return Doubt("unsure") if chance < self.doubtful else None
 
     def write(self, path: Path) -> None:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
@@ -87,9 +90,10 @@ class Confidence:
             "good": self.good,
             "length_ratio": self.length_ratio,
             "bias": self.bias,
+            "doubtful": self.doubtful,
             "weights": {name: vars(one) for name, one in self.weights.items()},
             "fitted_on": dict(self.fitted_on),
-            "ngrams": self.ngrams.to_mapping(),
+            "seen": self.seen.to_mapping(),
         }
         with storage_errors(path, "Free some space and try again."):
             write_sealed_json(path, _FORMAT, values, indent=1)
@@ -109,7 +113,7 @@ class Confidence:
 
     @classmethod
     def _from_mapping(cls, values: dict[str, Any]) -> Self:
-        names = {"good", "length_ratio", "bias", "weights", "fitted_on", "ngrams"}
+        names = {"good", "length_ratio", "bias", "doubtful", "weights", "fitted_on", "seen"}
         if values.keys() != names:
             raise ValueError(f"expected an object with {', '.join(sorted(names))}")
         weights = _numbers("weights", values["weights"], FEATURES)
@@ -118,23 +122,23 @@ class Confidence:
             raise ValueError("good: expected text; fitted_on: expected counts")
         return cls(
             good=values["good"],
-            ngrams=NgramTable.from_mapping(values["ngrams"]),
+            seen=SeenText.from_mapping(values["seen"]),
             length_ratio=_number("length_ratio", values["length_ratio"]),
             weights=weights,
             bias=_number("bias", values["bias"]),
+            doubtful=_number("doubtful", values["doubtful"]),
             fitted_on={str(name): _number(name, count) for name, count in counts.items()},
         )
 
 
-def features(
-    source: str, source_tokens: list[str], hypothesis: "Hypothesis", ngrams: NgramTable, length_ratio: float
-) -> dict[str, float]:
-    """The numbers that the regression weighs; of the source, as the model reads it."""
+def features(source: str, hypothesis: "Hypothesis", unseen: Unseen, length_ratio: float) -> dict[str, float]:
+    """The numbers that the regression weighs; of the source, as the model reads it, and what is ``unseen`` in it."""
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
         "log_prob": hypothesis.log_prob / max(1, len(hypothesis.ids)),
-        "unseen": ngrams.unseen(source),
-        "unknown": source_tokens.count(_UNKNOWN) / max(1, len(source_tokens)),
+        "unseen": unseen.ngrams,
+        "unknown": float(len(unseen.characters)),
+        "lost": float(len(unseen.lost_words(hypothesis.text))),
         "short": max(0.0, -ratio),
         "long": max(0.0, ratio),
     }

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from glassformer.checkpoint import weights_of
 from glassformer.decoding import Translator
-from glassformer.decoding.confidence.confidence import FEATURES, Confidence
+from glassformer.decoding.confidence.confidence import Confidence
+from glassformer.decoding.translation import REASONS
 from glassformer.model import Transformer
 
 MAX_PARAMETERS = 10_000_000
@@ -41,11 +42,12 @@ def pack_model(translator: Translator) -> dict[str, Any]:
 
 def _pack_confidence(confidence: Confidence) -> dict[str, Any]:
     return {
-        "ngrams": confidence.ngrams.to_mapping(),
+        "seen": confidence.seen.to_mapping(),
         "length_ratio": confidence.length_ratio,
         "bias": confidence.bias,
+        "doubtful": confidence.doubtful,
         "weights": {name: vars(one) for name, one in confidence.weights.items()},
-        "reasons": FEATURES,
+        "reasons": REASONS,
     }
 
 

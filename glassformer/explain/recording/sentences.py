@@ -36,8 +36,8 @@ class Sentences:
     src_derivations: tuple[Derivation, ...]
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
-    confidence: tuple[tuple[float, str] | None, ...]
-    """Of each target that the model wrote, the chance that it is good, and what speaks most against it, in words."""
+    confidence: tuple[tuple[float, str | None] | None, ...]
+    """Of each target that the model wrote, the chance that it is good, and why it is doubted, in words, if it is."""
 
     @property
     def steps(self) -> list[Step]:
@@ -81,11 +81,11 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)
     forced = targets is not None
-    confidence: list[tuple[float, str] | None] = [None] * len(sources)
+    confidence: list[tuple[float, str | None] | None] = [None] * len(sources)
     if targets is None:
         translations = translator.translate(sources)
         best = [translation.hypotheses[0] for translation in translations]
-        confidence = [_judge(translator, translation) for translation in translations]
+        confidence = list(map(_judge, translations))
         targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
     else:
         tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
@@ -133,11 +133,9 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     return text
 
 
-def _judge(translator: Translator, translation: Translation) -> tuple[float, str] | None:
-    chance = translation.hypotheses[0].confidence
-    if translator.confidence is None or chance is None:
-        return None
-    return chance, translator.confidence.reason(translation)
+def _judge(translation: Translation) -> tuple[float, str | None] | None:
+    chance, doubt = translation.hypotheses[0].confidence, translation.doubt
+    return None if chance is None else (chance, None if doubt is None else doubt.text)
 
 
 def _spelling_lines(derivation: Derivation) -> list[str]:

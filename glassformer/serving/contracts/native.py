@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 from starlette.responses import HTMLResponse, Response
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
@@ -50,6 +50,14 @@ class Hypothesis(Struct, omit_defaults=True):
     unmet: list[str] | UnsetType = UNSET
 
 
+class Doubt(Struct):
+    """Why a translation is probably wrong, with the characters or words of the text that it names."""
+
+    reason: Literal["language", "characters", "words", "length", "unsure"]
+    named: list[str]
+    text: str
+
+
 class Translation(Struct, omit_defaults=True):
     """The translation of one text. ``check`` names each placeholder or tag that is missing or was added."""
 
@@ -63,6 +71,7 @@ class Translation(Struct, omit_defaults=True):
     log_prob: float | UnsetType = UNSET
     score: float | UnsetType = UNSET
     confidence: float | UnsetType = UNSET
+    doubt: Doubt | UnsetType = UNSET
     source_tokens: list[str] | UnsetType = UNSET
     hypotheses: list[Hypothesis] | UnsetType = UNSET
     alignment: list[tuple[int, int]] | UnsetType = UNSET
@@ -141,11 +150,15 @@ def _translation(order: Order, answer: Answer) -> Translation:
         found.score = sum(one.score for one in answer.scores)
         if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
             found.confidence = min(chances)
+        if doubts := [one.doubt for one in answer.scores if one.doubt is not None]:
+            found.doubt = convert(doubts[0].to_mapping(), Doubt)
     if answer.output is not None:
         hypotheses = [_hypothesis(str(order.text), one) for one in answer.output["hypotheses"]]
         best = hypotheses[0]
         found.log_prob, found.score, found.confidence = best.log_prob, best.score, best.confidence
         found.hypotheses, found.source_tokens = hypotheses, answer.output["source_tokens"]
+        if doubt := answer.output.get("doubt"):
+            found.doubt = convert(doubt, Doubt)
         if order.alignment:
             found.alignment = [(source, target) for source, target in answer.output.get("links", [])]
     return found

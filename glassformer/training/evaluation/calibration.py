@@ -8,6 +8,7 @@ sources. Of these only those count whose n-grams are unlike those of the sources
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -16,6 +17,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from glassformer.decoding.confidence.confidence import FEATURES, Confidence, Weight, features, log_length_ratio
 from glassformer.decoding.confidence.ngrams import ORDERS, NgramTable
+from glassformer.decoding.confidence.seen_text import SeenText
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import TextError
@@ -30,11 +32,13 @@ MIN_BUDGET_S = 1.0
 SENTENCES, MIN_SENTENCES = 1000, 40  # the most that are translated, and the fewest that say something
 _FOREIGN = 200  # the most that are no sources, and the share of the weight of all sources that they have
 _FOREIGN_WEIGHT = 0.25
-_TRAINING_TEXTS = 20_000  # whose n-grams the table has
+_NGRAM_TEXTS, _WORD_TEXTS = 20_000, 100_000  # of the training, whose n-grams and words are counted
 _FEW_UNSEEN = 0.1  # so many of the n-grams of validation sources may be new to the table
 _CHUNK = 50  # texts between two looks at the clock
 # Log-probability can only speak for a translation, the others only against it.
-_SIGNS = {"log_prob": 1, "unseen": -1, "unknown": -1, "short": -1, "long": -1}
+_SIGNS = {name: 1 if name == "log_prob" else -1 for name in FEATURES}
+_FALSE_FLAGS = 0.05  # so many good translations are doubted ...
+_SURELY, _PERHAPS = 0.2, 0.5  # ... but whatever has less chance than this is, and nothing that has more than that
 _RIDGE, _STEPS = 1.0, 50
 
 Floats = NDArray[np.float64]
@@ -49,27 +53,30 @@ def fit_confidence(
     """
     began, exact = time.monotonic(), metric == "exact_match"
     pairs = Random(1).sample(text.valid_text, min(SENTENCES, len(text.valid_text)))
-    table = _choose_table(text, pairs)
+    seen = _read_seen_text(text, pairs)
     done = list(_translate(translator, [pair.src for pair in pairs], began + 0.8 * budget_s))
     if len(done) < MIN_SENTENCES:
         return None
     pairs = pairs[: len(done)]
-    foreign = list(_translate(translator, _foreign_texts(pairs, table), began + budget_s))
+    foreign = list(_translate(translator, _foreign_texts(pairs, seen.ngrams), began + budget_s))
     good = np.array([_is_good(one.text, pair.tgt, exact=exact) for one, pair in zip(done, pairs, strict=True)])
     ratio = float(np.median([log_length_ratio(pair.src, pair.tgt) for pair in pairs]))
     values = np.array([
-        list(features(one.read, one.source_tokens, one.hypotheses[0], table, ratio).values())
+        list(features(one.read, one.hypotheses[0], seen.unseen(one.read), ratio).values())
         for one in (*done, *foreign)
     ])  # fmt: skip
     weights, bias = _fit(values, good, len(foreign))
-    return Confidence(
+    found = Confidence(
         good="exact match" if exact else f"chrF >= {GOOD_CHRF:g}",
-        ngrams=table,
+        seen=seen,
         length_ratio=ratio,
         weights=weights,
         bias=bias,
+        doubtful=_SURELY,
         fitted_on={"sentences": len(done), "good": int(good.sum()), "foreign": len(foreign)},
     )
+    chances = np.array([found.judge(one.read, one.hypotheses[:1])[0][0] for one in done])
+    return replace(found, doubtful=_choose_threshold(chances[good]))
 
 
 def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
@@ -104,16 +111,28 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callabl
     )
 
 
-def _choose_table(text: PreparedText, pairs: Sequence[Pair]) -> NgramTable:
-    """The n-grams of the training sources: of the longest order at which few of other sources are new."""
+def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
+    """What the training sources are made of; ``pairs`` have others."""
     count = len(text.train)
-    chosen = sorted(Random(1).sample(range(count), min(count, _TRAINING_TEXTS)))
+    chosen = Random(1).sample(range(count), min(count, _WORD_TEXTS))
     sources = [text.src_tokenizer.to_text(text.train.src_side.ids(index)) for index in chosen]
+    others = [pair.src for pair in pairs]
+    return SeenText.from_texts(_choose_table(sources[:_NGRAM_TEXTS], others[:_FOREIGN]), sources, others)
+
+
+def _choose_table(sources: Sequence[str], others: Sequence[str]) -> NgramTable:
+    """The n-grams of the training sources: of the longest order at which few of ``others`` are new."""
     for order in sorted(ORDERS, reverse=True):
         table = NgramTable.from_texts(sources, order)
-        if np.mean([table.unseen(pair.src) for pair in pairs[:_FOREIGN]]) <= _FEW_UNSEEN:
+        if np.mean([table.unseen(text) for text in others]) <= _FEW_UNSEEN:
             break
     return table
+
+
+def _choose_threshold(chances: Floats) -> float:
+    """The chance below which a translation is doubted, from the ``chances`` of good ones."""
+    few = float(np.quantile(chances, _FALSE_FLAGS)) if len(chances) else _SURELY
+    return min(max(few, _SURELY), _PERHAPS)
 
 
 def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:

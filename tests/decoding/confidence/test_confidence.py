@@ -14,24 +14,27 @@ from typer.testing import CliRunner
 from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.cli.main import app
-from glassformer.decoding.confidence.confidence import DOUBTFUL, FEATURES, Confidence, Weight, features
+from glassformer.decoding.confidence.confidence import FEATURES, Confidence, Weight, features
 from glassformer.decoding.confidence.ngrams import NgramTable
-from glassformer.decoding.translation import Hypothesis
+from glassformer.decoding.confidence.seen_text import SeenText
+from glassformer.decoding.translation import REASONS, Doubt, Hypothesis
 from glassformer.documents import FileTranslator
 from glassformer.errors import CheckpointError, StorageError
 
 ENGLISH = "I love you, too."
 NONSENSE = "xqzv wkpj qqxz"
+SEEN = SeenText.from_texts(NgramTable.from_texts([ENGLISH] * 2, 3), [ENGLISH] * 2, [ENGLISH])
 
 
 def make(bias: float = 1.0, **weights: float) -> Confidence:
     """An estimate by the given weights, with the n-grams of one sentence."""
     return Confidence(
         good="chrF >= 50",
-        ngrams=NgramTable.from_texts([ENGLISH] * 2, 3),
+        seen=SEEN,
         length_ratio=0.0,
         weights={name: Weight(0.0, 1.0, weights.get(name, 0.0)) for name in FEATURES},
         bias=bias,
+        doubtful=0.25,
         fitted_on={"sentences": 50, "good": 20, "foreign": 10},
     )
 
@@ -50,42 +53,73 @@ def translator(run: Path) -> Translator:
     return Translator.load(run, device="cpu")
 
 
+def output(text: str, log_prob: float = -3.0) -> Hypothesis:
+    return Hypothesis(text, ["a", "</s>"], [7, 2], log_prob, score=0.0, truncated=False)
+
+
 def test_the_features_by_hand() -> None:
-    hypothesis = Hypothesis("ab", ["a", "</s>"], [7, 2], log_prob=-3.0, score=0.0, truncated=False)
-    found = features("abcdefgh", ["a", "<unk>", "b", "</s>"], hypothesis, NgramTable.from_texts([], 2), math.log(2))
+    source = "Love Pia ☃ Zoë"
+    found = features(source, output("Zoë und"), SEEN.unseen(source), math.log(2))
     assert found.keys() == FEATURES.keys()
     assert found["log_prob"] == -1.5
-    assert found["unseen"] == 1.0
-    assert found["unknown"] == 0.25
-    assert found["short"] == pytest.approx(math.log(2 * 18 / 12))
+    assert 0.5 < found["unseen"] < 1
+    assert found["unknown"] == 6  # P, i, a, the snow man, Z and ë
+    assert found["lost"] == 1  # Pia, but neither Love, which was seen, nor Zoë, which was copied
+    assert found["short"] == pytest.approx(math.log(2 * 24 / 17))
     assert found["long"] == 0
 
 
 def test_the_estimate_by_hand() -> None:
-    hypothesis = Hypothesis("I love you", ["a", "</s>"], [7, 2], log_prob=-4.0, score=0.0, truncated=False)
-    confidence = make(bias=0.5, log_prob=0.75)
-    assert confidence.estimate(ENGLISH, ["a", "</s>"], hypothesis) == pytest.approx(1 / (1 + math.exp(1.0)))
-    sure = make(bias=900.0)
-    assert sure.estimate(ENGLISH, ["a"], hypothesis) == 1.0
+    hypothesis = output("I love you", log_prob=-4.0)
+    assert make(bias=0.5, log_prob=0.75).judge(ENGLISH, [hypothesis])[0] == [pytest.approx(1 / (1 + math.exp(1.0)))]
+    assert make(bias=900.0).judge(ENGLISH, [hypothesis])[0] == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("source", "chance", "doubt"),
+    [
+        (ENGLISH, 0.9, None),
+        (ENGLISH, 0.2, Doubt("unsure")),
+        ("Ik hou van jou", 0.9, Doubt("language")),
+        ("I love you, too 東.", 0.9, Doubt("characters", ("東",))),
+        ("I love you too ♥", 0.9, None),  # which the output has
+        ("Love you oye, uoy", 0.9, None),
+        ("Love you oye, uoy", 0.2, Doubt("words", ("oye", "uoy"))),
+        ("I love you, love you", 0.9, Doubt("length")),
+        ("I love you, love oye", 0.2, Doubt("words", ("oye",))),
+    ],
+)
+def test_the_first_reason_that_applies_is_given(source: str, chance: float, doubt: Doubt | None) -> None:
+    bias = math.log(chance / (1 - chance))
+    assert make(bias=bias).judge(source, [output("Ich auch ♥")]) == ([pytest.approx(chance)], doubt)
+
+
+def test_a_doubt_in_words() -> None:
+    assert Doubt("unsure").text == REASONS["unsure"]
+    assert Doubt("characters", ("東", "\u202e")).text.endswith('does not know: "東", U+202E')
+    assert Doubt("words", tuple("abcdefg")).text.endswith('hardly seen: "a", "b", "c", "d", "e" and 2 more')
+    assert Doubt("words", ("{}",)).text.endswith(': "{}"')
 
 
 def test_each_hypothesis_has_its_own_chance_and_a_blank_text_none(translator: Translator) -> None:
     found, blank = translator.translate([ENGLISH, " "], DecodeConfig(beam=4, n_best=3))
+    assert [one.confidence for one in found.hypotheses] == translator.confidence.judge(ENGLISH, found.hypotheses)[0]
     for hypothesis in found.hypotheses:
-        assert hypothesis.confidence == translator.confidence.estimate(ENGLISH, found.source_tokens, hypothesis)
         assert hypothesis.to_mapping()["confidence"] == hypothesis.confidence
     assert blank.hypotheses[0].confidence is None
+    assert (blank.doubt, blank.warning) == (None, None)
 
 
-def test_text_that_looks_foreign_is_doubted_for_that_reason(translator: Translator) -> None:
-    good, bad, both = translator.translate([ENGLISH, NONSENSE, f"{ENGLISH} {ENGLISH}"])
-    assert good.hypotheses[0].confidence > 0.8 > DOUBTFUL > bad.hypotheses[0].confidence
-    assert translator.confidence.warning(good) is None
-    assert "does not look like the text that the model learned from" in translator.confidence.warning(bad)
-    split = translator.translate([both.source], DecodeConfig(split_sentences=True))[0]
-    assert split.hypotheses[0].confidence == translator.confidence.estimate(
-        split.source, split.source_tokens, split.hypotheses[0]
-    )
+def test_a_text_is_as_doubtful_as_its_worst_sentence(translator: Translator) -> None:
+    options = DecodeConfig(split_sentences=True)
+    good, bad, both = translator.translate([ENGLISH, NONSENSE, f"{ENGLISH} {NONSENSE.title()}"], options)
+    assert good.hypotheses[0].confidence > 0.8
+    assert (good.doubt, good.warning) == (None, None)
+    assert bad.doubt == both.doubt.__class__("language")
+    assert bad.warning.startswith("the translation is probably wrong (confidence 0.0")
+    assert both.doubt == bad.doubt
+    assert both.hypotheses[0].confidence < 0.25
+    assert both.to_mapping()["doubt"] == {"reason": "language", "named": [], "text": REASONS["language"]}
 
 
 def test_a_run_without_the_file_has_no_confidence(run: Path, tmp_path: Path) -> None:
@@ -109,7 +143,7 @@ def test_translate_names_the_doubtful_lines_and_the_json_has_the_number(run: Pat
     as_json = CliRunner().invoke(app, [*arguments, "--json"])
     assert as_json.stderr == ""
     chances = [json.loads(line)["hypotheses"][0]["confidence"] for line in as_json.stdout.splitlines()]
-    assert chances[0] > DOUBTFUL > chances[1]
+    assert chances[0] > 0.25 > chances[1]
 
 
 def test_a_file_of_texts_flags_the_doubtful_ones(translator: Translator, tmp_path: Path) -> None:
@@ -140,9 +174,9 @@ def changed(**values: object) -> Callable[[Path], None]:
         (lambda path: path.write_text("{"), "Expecting property name"),
         (lambda path: path.write_text("[" * 100_000), "recursion"),
         (lambda path: path.write_text("[]"), "expected an object with"),
-        (lambda path: path.write_text(" " * 300_000), "more than 200,000 bytes"),
+        (lambda path: path.write_text(" " * 400_000), "more than 300,000 bytes"),
         (lambda path: path.write_bytes(b"\xff\xfe\x00"), "decode"),
-        (changed(format=7), "found format 7, but this version reads 1"),
+        (changed(format=7), "found format 7, but this version reads 2"),
         (changed(bias=0.7), "does not match its SHA-256 sum"),
         (changed(more=1), "does not match its SHA-256 sum"),
     ],

@@ -71,8 +71,7 @@ def test_the_translation_stands_above_its_pieces_with_its_confidence(browser, bu
         living(page)
         doubtful = Translator.load().translate([DOUBTFUL])[0]
         type_text(page, DOUBTFUL)
-        reason = Translator.load().confidence.reason(doubtful)
-        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {reason}"
+        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {doubtful.doubt.text}"
         assert page.inner_text(".confidence") == expected
         assert page.inner_text(".translation") == doubtful.text
 

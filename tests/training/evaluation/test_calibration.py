@@ -52,7 +52,7 @@ def fitted(translator: Translator, phrases: PreparedText) -> Confidence:
 
 def chances(translator: Translator, confidence: Confidence, texts: list[str]) -> list[float]:
     translations = translator.translate(texts)
-    return [confidence.estimate(one.source, one.source_tokens, one.hypotheses[0]) for one in translations]
+    return [confidence.judge(one.read, one.hypotheses)[0][0] for one in translations]
 
 
 @pytest.mark.slow
@@ -79,21 +79,28 @@ def test_a_task_with_one_right_answer_is_judged_by_exact_match(translator: Trans
 def test_the_regression_finds_what_made_the_examples() -> None:
     chance = np.random.default_rng(1)
     values = chance.normal(size=(4000, len(FEATURES)))
-    odds = 0.5 + 1.5 * values[:, 0] - 0.75 * values[:, 3]
+    odds = 0.5 + 1.5 * values[:, 0] - 0.75 * values[:, 4]
     weights, bias = calibration._fit(values, chance.random(4000) < 1 / (1 + np.exp(-odds)), 0)
     found = {name: one.weight for name, one in weights.items()}
     assert found["log_prob"] == pytest.approx(1.5, abs=0.15)
     assert found["short"] == pytest.approx(-0.75, abs=0.15)
-    assert max(abs(found[name]) for name in ("unseen", "unknown", "long")) < 0.15
+    assert max(abs(found[name]) for name in ("unseen", "unknown", "lost", "long")) < 0.15
     assert bias == pytest.approx(0.5, abs=0.15)
 
 
 def test_no_weight_speaks_for_what_is_unseen_or_against_a_probable_output() -> None:
     chance = np.random.default_rng(1)
     values = chance.normal(size=(500, len(FEATURES)))
-    weights, _ = calibration._fit(values, values[:, 1] - values[:, 0] - 0.1 * values[:, 4] > 0, 0)
+    weights, _ = calibration._fit(values, values[:, 1] - values[:, 0] - 0.1 * values[:, 5] > 0, 0)
     assert (weights["log_prob"].weight, weights["unseen"].weight) == (0.0, 0.0)
     assert weights["long"].weight < 0
+
+
+def test_one_good_translation_in_twenty_is_doubted_but_none_that_is_probably_good() -> None:
+    assert calibration._choose_threshold(np.linspace(0, 1, 1001) ** 0.5) == pytest.approx(0.05**0.5, abs=0.01)
+    assert calibration._choose_threshold(np.full(100, 0.9)) == 0.5
+    assert calibration._choose_threshold(np.full(100, 0.1)) == 0.2
+    assert calibration._choose_threshold(np.array([])) == 0.2
 
 
 @pytest.mark.parametrize("good", [True, False])
@@ -108,8 +115,8 @@ def test_one_sided_examples_give_no_certainty(good: bool) -> None:
 @pytest.mark.slow
 def test_sources_in_the_language_of_the_targets_are_not_taken_for_foreign(phrases: PreparedText) -> None:
     pairs = [Pair(pair.src, pair.src) for pair in phrases.valid_text]
-    table = calibration._choose_table(phrases, pairs)
-    foreign = set(calibration._foreign_texts(pairs, table))
+    seen = calibration._read_seen_text(phrases, pairs)
+    foreign = set(calibration._foreign_texts(pairs, seen.ngrams))
     assert len({pair.src for pair in pairs} & foreign) <= PHRASES // 20  # the strangest of the sources themselves
 
 

@@ -258,7 +258,7 @@ export class Living {
     const tgt_in_ids = [this.app.config.bos_id, ...ids.slice(0, -1)];
     const { text, tokens } = await this.call("decodeIds", "tgt", ids);
     const read = await this.call("decodeIds", "tgt", tgt_in_ids);
-    const judged = { source: source.source, srcTokens: source.src_tokens, target: text, ids, logProb };
+    const judged = { source: source.source, target: text, ids, logProb };
     return {
       ...source,
       target: text,

@@ -3,9 +3,6 @@
 import { element, printable, scrollable, svg, token } from "../drawing/element.js";
 import { tellingHeads } from "./levers.js";
 
-const DOUBTFUL = 0.2; // as in `glassformer/decoding/confidence/`: below it `translate` warns
-const UNSURE = 0.5;
-
 /** The translation as a plain sentence, how sure it is, and the head to silence.
  * @param {import("../page.js").App} app */
 function headline(app) {
@@ -26,14 +23,14 @@ function headline(app) {
 
 export const COMPUTING = "computing …";
 
-/** The estimated chance that a translation is good, and why not, where it is small.
- * @param {[number, string]} confidence */
+/** The estimated chance that a translation is good, and why it is doubted, if it is.
+ * @param {[number, string | null]} confidence */
 function confidence([chance, reason]) {
-  const words = chance < UNSURE ? `confidence ${chance.toFixed(2)}: ${reason}` : `confidence ${chance.toFixed(2)}`;
+  const words = `confidence ${chance.toFixed(2)}`;
   return element(
-    `small.confidence${chance < DOUBTFUL ? ".doubt" : ""}`,
+    `small.confidence${reason ? ".doubt" : ""}`,
     { title: "The estimated chance that the translation is good: chrF of at least 50" },
-    chance < DOUBTFUL ? `probably wrong, ${words}` : words,
+    reason ? `probably wrong, ${words}: ${reason}` : words,
   );
 }
 

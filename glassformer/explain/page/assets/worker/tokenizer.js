@@ -590,7 +590,12 @@ export const normalizeSource = (text) =>
 const PICTURES =
   "\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}"
   + "\\u{e0020}-\\u{e007f}\\ufe0f\\u200d\\u20e3\\s";
-const AT_ENDS = new RegExp(`^[${PICTURES}]+|[${PICTURES}]+$`, "gu");
+const AT_START = new RegExp(`^[${PICTURES}]+`, "u");
+const AT_END = new RegExp(`[${PICTURES}]+$`, "u");
+const BULLET = /^(?:[-–—*•·>#]+|\p{Nd}{1,2}\))\s+/u;
+const MARKS = /(?<=[.!?])[.!?]+$/u;
+/** @type {Record<string, string>} */
+const AROUND = { "(": ")", "[": "]", '"': '"', "“": "”", "„": "“", "«": "»" };
 const LEAST_CAPITALS = 5;
 const PICTURE = "[\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]";
 const IN_A_ROW = `${PICTURE}(?:[\\ufe0f\\u200d\\u20e3]|${PICTURE})*`;
@@ -604,12 +609,26 @@ const withoutPictures = (text) =>
     return isClose || (at > 0 && "([{«„“".includes(text[at - 1] ?? "")) ? "" : " ";
   });
 
-/** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; pictures stay
+/** Whether a sign at its start is closed by that at its end, and neither occurs elsewhere. @param {string} text */
+const isEnclosed = (text) =>
+  text.length > 2
+  && AROUND[text[0]] === text.at(-1)
+  && ![text[0], text.at(-1)].some((one) => text.slice(1, -1).includes(one ?? ""));
+
+/** A text without the signs and spaces at its ends. @param {string} text */
+function withoutSigns(text) {
+  let read = text.replace(AT_START, "").replace(BULLET, "").replace(AT_START, "").replace(AT_END, "");
+  if (isEnclosed(read)) read = read.slice(1, -1).replace(AT_START, "").replace(AT_END, "");
+  read = read.replace(MARKS, "");
+  return /\p{L}/u.test(read) ? read : text;
+}
+
+/** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; signs stay
  * out. @param {string} text */
 export const readSentence = (text) => {
   const letters = text.match(/\p{L}/gu) ?? [];
   if (!letters.length) return normalizeSource(text);
-  const read = withoutPictures(normalizeSource(text.replace(AT_ENDS, "")));
+  const read = withoutPictures(normalizeSource(withoutSigns(text)));
   const capitals = letters.length >= LEAST_CAPITALS && letters.every((one) => /\p{Uppercase}/u.test(one));
   if (!capitals && !/^\p{Lowercase}.* /u.test(read)) return read;
   const [first, ...rest] = capitals ? read.toLowerCase() : read;

@@ -60,7 +60,7 @@ export class PageWorker {
     return { text: this.tokenizer(side).decode(ids), tokens: ids.map((id) => this.tokenizer(side).label(id)) };
   }
 
-  /** The chance that a translation is good, and what speaks most against it; null for a run without an estimate.
+  /** The chance that a translation is good, and why it is doubted, if it is; null for a run without an estimate.
    * @param {import("./confidence.js").Judged} judged */
   confidence(judged) {
     return this.estimate?.(judged) ?? null;

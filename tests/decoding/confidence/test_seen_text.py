@@ -1,0 +1,60 @@
+"""What a model has seen: which words, characters and lengths, and that it comes back from its file with care."""
+
+import pytest
+
+from glassformer.decoding.confidence.bloom_filter import MAX_BITS, BloomFilter
+from glassformer.decoding.confidence.ngrams import NgramTable
+from glassformer.decoding.confidence.seen_text import SeenText, find_words
+
+TEXTS = ["The old man doesn't walk to the house.", "She walks to the café, the old house 12."] * 2
+SEEN = SeenText.from_texts(NgramTable.from_texts(TEXTS, 3), [*TEXTS, "once"], TEXTS)
+
+
+def test_every_member_of_a_filter_is_found_and_few_others() -> None:
+    members = [f"member {number}" for number in range(2000)]
+    found = BloomFilter.from_texts(members)
+    assert all(member in found for member in members)
+    assert sum(f"other {number}" in found for number in range(2000)) < 120
+    assert 8 * len(BloomFilter.from_texts([str(number) for number in range(60_000)]).bits) == MAX_BITS
+    assert BloomFilter.from_text(found.to_text()) == found
+
+
+def test_words_of_scripts_with_and_without_spaces() -> None:
+    assert find_words("It’s 12 o'clock, ok?") == ["It’s", "o'clock", "ok"]
+    assert find_words("我是 Tom") == ["我", "是", "Tom"]
+
+
+def test_rare_words_are_those_that_were_hardly_seen_in_any_case() -> None:
+    assert SEEN.unseen("THE OLD Men doesn’t walk once, the Men").words == ("Men", "once")
+    assert SEEN.unseen("The Mann and Zoë walk").lost_words("zoë geht") == ["Mann", "and"]
+
+
+def test_other_forms_of_known_characters_are_known() -> None:
+    assert SEEN.unseen("Ｔｈｅ ﬀ C \t x☃").characters == ("x", "☃")
+
+
+def test_another_language_has_few_known_words_and_a_name_is_none() -> None:
+    assert SEEN.unseen("Der alte Mann geht zum Haus.").is_foreign
+    assert not SEEN.unseen("The old man walks to Edinburgh.").is_foreign
+    assert not SEEN.unseen("Wolfgang").is_foreign
+
+
+def test_a_text_is_long_if_it_has_more_words_than_nearly_all() -> None:
+    assert SEEN.longest == 8
+    assert [SEEN.unseen("the " * count).is_long for count in (8, 9)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"longest": 1.5}, "longest as a whole number"),
+        ({"usual_unseen": True}, "usual_unseen as a number"),
+        ({"characters": None}, "characters as text"),
+        ({"words": "?"}, "is not base64"),
+        ({"more": 1}, "expected an object with"),
+    ],
+)
+def test_another_form_is_refused(change: dict[str, object], message: str) -> None:
+    assert SeenText.from_mapping(SEEN.to_mapping()) == SEEN
+    with pytest.raises(ValueError, match=message):
+        SeenText.from_mapping({**SEEN.to_mapping(), **change})
