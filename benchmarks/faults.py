@@ -41,7 +41,14 @@ MODELS: dict[str, dict[str, Any]] = {
         "dropout": 0.0, "tie_embeddings": "none", "attention_bias": True, "output_bias": True, "activation": "gelu",
         **SIZES,
     },
+    "relative, swish": {
+        "d_model": 24, "n_heads": 3, "d_k": 8, "d_v": 10, "d_ff": 40, "positions": "relative", "activation": "swish",
+        "dropout": 0.1, "tie_embeddings": "target", "relative_clip": 4, **SIZES,
+    },
+    "ALiBi": {"d_model": 24, "n_heads": 3, "d_ff": 40, "positions": "alibi", "dropout": 0.0, **SIZES},
+    "learned positions": {"d_model": 24, "n_heads": 3, "d_ff": 40, "positions": "learned", "dropout": 0.0, **SIZES},
 }  # fmt: skip
+COMPARED = 2  # of the models: all else of `diff` would only take longer
 PRELOADED = ("numpy", "safetensors.torch", "tokenizers", "rich.table", "typer", "jaxtyping")  # once for all faults
 UPDATES = 40  # of each model, so that its outputs are of several lengths
 WARMUP = 5  # of the update that follows a checkpoint
@@ -100,7 +107,7 @@ def copy_package(fault: Fault | None, place: Path) -> None:
 
 
 def load_translators(scratch: Path) -> list[Any]:
-    """The two models with the tokenizer of the bundled one, and their weights once they are there."""
+    """The models with the tokenizer of the bundled one, and their weights once they are there."""
     from glassformer.decoding import Translator
     from glassformer.model import Transformer
     from glassformer.settings import DecodeConfig, ModelConfig
@@ -139,7 +146,8 @@ def prepare(scratch: Path) -> int:
                 strategy, optimizer, [batch], tokens=batch.target_tokens, state=TrainState(update=made), config=train
             )
         torch.save(model.state_dict(), scratch / f"{number}.pt")
-        state = {"counters": asdict(TrainState(update=UPDATES, restarts=1))}
+        made = TrainState(update=UPDATES, restarts=1, cooldown_from=UPDATES - 5, cooldown_to=UPDATES + 10)
+        state = {"counters": asdict(made)}
         place = RunDirectory(scratch / f"run{number}").latest
         save_checkpoint(place, 1, {OPTIMIZER: optimizer_tensors(model, optimizer)}, state)
     return UPDATES
@@ -151,16 +159,20 @@ def walks(scratch: Path) -> Iterator[tuple[str, Any, Any]]:
     from glassformer.explain.walks import walk, walk_generation, walk_training
     from glassformer.settings import DecodeConfig, TrainConfig
 
-    (tied, other), lengths = load_translators(scratch), {"max_length_a": 1.0, "max_length_b": 4}
+    (tied, other, *more), lengths = load_translators(scratch), {"max_length_a": 1.0, "max_length_b": 4}
     yield "a pass", walk(tied, SOURCES), tied.model
     yield "a pass of the other model", walk(other, SOURCES, TARGETS), other.model
     yield "an update", walk_training(tied, SOURCES, TARGETS, TrainConfig(clip_norm=0.1, warmup=4000)), tied.model
-    resumed = TrainConfig(warmup=WARMUP, schedule="inverse_sqrt", peak_rate=3e-3)
+    resumed = TrainConfig(warmup=WARMUP, schedule="inverse_sqrt", peak_rate=3e-3, freeze="*.1.feed_forward")
     yield "an update of a run", walk_training(other, SOURCES, TARGETS, resumed, run=scratch / "run1"), other.model
     for what, translator, options in (
         ("a search", tied, DecodeConfig(beam=4, n_best=4, **lengths)),
         ("a search with rules", other, DecodeConfig(beam=3, n_best=2, cache=False, min_length=5, no_repeat_ngram=1,
                                                     repetition_penalty=1.4, coverage_penalty=0.3, **lengths)),
+        ("a search by its heuristic", tied, DecodeConfig(beam=3, n_best=3, early_stopping="heuristic",
+                                                         length_norm="power", length_penalty=0.8, **lengths)),
+        ("sampling by other filters", other,
+         DecodeConfig(sample=True, n_best=2, min_p=0.4, typical_p=0.9, **lengths)),
         ("sampling", tied, DecodeConfig(sample=True, n_best=2, top_k=50, top_p=0.95, temperature=0.8, **lengths)),
     ):  # fmt: skip
         yield what, walk_generation(translator, SOURCES, options), translator.model
@@ -170,6 +182,8 @@ def walks(scratch: Path) -> Iterator[tuple[str, Any, Any]]:
         Constraints(prefix=(700,)),
     ]
     yield "a search with demands", walk_generation(other, SOURCES, other.config, constraints=constraints), other.model
+    for translator, name in zip(more, list(MODELS)[COMPARED:], strict=True):
+        yield f"a pass of {name}", walk(translator, SOURCES, TARGETS), translator.model
 
 
 def verify(scratch: Path) -> str:
@@ -181,6 +195,10 @@ def verify(scratch: Path) -> str:
         if not proof.holds:
             lines = list(proof.lines())
             return f"{what}: {next((line for line in lines if line.startswith(('does not', 'They'))), lines[-1])}"
+        if walked.kind == "generation" and not walked.decode.sample and "demands" not in what:  # as the command does
+            found = [one.text for one in walked.translator.translate(SOURCES, walked.decode)]
+            if found != list(walked.sentences.targets):
+                return f"{what}: translate writes something else"
     return ""
 
 
@@ -192,7 +210,7 @@ def diff(scratch: Path) -> str:
     from glassformer.settings import DecodeConfig, RunConfig
 
     decode = DecodeConfig(max_length_a=1, max_length_b=4)
-    for translator in load_translators(scratch):
+    for translator in load_translators(scratch)[:COMPARED]:
         batch = read_sentences(translator, SOURCES, TARGETS).batch
         for way in Mode:
             if way in (Mode.PLAIN, Mode.COMPILED, Mode.BF16, Mode.INT8):
