@@ -29,6 +29,7 @@ from glassformer.bundled import BUNDLED, CARD
 from glassformer.checkpoint import read_tensors, save_checkpoint, verify_checkpoint, weights_of
 from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
+from glassformer.decoding.translation import REASONS
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.effect import changes
 from glassformer.explain.walks import walk, walk_through
@@ -139,6 +140,17 @@ def test_every_typed_text_was_judged_twice_as_the_model_answers_it(pack: ModuleT
     assert [(one.kind, one.source) for one in before] == [(one.kind, one.source) for one in now] == texts
     assert all("" not in one.verdicts for one in before + now)
     assert judge.answer(BUNDLED, now) == now
+
+
+@pytest.mark.slow
+def test_each_kind_of_text_is_warned_of_for_its_reason(pack: ModuleType, translator: Translator) -> None:
+    texts, measure = import_module("reasons").TEXTS, import_module("measure")
+    assert {kind: len(set(some)) for kind, some in texts.items()} == dict.fromkeys([*REASONS, "none"], 20)
+    found = measure.reasons(translator)
+    assert found == measure.read_results()["bundled"]["reasons"]
+    for kind, counts in found.items():
+        assert max(counts, key=counts.__getitem__) == kind
+    assert found["none"] == {"none": 20}
 
 
 def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: ModuleType) -> None:

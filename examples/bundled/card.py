@@ -143,7 +143,7 @@ before this one.{doubted}
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
   whole: it learned lines of one or two sentences and leaves out most of a longer one.
-- News, e-mails, idioms and times of day (*half past three*) it mostly gets wrong, and says so of few.
+- News, e-mails, idioms and times of day (*half past three*) it mostly gets wrong, and says so of more than half.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
 

@@ -1,7 +1,7 @@
 """Style: how a text is typed, which a model need not know: in capitals, without one at its start, with pictures.
 
 A model that learned sentences reads a sentence; what it answers gets the style of the text. Signs are not read: a
-bullet before a text, brackets or quotes around the whole of it, the marks after the first at its end (``!!!``), and
+bullet before a text, brackets around the whole of it, the marks after the first at its end (``!!!``), and
 pictures (emoji). Those at the ends of a text stay there, pictures inside come back between the words that correspond
 by their place.
 """
@@ -26,7 +26,7 @@ PICTURES = re.compile(f"{_PICTURE}(?:[{_JOINS}]|{_PICTURE})*(?: {_PICTURE}(?:[{_
 """Pictures in a row, with single spaces between them."""
 _BULLET = re.compile(r"(?:[-–—*•·>#]+|\d{1,2}\))\s+")
 _MARKS = re.compile(r"(?<=[.!?])[.!?]+$")
-_AROUND = {"(": ")", "[": "]", '"': '"', "“": "”", "„": "“", "«": "»"}
+_AROUND = {"(": ")", "[": "]"}  # no quotes, which are others in other languages
 _INSIDE = re.compile(f" ?{PICTURES.pattern} ?")
 
 

@@ -595,7 +595,7 @@ const AT_END = new RegExp(`[${PICTURES}]+$`, "u");
 const BULLET = /^(?:[-–—*•·>#]+|\p{Nd}{1,2}\))\s+/u;
 const MARKS = /(?<=[.!?])[.!?]+$/u;
 /** @type {Record<string, string>} */
-const AROUND = { "(": ")", "[": "]", '"': '"', "“": "”", "„": "“", "«": "»" };
+const AROUND = { "(": ")", "[": "]" };
 const LEAST_CAPITALS = 5;
 const PICTURE = "[\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]";
 const IN_A_ROW = `${PICTURE}(?:[\\ufe0f\\u200d\\u20e3]|${PICTURE})*`;
