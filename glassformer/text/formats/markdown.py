@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,10 +63,13 @@ def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tu
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
     if not _UNDERLINE.search(text):
         parser.disable("lheading")  # it would read each line of a paragraph once more
-    for before, token in pairwise([None, *parser.parse(text, env)]):
+    tokens, before = parser.parse(text, env)[::-1], None
+    while tokens:  # each is freed when it was read: together they take more memory than the segments
+        token = tokens.pop()
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
             yield before, token
+        before = token
 
 
 def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
