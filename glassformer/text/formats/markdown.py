@@ -202,6 +202,8 @@ def _read_inline(parser: Any, env: dict[str, Any], raw: str) -> tuple[Part, ...]
     """The text and the codes of a block, whose references ``env`` has."""
     if _INLINE_SIGN.search(raw) is None:  # the parser would find nothing but lines
         return mark_codes([_LINE_END.sub(" ", raw)], _OTHER_MARKUP, _other_code)
+    if raw.count("[") > _MOST_BRACKETS:
+        return mark_codes([raw], _BRACKET, lambda found: Code(found[0]))
     children: list[Any] = []
     parser.inline.parse(raw, parser, env, children)
     return _InlineReader(raw, env.get("references", {})).read(children)
@@ -301,6 +303,8 @@ def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
 
 
 _INLINE_SIGN, _LINE_END = re.compile(r"[\\`~*_\[<&$]|  \n"), re.compile(r" ?\n[ \t]*")
+# Of one paragraph, far beyond any: the parser takes long for each, and so many codes leave a text as it is, flagged.
+_BRACKET, _MOST_BRACKETS = re.compile(r"[\[\]]"), 1000
 _NOTE = re.compile(r"\*\*(?:Note|Warning)\*\*[ \t]*\n")  # as GitHub knows them
 _CODE_TAG = re.compile(r"<(code|kbd|samp|var)\b[^>]*(?<!/)>", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")
