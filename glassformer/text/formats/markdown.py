@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,10 +63,13 @@ def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tu
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
     if not _UNDERLINE.search(text):
         parser.disable("lheading")  # it would read each line of a paragraph once more
-    for before, token in pairwise([None, *parser.parse(text, env)]):
+    tokens, before = parser.parse(text, env)[::-1], None
+    while tokens:  # each is freed when it was read: together they take more memory than the segments
+        token = tokens.pop()
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
             yield before, token
+        before = token
 
 
 def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
@@ -199,6 +202,8 @@ def _read_inline(parser: Any, env: dict[str, Any], raw: str) -> tuple[Part, ...]
     """The text and the codes of a block, whose references ``env`` has."""
     if _INLINE_SIGN.search(raw) is None:  # the parser would find nothing but lines
         return mark_codes([_LINE_END.sub(" ", raw)], _OTHER_MARKUP, _other_code)
+    if raw.count("[") > _MOST_BRACKETS:
+        return mark_codes([raw], _BRACKET, lambda found: Code(found[0]))
     children: list[Any] = []
     parser.inline.parse(raw, parser, env, children)
     return _InlineReader(raw, env.get("references", {})).read(children)
@@ -298,6 +303,8 @@ def _markup_kind(token: Any) -> Literal["opens", "alone", "closes"]:
 
 
 _INLINE_SIGN, _LINE_END = re.compile(r"[\\`~*_\[<&$]|  \n"), re.compile(r" ?\n[ \t]*")
+# Of one paragraph, far beyond any: the parser takes long for each, and so many codes leave a text as it is, flagged.
+_BRACKET, _MOST_BRACKETS = re.compile(r"[\[\]]"), 1000
 _NOTE = re.compile(r"\*\*(?:Note|Warning)\*\*[ \t]*\n")  # as GitHub knows them
 _CODE_TAG = re.compile(r"<(code|kbd|samp|var)\b[^>]*(?<!/)>", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)([A-Za-z][\w-]*)(?:>|\s(?:[^<>]*[^/<>])?>)\Z")
