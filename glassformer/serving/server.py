@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from glassformer.serving.service import Service
 logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S = 75  # longer than clients and proxies do, of which one would else ask what is just closed
 _MAX_HEADER_BYTES = 65_536
+_MAX_FILES = 65_536
 _CLOSING_S = 2  # for answers that are on their way when all else has ended
 Report = Callable[[str], None]
 
@@ -54,6 +56,7 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
     """
     if config.access_log:
         _print_visits(report)
+    _allow_connections()
     listener = _listen(config)
     try:
         asyncio.run(_serve(listener, runs, langs, config, report))
@@ -68,6 +71,13 @@ def _print_visits(report: Report) -> None:
     handler.addFilter(lambda record: record.levelno == logging.INFO)
     door.logger.addHandler(handler)
     door.logger.setLevel(logging.INFO)
+
+
+def _allow_connections() -> None:
+    """Each takes an open file, of which a process often may have 1,024 unless it asks for more."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _listen(config: ServeConfig) -> socket.socket:

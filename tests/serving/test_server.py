@@ -1,6 +1,7 @@
 """The process: it ends as it is told to, replaces what is killed, loads anew, and stands clients that do not behave."""
 
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -91,8 +92,18 @@ def test_a_client_that_leaves_frees_what_it_had_waiting(live):
     wait_for(lambda: live.waiting() == 0, 5)
 
 
-def test_many_connections_at_once(live):
-    connections = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(400)]
+@pytest.fixture
+def many_files():
+    few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most < 5000:
+        pytest.skip("this process may not have as many open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, most))
+
+
+def test_2_000_connections_at_once(live, many_files):
+    connections = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(2000)]
     try:
         assert live.translate().status_code == 200
     finally:

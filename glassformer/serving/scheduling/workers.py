@@ -8,7 +8,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -36,14 +35,12 @@ class WorkerEndedError(Exception):
 
 
 class WorkerProcess:
-    """One worker, with a thread of ours that speaks with it."""
+    """One worker, and the pipe to it."""
 
     def __init__(self, plan: WorkerPlan, run: Callable[[Connection, WorkerPlan], None] = run_worker) -> None:
         context = get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=run, args=(theirs, plan), daemon=True)
-        self._theirs: Connection | None = theirs
-        self._thread = ThreadPoolExecutor(1, "worker")
+        self._connection, self._theirs = context.Pipe()
+        self._process = context.Process(target=run, args=(self._theirs, plan), daemon=True)
 
     @property
     def pid(self) -> int | None:
@@ -52,10 +49,8 @@ class WorkerProcess:
 
     async def load(self) -> dict[str, str]:
         """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
-        await self._in_thread(self._process.start)
-        if self._theirs is not None:
-            self._theirs.close()
-            self._theirs = None
+        await asyncio.to_thread(self._process.start)
+        self._theirs.close()
         engines = await self.call(None, lambda: True, time.monotonic() + _LOAD_S)
         if isinstance(engines, Failure):
             raise GlassformerError(engines.message)
@@ -65,33 +60,19 @@ class WorkerProcess:
         self, message: Any, is_wanted: Callable[[], bool], until: float, pieces: asyncio.Queue[Any] | None = None
     ) -> Any:
         """The answer to a message, after its ``pieces``; ``WorkerEndedError`` if there is none ``until`` then."""
-        loop = asyncio.get_running_loop()
-
-        def put(piece: Piece) -> None:
-            if pieces is not None:
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        return await self._in_thread(lambda: self._ask(message, is_wanted, until, put))
-
-    def kill(self) -> None:
-        """End the process at once."""
-        self._process.kill()
-        self._connection.close()
-        self._thread.shutdown(wait=False)
-
-    def _ask(self, message: Any, is_wanted: Callable[[], bool], until: float, put: Callable[[Piece], None]) -> Any:
         try:
             if message is not None:
                 self._connection.send(message)
-            while isinstance(answer := self._wait(is_wanted, until), Piece):
-                put(answer)
+            while isinstance(answer := await self._receive(is_wanted, until), Piece):
+                if pieces is not None:
+                    pieces.put_nowait(answer)
             return answer
         except (EOFError, OSError) as error:
             raise WorkerEndedError from error
 
-    def _wait(self, is_wanted: Callable[[], bool], until: float) -> Any:
+    async def _receive(self, is_wanted: Callable[[], bool], until: float) -> Any:
         was_told = False
-        while not self._connection.poll(_POLL_S):
+        while not await self._has_sent():
             if time.monotonic() > until:
                 raise WorkerEndedError
             if not was_told and not is_wanted():
@@ -99,8 +80,25 @@ class WorkerProcess:
                 self._connection.send(STOP)
         return self._connection.recv()
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+    async def _has_sent(self) -> bool:
+        """Whether there is something to receive, now or soon."""
+        loop, ready, pipe = asyncio.get_running_loop(), asyncio.Event(), self._connection.fileno()
+        loop.add_reader(pipe, ready.set)
+        try:
+            async with asyncio.timeout(_POLL_S):
+                return await ready.wait()
+        except TimeoutError:
+            return False
+        finally:
+            if not self._connection.closed:
+                loop.remove_reader(pipe)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        if not self._connection.closed:
+            asyncio.get_running_loop().remove_reader(self._connection.fileno())
+            self._connection.close()
 
 
 class Workers:
