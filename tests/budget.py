@@ -17,16 +17,16 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_660,
     "trace": 720,
-    "text": 5_810,
+    "text": 5_870,
     "interop": 2_700,
-    "decoding": 4_190,
-    "training": 4_910,
-    "explain": 8_500,
-    "documents": 2_530,
+    "decoding": 4_460,
+    "training": 4_930,
+    "explain": 8_520,
+    "documents": 2_540,
     "cli": 2_250,
     "serving": 3_390,
-    OTHERS: 2_930,
-    ASSETS: 9_320,  # what Prettier made of it, plus 300
+    OTHERS: 2_950,
+    ASSETS: 9_430,  # what Prettier made of it, plus 300
 }
 
 

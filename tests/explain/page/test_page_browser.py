@@ -51,10 +51,10 @@ def number_of(text: str) -> float:
     return float(text.replace("−", "-").replace("∞", "inf"))
 
 
-def type_text(page, text: str) -> None:
-    """Type it, and wait for its translation."""
+def type_text(page, text: str, read: str | None = None) -> None:
+    """Type it, and wait for its translation; ``read`` is what the model reads of it, if not all."""
     page.fill("#text", text)
-    until(page, f"window.glassformer.record.sentence.source === {json.dumps(text)}")
+    until(page, f"window.glassformer.record.sentence.source === {json.dumps(read or text)}")
 
 
 def download(page, place: str, kind: str) -> bytes:
@@ -398,8 +398,8 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
     expected = walk(Translator.load(), [text])
     with open_page(browser, bundled_file, "#text") as page:
         living(page)
-        type_text(page, text)
-        assert page.evaluate("document.querySelector('blockquote').textContent") == normalize_source(text)
+        type_text(page, text, expected.sentences.sources[0])
+        assert page.evaluate("document.querySelector('blockquote').textContent") == expected.sentences.sources[0]
         assert page.evaluate("window.glassformer.record.sentence.src_ids") == expected.sentences.batch.src_ids[0].tolist()
         assert page.locator("#app b:text-is('x')").count() == 0
 

@@ -12,6 +12,7 @@ import { COMPUTING } from "./views/sentence.js";
 
 const PAUSE_MS = 180;
 const MAX_TRIES = 80; // of silencing heads, in search of some that tell
+const SENTENCES = /[.!?…]["'”’»)]*\s+\S|[。！？]\S|\n/u; // more than one in a text, at first sight
 
 export class Living {
   /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
@@ -218,12 +219,13 @@ export class Living {
 
   /** Which settings of the run the page's search leaves out, where it shows what that search found. */
   ignoredNote() {
-    if (!this.ignored.length) return null;
-    const settings = this.ignored.map((name) => `${name} = ${this.packed.decode[name]}`).join(", ");
+    const ignored = this.ignored.filter((name) => name !== "split_sentences" || SENTENCES.test(this.text));
+    if (!ignored.length) return null;
+    const settings = ignored.map((name) => `${name} = ${this.packed.decode[name]}`).join(", ");
     return element(
       "p.left-out.ignored",
       {},
-      `This run is set to ${settings}. The search of this page leaves ${this.ignored.length === 1 ? "that" : "those"} out, so that glassformer translate may write something else.`,
+      `This run is set to ${settings}. The search of this page leaves ${ignored.length === 1 ? "that" : "those"} out, so that glassformer translate may write something else.`,
     );
   }
 
