@@ -400,7 +400,10 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
         living(page)
         type_text(page, text, expected.sentences.sources[0])
         assert page.evaluate("document.querySelector('blockquote').textContent") == expected.sentences.sources[0]
-        assert page.evaluate("window.glassformer.record.sentence.src_ids") == expected.sentences.batch.src_ids[0].tolist()
+        assert (
+            page.evaluate("window.glassformer.record.sentence.src_ids")
+            == expected.sentences.batch.src_ids[0].tolist()
+        )
         assert page.locator("#app b:text-is('x')").count() == 0
 
 
