@@ -83,8 +83,8 @@ def split_requests(
         if len(pieces) > 1 and request.must:
             raise InputError(
                 f"texts[{number}]: found {len(pieces)} sentences or lines with phrases that must occur, expected "
-                "one, because nothing says in which. Give each sentence as a text, or one line with "
-                "--no-split-sentences (split_sentences=False)."
+                "one, because nothing says in which. Give each sentence as a text of its own, or one line and "
+                "split_sentences = false."
             )
     sources = iter(read_sources([text for pieces in split for _, text, *_ in pieces], src_tokenizer, config))
     return [

@@ -14,7 +14,10 @@ _MAX_OPEN = 16  # blocks in which free units are looked for
 
 
 def compile_charsmap(rules: Mapping[bytes, bytes]) -> bytes:
-    """The rules, keyed by what they take the place of, as the bytes of a ``precompiled_charsmap``."""
+    """The rules, keyed by what they take the place of, as the bytes of a ``precompiled_charsmap``.
+
+    A key that begins with another one has no zero byte behind that, because it marks a rule's end.
+    """
     trie: dict[int, Any] = {}
     texts, places = bytearray(), dict[bytes, int]()
     for key, text in rules.items():

@@ -848,4 +848,4 @@ def test_a_variable_of_torchrun_that_is_no_number_is_named(
     monkeypatch.setenv(name, value)
     result = call("train", "--task", "dates", "--run", tmp_path / "run")
     assert result.code == 2
-    assert f"{name}: found {value!r} beside TORCHELASTIC_RUN_ID, expected a number" in result.err
+    assert f"{name}: found {value!r} with TORCHELASTIC_RUN_ID, expected a number" in result.err

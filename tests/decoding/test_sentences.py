@@ -93,7 +93,7 @@ def test_one_cut_sentence_flags_the_whole(spelling):
 
 def test_a_prefix_is_that_of_the_first_sentence_and_phrases_that_must_occur_need_one(spelling):
     with pytest.raises(
-        InputError, match=r"texts\[0\]: found 3 sentences or lines with phrases.*--no-split-sentences"
+        InputError, match=r"texts\[0\]: found 3 sentences or lines with phrases.*split_sentences = false"
     ):
         spelling.translate([TEXT], constraints=[["e"]])
     (begun,), (plain,) = spelling.translate([TEXT], prefixes=["The"]), spelling.translate([TEXT])

@@ -110,7 +110,10 @@ def test_broken_bytes_become_the_sign_for_them(bundled):
     assert "\ufffd" in cut.to_text(half)
 
 
-@given(st.dictionaries(st.binary(min_size=1, max_size=4), st.sampled_from([b"", b"x", b"yz"]), min_size=1))
+KEYS = st.binary(min_size=1, max_size=4).filter(lambda key: 0 not in key)  # it ends a rule
+
+
+@given(st.dictionaries(KEYS, st.sampled_from([b"", b"x", b"yz"]), min_size=1))
 @settings(max_examples=50, deadline=None)
 def test_rules_are_a_table_that_a_reader_can_follow(rules):
     check_charsmap(compile_charsmap(rules))
