@@ -35,7 +35,7 @@ def lineage_is_the_first_hypothesis(monkeypatch):
 
 
 def what_a_maker_knows_of_a_mask_is_dropped(monkeypatch):
-    monkeypatch.setattr(Mask, "trusted", classmethod(lambda cls, visible, *, hides: cls(visible, hides=False)))
+    monkeypatch.setattr(Mask, "from_known", classmethod(lambda cls, visible, *, hides: cls(visible, hides=False)))
 
 
 def one_visible_key_is_enough(monkeypatch):
