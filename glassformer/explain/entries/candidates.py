@@ -48,7 +48,7 @@ def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], c
     vocab, sums = keys.shape[1], keys.flatten().tolist()
     pool = keys.flatten().topk(count).indices.tolist()
     for slot, ids in enumerate(written):
-        further = [phrase[_begun(phrase, ids)] for phrase in required if not occurs(phrase, ids)]
+        further = [phrase[_matching_length(phrase, ids)] for phrase in required if not occurs(phrase, ids)]
         pool += [slot * vocab + new for new in (int(keys[slot].argmax()), *further)]
     pool = sorted(dict.fromkeys(pool), key=lambda place: -sums[place])
     banks = {place: _bank([*written[place // vocab], place % vocab], required) for place in pool}
@@ -66,10 +66,10 @@ def _bank(ids: list[int], required: list[list[int]]) -> int:
     """How many ids of the sequences there are: of those that occur all, of another the most that the ids end with."""
     unmet = [phrase for phrase in required if not occurs(phrase, ids)]
     met = sum(map(len, required)) - sum(map(len, unmet))
-    return met + max((_begun(phrase, ids) for phrase in unmet), default=0)
+    return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)
 
 
-def _begun(phrase: list[int], ids: list[int]) -> int:
+def _matching_length(phrase: list[int], ids: list[int]) -> int:
     """The length of the longest beginning of ``phrase`` with which ``ids`` end."""
     return max(n for n in range(min(len(phrase), len(ids)) + 1) if ids[len(ids) - n :] == phrase[:n])
 
