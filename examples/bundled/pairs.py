@@ -5,9 +5,11 @@
 Each line of the input has an English sentence, a tab, and a German one. The output is train.tsv, valid.tsv, test.tsv
 (1,000 pairs: 200 with up to 4 English words, 350 with 5 to 8, 300 with 9 to 14, 150 with more) and learned.tsv, which
 adds to the training pairs copies without their final punctuation, the phrasebook, and longer lines joined from two.
+wide.tsv adds the pairs of written.tsv, which were written for this model, several times.
 
 No source and no target of the test or the validation pairs is in training, nor one with the same words but for case,
-punctuation and names: two sentences that differ in *Tom* and *Mary* are the same here.
+punctuation and names: two sentences that differ in *Tom* and *Mary* are the same here. So is no written pair like a
+text that the card shows.
 """
 
 import argparse
@@ -17,13 +19,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from augment import drop_end_marks, join_pairs
+from augment import drop_end_marks, join_pairs, letters
+from first_sentences import SENTENCES
+from reasons import TEXTS
+from typed_sentences import TYPED
 
 from glassformer.tasks import load_task
 from glassformer.text.corpus.corpus import Pair, read_pairs
 
 BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
 VALID = 1000
+WRITTEN, COPIES = Path(__file__).parent / "written.tsv", 4  # further pairs, and how often each is in wide.tsv
 NAME = "#"
 GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
 _WORD = re.compile(r"[^\W_]+")
@@ -87,14 +93,31 @@ def extend(train: list[Pair]) -> list[Pair]:
     ]
 
 
+def written(held_out: Sequence[Pair], names: set[str]) -> list[Pair]:
+    """The written pairs that are unlike the held-out ones, and unlike the texts that the card shows."""
+    shown = (text for group in (*SENTENCES.values(), *TYPED.values(), *TEXTS.values()) for text in group)
+    known = {letters(Pair(text, "")) for text in shown}
+    sources, targets = ({form_of(text, names) for text in side} for side in zip(*held_out, strict=True))
+    return [
+        pair
+        for pair in read_pairs(WRITTEN, None)
+        if letters(pair) not in known
+        and form_of(pair.src, names) not in sources
+        and form_of(pair.tgt, names) not in targets
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tatoeba", type=Path)
     parser.add_argument("into", type=Path)
     options = parser.parse_args()
     options.into.mkdir(parents=True, exist_ok=True)
-    found = split(list(read_pairs(options.tatoeba, None)), random.Random(1))
+    pairs = list(read_pairs(options.tatoeba, None))
+    found = split(pairs, random.Random(1))
     found["learned"] = extend(found["train"])
+    names = find_names(pair.src for pair in pairs)
+    found["wide"] = found["learned"] + COPIES * written(found["test"] + found["valid"], names)
     for name, pairs in found.items():
         path = options.into / f"{name}.tsv"
         path.write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs), encoding="utf-8", newline="\n")
