@@ -55,6 +55,7 @@ async def translate(request):
     found = await asyncio.to_thread(translator.translate, [q])
     return JSONResponse({"translatedText": found[0].text})
 listener = socket.create_server(("127.0.0.1", 0))
+listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 print(f"http://127.0.0.1:{listener.getsockname()[1]}: plain", file=sys.stderr, flush=True)
 app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
 uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=75)).run(sockets=[listener])
