@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from glassformer.documents.checks import changes
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import Result
 from glassformer.documents.memory import Memory, NearMatch
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
-from glassformer.documents.parts_writer import keep_spaces
-from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.restore import Result
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.placeholders import find_codes, mark_messages, split_parts
 from glassformer.text.formats.segment import Code, FileSegment, Part, join_parts
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import Sentence

@@ -12,23 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from glassformer.decoding.codes.alignment import content_doubts, is_short
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import ModelScore, Result, is_better, needs_attention, restore
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.alignment import content_doubts, is_short
-from glassformer.documents.checks import changes
-from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
-from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.restore import ModelScore, Result, is_better, needs_attention, restore
 from glassformer.documents.segment_texts import Parts, SegmentTexts, is_crowded
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.draft import Draft, make_draft, mark_numbers
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
 from glassformer.text.formats.segment import FileSegment, Part

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import is_better, restore
 from glassformer.decoding.translation import Hypothesis, Translation
-from glassformer.documents import placeholders
-from glassformer.documents.checks import changes, lost_numbers
-from glassformer.documents.draft import Draft, find_word, make_draft, mark_numbers
-from glassformer.documents.parts_writer import keep_spaces
-from glassformer.documents.placeholders import find_codes, split_parts
-from glassformer.documents.restore import is_better, restore
 from glassformer.documents.translate_file import ATTEMPTS
+from glassformer.text.codes import placeholders
+from glassformer.text.codes.checks import changes, lost_numbers
+from glassformer.text.codes.draft import Draft, find_word, make_draft, mark_numbers
+from glassformer.text.codes.placeholders import find_codes, split_parts
 from glassformer.text.formats.segment import Code, join_parts
 
 

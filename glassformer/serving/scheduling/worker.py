@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.decoding import Request, Translation, Translator
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import restore
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.documents import FileTranslator, Glossary
-from glassformer.documents.checks import changes
-from glassformer.documents.draft import make_draft
 from glassformer.documents.glossary import Term
-from glassformer.documents.parts_writer import keep_spaces
-from glassformer.documents.placeholders import find_codes
-from glassformer.documents.restore import restore
 from glassformer.documents.translate_file import ATTEMPTS
 from glassformer.errors import GlassformerError
 from glassformer.serving.scheduling.batch_queue import Recipe
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.draft import make_draft
+from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.formats.segment import join_parts
 
 STOP = "stop"

@@ -1,0 +1,1 @@
+"""Codes: what a translation keeps as it is, found in a text and taken out of it."""
