@@ -15,7 +15,7 @@ LEVELS = """
 axes errors files lazy version
 settings trace
 model
-text.lines text.scripts
+text.lines text.scripts text.style
 text.sentence_splitter text.formats text.tokenizer
 text.corpus text.codes
 text tasks
