@@ -4,9 +4,11 @@ It ends with its pipe, so that no worker outlives its server. What is wrong with
 that text alone. Its messages name no text.
 """
 
+import ctypes
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,6 +26,7 @@ from glassformer.serving.scheduling.batch_queue import Recipe
 
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
+_TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
 
 
 class Failure(NamedTuple):
@@ -63,6 +66,7 @@ def answer_messages(
     connection.send(first)
     if meanwhile is not None:
         threading.Thread(target=meanwhile, daemon=True).start()
+    trimmed = time.monotonic()
     while True:
         try:
             message = connection.recv()
@@ -73,6 +77,15 @@ def answer_messages(
             connection.send(found)
         except (EOFError, OSError):
             return
+        if time.monotonic() - trimmed > _TRIM_S:
+            trim_memory()
+            trimmed = time.monotonic()
+
+
+def trim_memory() -> None:
+    """Give free memory back to the system: each new shape of a batch leaves other holes between what is in use."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def guard(call: Callable[[], Any]) -> Any:
