@@ -110,3 +110,23 @@ def test_the_case_of_a_sentence_is_that_of_its_words(text: str, parts: str, styl
     assert "".join(getattr(part, "raw", part) for part in typed.parts) == parts
     assert [name for name in ("lower_start", "capitals") if getattr(typed.style, name)] == [style] * bool(style)
     assert typed.restore(typed.parts) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "begin", "end"),
+    [
+        ("where is my dog 🎉", "wo", "wo ", " 🎉"),
+        ("WHERE IS MY DOG?!!", "WO IST", "WO IST ", "?!!"),
+        ("🎉 my dog sleeps", "Mein", "🎉 Mein ", ""),
+        ("🎉 my dog sleeps", "🎉 Mein", "🎉 Mein ", ""),
+    ],
+)
+def test_a_prefix_and_the_style_of_a_text_go_together(
+    translator: Translator, text: str, prefix: str, begin: str, end: str
+) -> None:
+    request = Request(text, prefix=prefix, ban=("foo",))
+    [found] = translator.translate_stream([request])
+    assert found.text.startswith(begin)
+    assert found.text.endswith(end)
+    assert found.text.isupper() == text.isupper()
+    assert "".join(translator.stream(request)) == found.text

@@ -78,3 +78,28 @@ def test_signs_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str])
 def test_pictures_inside_a_text_are_not_read_and_come_back(typed: str, read: str, answer: str, restored: str) -> None:
     found, style = read_style(typed)
     assert (found, style.restore(answer)) == (read, restored)
+
+
+@pytest.mark.parametrize(
+    ("typed", "prefix", "written", "answer", "restored"),
+    [
+        ("where is my dog", "wo", "Wo", "Wo ist mein Hund", "wo ist mein Hund"),
+        ("where is my dog", "Wo", "Wo", "Wo ist mein Hund", "Wo ist mein Hund"),
+        ("WHERE IS IT?", "WO IST", "Wo ist", "Wo ist es?", "WO IST ES?"),
+        ("WHERE IS IT?", "Wo", "Wo", "Wo ist es?", "Wo IST ES?"),
+        ("My cat 🐱 sleeps now.", "Meine", "Meine", "Meine Katze schläft jetzt.", "Meine Katze 🐱 schläft jetzt."),
+        ("My cat 🐱 sleeps.", "Meine Katze", "Meine Katze", "Meine Katze schläft.", "Meine Katze 🐱 schläft."),
+        ("My cat 🐱 sleeps.", "Die 🐱 Katze", "Die Katze", "Die Katze schläft.", "Die 🐱 Katze schläft."),
+        ("my cat", "", "", "Meine Katze", "meine Katze"),
+    ],
+)
+def test_a_prefix_stays_as_it_was_typed(typed: str, prefix: str, written: str, answer: str, restored: str) -> None:
+    style = read_style(typed)[1].with_phrases(prefix, ())
+    assert (style.written, style.restore(answer)) == (written, restored)
+    assert style.needs_whole == bool(prefix or "🐱" in typed)
+
+
+def test_a_required_phrase_keeps_its_spelling() -> None:
+    capitals, lower = (read_style(text)[1] for text in ("WHERE IS THE STREET?", "the street"))
+    assert capitals.with_phrases("", ["Straße"]).restore("Wo ist die Straße?") == "WO IST DIE Straße?"
+    assert lower.with_phrases("", ["Die"]).restore("Die Straße") == "Die Straße"
