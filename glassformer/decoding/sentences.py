@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from glassformer.decoding.batching import EncodedSource, read_sources
-from glassformer.decoding.request import Request, tokenize_constraints
+from glassformer.decoding.request import Request, keeps_capital, tokenize_constraints
 from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
@@ -20,7 +20,7 @@ from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN, Style, read_style, split_signs
+from glassformer.text.style import PLAIN, Style, is_lower_word, read_style, split_signs
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def split_requests(
             is_copied=options.copy_wordless
             and not (index == 0 and requests[number].is_constrained)
             and not piece.has_words,
-            style=piece.style,
+            style=replace(piece.style, keeps_capital=partial(keeps_capital, tokenizer=tgt_tokenizer))
+            if piece.is_lower_word
+            else piece.style,
             coded=piece.coded,
         )
         for number, pieces in enumerate(split)
@@ -122,6 +124,7 @@ class _Piece(NamedTuple):
     after: str
     style: Style
     has_words: bool
+    is_lower_word: bool = False
     coded: "TypedSentence | None" = None
 
 
@@ -169,7 +172,7 @@ def _read_plain(sentence: str, gap: str, matches_style: bool) -> _Piece:
     read, style = normalize_source(inner), PLAIN
     if matches_style:
         read, style = read_style(read)
-    return _Piece(before, read, after + gap, style, has_letter(read))
+    return _Piece(before, read, after + gap, style, has_letter(read), matches_style and is_lower_word(inner))
 
 
 def read_segments(text: str, options: DecodeConfig) -> list[str]:

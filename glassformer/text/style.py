@@ -8,7 +8,7 @@ by their place.
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -42,6 +42,8 @@ class Style:
 
     capitals: bool = False
     lower_start: bool = False
+    keeps_capital: Callable[[str], bool] | None = None
+    """Of a single word: whether its answer, such as a German noun, has a capital wherever it stands."""
     pictures: tuple[tuple[str, float], ...] = ()
     prefix: str = ""
     written: str = ""
@@ -50,7 +52,7 @@ class Style:
     @property
     def needs_whole(self) -> bool:
         """Whether an answer gets it only when it is complete."""
-        return bool(self.pictures or self.prefix or self.phrases)
+        return bool(self.pictures or self.prefix or self.phrases or self.keeps_capital)
 
     def restore(self, answer: str, *, is_start: bool = True) -> str:
         """The answer in the style of the text; ``is_start``: it is not the later part of one."""
@@ -58,7 +60,9 @@ class Style:
         rest = answer[len(self.written) :] if has_prefix else answer
         if self.capitals:
             rest = rest.upper()
-        elif self.lower_start and is_start and not has_prefix:
+        elif (
+            self.lower_start and is_start and not has_prefix and not (self.keeps_capital and self.keeps_capital(rest))
+        ):
             rest = rest[:1].lower() + rest[1:]
         for phrase in self.phrases:
             rest = _as_typed(rest, phrase)
@@ -103,9 +107,15 @@ def _read_case(text: str) -> tuple[str, Style]:
     letters = [letter for letter in text if letter.isalpha()]
     if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
         return _as_sentence(text.lower()), Style(capitals=True)
-    if text[:1].islower() and " " in text:
+    if text[:1].islower() and (" " in text or is_lower_word(text)):
         return _as_sentence(text), Style(lower_start=True)
     return text, PLAIN
+
+
+def is_lower_word(text: str) -> bool:
+    """Whether a text is a word in lower case, perhaps with a mark at its end."""
+    word = text[:-1] if text[-1:] in ".!?…" else text
+    return word.isalpha() and word.islower()
 
 
 def _as_sentence(text: str) -> str:

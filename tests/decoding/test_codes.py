@@ -10,6 +10,7 @@ import pytest
 from benchmarks.generated_strings import is_whole, make_string
 from glassformer import Translator
 from glassformer.decoding import Request
+from glassformer.decoding.request import keeps_capital
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.codes.typed import read_typed
@@ -130,3 +131,14 @@ def test_a_prefix_and_the_style_of_a_text_go_together(
     assert found.text.endswith(end)
     assert found.text.isupper() == text.isupper()
     assert "".join(translator.stream(request)) == found.text
+
+
+def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(
+    translator: Translator,
+) -> None:
+    found = translator.translate(["yes", "hello!", "iPhone"])
+    assert [one.read for one in found] == ["Yes", "Hello!", "iPhone"]
+    assert all(one.text[:1].islower() for one in found[:2])
+    assert "".join(translator.stream("yes")) == found[0].text
+    kept = {word: keeps_capital(word, translator.tgt_tokenizer) for word in ("Ja", "Danke", "Wasser", "Haus")}
+    assert kept == {"Ja": False, "Danke": False, "Wasser": True, "Haus": True}

@@ -13,7 +13,9 @@ from glassformer.text.style import read_style, split_signs
         ("where do you live", "Where do you live", "Wo wohnst du", "wo wohnst du"),
         ("I love you.", "I love you.", "Ich liebe dich.", "Ich liebe dich."),
         ("NATO", "NATO", "NATO", "NATO"),  # an abbreviation
-        ("house", "house", "Haus", "Haus"),  # one word is no sentence
+        ("yes", "Yes", "Ja", "ja"),
+        ("hello!", "Hello!", "Hallo!", "hallo!"),
+        ("x2", "x2", "X2", "X2"),  # no word
         ("iPhone", "iPhone", "iPhone", "iPhone"),
         ("3 men sleep.", "3 men sleep.", "3 Männer schlafen.", "3 Männer schlafen."),
         ("今日は晴れです。", "今日は晴れです。", "Heute ist es sonnig.", "Heute ist es sonnig."),
