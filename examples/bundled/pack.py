@@ -1,6 +1,6 @@
 """Pack a finished run into the package: int8 rows, tokenizers, settings, confidence, and a card with its scores.
 
-    python examples/bundled/pack.py build/face/continued
+    python examples/bundled/pack.py build/face/wide
 
 The run's final model is written to ``glassformer/bundled/en-de`` as a run directory, with its matrices as int8 rows,
 so that it is loaded like any run. Then the confidence of its translations is fitted on the validation pairs, the
@@ -35,8 +35,8 @@ from glassformer.text.corpus.prepare import prepare
 from glassformer.training.evaluation.calibration import fit_confidence, keep_confidence
 
 MAX_BYTES = 11_000_000
-DATA = "English-German sentences of Tatoeba (CC BY 2.0 FR) and the task phrasebook-de; see README.md"
-FILES = ("train", "learned", "valid", "test")
+DATA = "English-German sentences of Tatoeba (CC BY 2.0 FR), phrasebook-de and written pairs; see README.md"
+FILES = ("train", "wide", "valid", "test")
 # What the packed model is used with, beside what its training has set.
 SETTINGS = ("text.languages=en-de", "decode.match_style=true", "decode.split_sentences=true")
 
@@ -89,7 +89,7 @@ def calibrate(into: Path) -> None:
     """Fit the confidence of the packed model on the validation pairs."""
     target, directory = RunDirectory(into), PAIRS / "confidence"
     (config, data), tokenizers = target.read_config(), target.read_tokenizers()
-    train, valid = (partial(read_pairs, PAIRS / f"{name}.tsv") for name in ("learned", "valid"))
+    train, valid = (partial(read_pairs, PAIRS / f"{name}.tsv") for name in ("wide", "valid"))
     text = prepare(
         train, valid, config.text, directory, source=data["fingerprint"], report=print, tokenizers=lambda: tokenizers
     )
@@ -117,7 +117,7 @@ def read_all(directory: Path) -> dict[str, list[Pair]]:
     pairs = {name: list(read_pairs(directory / f"{name}.tsv")) for name in FILES}
     names = find_names(pair.src for pair in pairs["train"])
     for side in ("src", "tgt"):
-        learned = {form_of(getattr(pair, side), names) for pair in pairs["learned"]}
+        learned = {form_of(getattr(pair, side), names) for pair in pairs["wide"]}
         tests = [getattr(pair, side) for pair in pairs["test"]]
         if known := [text for text in tests if form_of(text, names) in learned]:
             sys.exit(
@@ -129,7 +129,7 @@ def read_all(directory: Path) -> dict[str, list[Pair]]:
 
 def text_facts(pairs: dict[str, list[Pair]]) -> dict[str, Any]:
     """What the card says of the pairs."""
-    known = {letters(pair) for pair in pairs["learned"]}
+    known = {letters(pair) for pair in pairs["wide"]}
     words = sorted(len(pair.src.split()) for pair in pairs["train"])
     return {
         "pairs": {name: len(found) for name, found in pairs.items()},
