@@ -113,7 +113,7 @@ class _Worker:
     def warm_up(self) -> None:
         """Load what shows attention, which takes seconds, before a text with tags in a sentence needs it."""
         for translator in self._translators.values():
-            with suppress(Exception):  # the text that needs it is told
+            with suppress(Exception):  # the answer to the text that needs it says so
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:
@@ -188,7 +188,7 @@ class _CodedOutputs(FileTranslator):
 
 
 def has_codes(request: Request) -> bool:
-    """Whether a text has codes, none of which its client places itself by a prefix or a phrase."""
+    """Whether a text has codes and its client places none of them by a prefix or a phrase."""
     given = (request.prefix, *request.must)
     return _is_coded(request.text) and not any(map(_is_coded, given))
 
