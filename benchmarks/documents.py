@@ -26,9 +26,9 @@ from large_files import LARGE_FILES
 from machine import machine
 from smoke import new_parser, parse_options, write_json
 
+from glassformer.decoding.codes.restore import Result
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.documents.glossary import Term
-from glassformer.documents.restore import Result
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FORMATS, FormatOptions
 from glassformer.text.formats.segment import Part

@@ -273,12 +273,17 @@ class Translator:
             if segment.before:
                 yield segment.before
             best = replace(EMPTY, text=segment.copied_text)
-            if segment.needs_model:
+            if segment.needs_model and segment.coded:  # its codes have no place before it is whole
+                results += self._translate_coded([segment], options, attention=False)
+                best = results[-1].hypotheses[0]
+                yield best.text
+            elif segment.needs_model:
                 best = yield from self._batches.stream(segment, options)
+                results.append(self._result(segment, [best]))
             else:
                 yield segment.copied_text
+                results.append(self._result(segment, [best]))
             yield segment.gap_after(best.text)
-            results.append(self._result(segment, [best]))
         return next(join_segments([request], segments, results))
 
     def add_attention(
@@ -286,13 +291,15 @@ class Translator:
     ) -> list[Translation]:
         """The same translations, made with these options and no constraints, with attention.
 
-        That costs one pass of the model over each output, and no other search. One that was cut has none.
+        That costs one pass of the model over each output, and no other search. One that was cut has none, nor one
+        whose codes were put back.
         """
         options = self._options(options)
         segments = self._segments([Request(one.source) for one in translations], 0, options)
         outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
         counts = Counter(segment.request for segment in segments if segment.needs_model)
-        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n]]
+        coded = {segment.request for segment in segments if segment.coded}
+        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n] and n not in coded]
         read = [one for one in segments if one.needs_model and one.request in whole]
         weights = self._batches.attention(read, [ids for number in whole for ids in outputs[number]], options)
         found = list(translations)
@@ -320,7 +327,8 @@ class Translator:
         options = self._options(options)
         _check_start(start)
         check_texts("sources", sources)
-        src = read_sources([read_text(text, options) for text in sources], self.src_tokenizer, self._config)
+        as_typed = replace(options, keep_codes=False)  # their targets have the codes
+        src = read_sources([read_text(text, as_typed) for text in sources], self.src_tokenizer, self._config)
         tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
         check_pairs(src, tgt, self._config, start)
         lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
@@ -364,9 +372,49 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
+        is_coded = [segment.coded is not None and segment.needs_model for segment in segments]
+        coded, plain = ([n for n, one in enumerate(is_coded) if one == wanted] for wanted in (True, False))
+        found = self._translate_coded([segments[number] for number in coded], options, attention)
+        results = dict(zip(coded, found, strict=True))
+        remaining = Counter(segments[number].request for number in plain if segments[number].needs_model)
+
+        def report(done: Iterable[int]) -> None:
+            nonlocal remaining
+            remaining -= Counter(segments[plain[number]].request for number in done)
+            if progress is not None:
+                progress(len(requests) - len(remaining))
+
+        if coded:
+            report([])
+        found = self._search([segments[number] for number in plain], options, attention, report)
+        results |= dict(zip(plain, found, strict=True))
+        return list(join_segments(requests, segments, [results[number] for number in range(len(segments))]))
+
+    def _translate_coded(
+        self, segments: Sequence[SourceSentence], options: DecodeConfig, attention: bool
+    ) -> list[Translation]:
+        """The translation of each segment, with the codes that it has."""
+        if not segments:
+            return []
+        from glassformer.decoding.codes.coded_sentences import translate_sentences
+
+        tokenizers = self.src_tokenizer, self.tgt_tokenizer
+
+        def search(read: Sequence[SourceSentence], with_attention: bool) -> list[Translation]:
+            return self._search(read, options, with_attention)
+
+        return translate_sentences(segments, search, self._config, tokenizers, attention=attention)
+
+    def _search(
+        self,
+        segments: Sequence[SourceSentence],
+        options: DecodeConfig,
+        attention: bool,
+        report: Callable[[Iterable[int]], None] = lambda _: None,
+    ) -> list[Translation]:
+        """The translation of each segment as it is read; ``report`` is told which are done, after each batch."""
         results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
-        remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
         engine = self._batches.engine
         plan = plan_decoding(
@@ -378,10 +426,8 @@ class Translator:
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 results[number] = self._result(segments[number], hypotheses, name)
             self.used_engines.add(name)
-            remaining -= Counter(segment.request for segment in batches[batch_number])
-            if progress is not None:
-                progress(len(requests) - len(remaining))
-        return list(join_segments(requests, segments, results))
+            report(plan[batch_number])
+        return results
 
 
 def _open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":

@@ -5,37 +5,37 @@ something is filled in and reported.
 """
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from glassformer.decoding.codes.alignment import content_doubts, is_short, token_ends
+from glassformer.decoding.codes.coded_texts import NumberedDraft, translate_coded
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.alignment import content_doubts, is_short
-from glassformer.documents.checks import changes
-from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
-from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.restore import ModelScore, Result, is_better, needs_attention, restore
-from glassformer.documents.segment_texts import Parts, SegmentTexts, is_crowded
+from glassformer.documents.segment_texts import SegmentTexts
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.typed import Parts, has_words, is_crowded
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import FileSegment, Part
+from glassformer.text.formats.segment import FileSegment
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
 
-ATTEMPTS = 2  # with stand-ins for codes
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
@@ -74,7 +74,7 @@ class FileTranslator:
         check_type("split", split, bool, "True or False")
         check_type("check_content", check_content, bool, "True or False")
         check_type("key", key, str | None, "a str")
-        self.translator, self.options = translator, options
+        self.translator, self.options = translator, _without_codes(translator, options)
         self.glossary, self.memory, self.progress = glossary, memory, progress
         self.key, self.check_content = key, check_content
         language = options.src_language if isinstance(options, DecodeConfig) else ""
@@ -139,57 +139,20 @@ class FileTranslator:
         return results
 
     def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
-        """Translate texts with codes: without these, and with stand-ins for those that carry grammar.
-
-        What lost a number or a sign is tried again with these as codes.
-        """
-        results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
+        """Translate texts with codes, and flag what should be looked at."""
+        results = {parts: Result(parts) for parts in waiting if not has_words(parts)}
         results |= {
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
-        marked = {source: source for source in waiting if source not in results}  # which may get better
-        references, chosen, again = dict[Parts, Translation](), dict[Parts, tuple[Draft, Translation]](), marked
-        for attempt in range(ATTEMPTS):
-            drafts = [(source, make_draft(parts)) for source, parts in again.items()]
-            drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
-            for source, draft, translation in self._translate_drafts(drafts):
-                result = restore(draft, translation, self._token_ends)
-                if not draft.words:
-                    references[source] = translation
-                elif (
-                    result is None or changes(source, result.parts) or not is_better(references[source], translation)
-                ):
-                    continue
-                else:
-                    del marked[source]
-                assert result is not None, "a text without stand-ins is always restored"
-                results[source], chosen[source] = self._finish(source, result, translation), (draft, translation)
-            again = {
-                source: numbered
-                for source in marked
-                if changes(source, results[source].parts)
-                and (numbered := mark_numbers(source)) != source
-                and not is_crowded(numbered)
-            }
-            marked |= again
-        self._place_pairs(results, chosen)
+        sources = [parts for parts in waiting if parts not in results]
+        coded = dict(zip(sources, translate_coded(sources, self._translate_drafts, self._token_ends), strict=True))
+        for source, one in coded.items():
+            results[source] = self._finish(source, one.results[0], one.translation)
         if self.check_content:
-            self._check_content(results, {source: translation for source, (_, translation) in chosen.items()})
+            self._check_content(results, {source: one.translation for source, one in coded.items()})
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
-
-    def _place_pairs(self, results: dict[Parts, Result], chosen: Mapping[Parts, tuple[Draft, Translation]]) -> None:
-        """Look again for the places of pairs without words in the translation: their own text is translated alone."""
-        waiting = [source for source in chosen if results[source].unplaced]
-        texts = list(dict.fromkeys(text for source in waiting for text in results[source].unplaced))
-        alone = self.translator.translate_stream(list(map(Request, texts)), self.options) if texts else ()
-        own = dict(zip(texts, (one.text for one in alone), strict=True))
-        for source in waiting:
-            draft, translation = chosen[source]
-            result = restore(draft, translation, self._token_ends, own)
-            assert result is not None, "it was restored before"
-            results[source] = self._finish(source, result, translation)
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
@@ -208,14 +171,14 @@ class FileTranslator:
             results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
     def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
-        """The result with the white space of its source, and with flags."""
+        """The result with flags, and how sure the model was."""
         confidence = self.translator.confidence
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
             doubts += content_doubts(translation, confidence, self._token_ends)
         flags = (*result.flags, *changes(source, result.parts), *doubts)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, parts=keep_spaces(source, result.parts), flags=flags, scores=scores)
+        return replace(result, flags=flags, scores=scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -224,28 +187,13 @@ class FileTranslator:
         flags, scores = (*lost, *_flags(translation, None)), (ModelScore.from_translation(translation),)
         return Result(keep_spaces(source, (translation.text,)), flags, scores=scores)
 
-    def _translate_drafts(
-        self, drafts: Sequence[tuple[Parts, Draft | None]]
-    ) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft that there is, those without stand-ins first.
-
-        It has attention, which takes memory and time, if the codes need it.
-        """
+    def _translate_drafts(self, drafts: Sequence[NumberedDraft], attention: bool) -> Iterator[Translation]:
         check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
-        found = []
-        for attention in (False, True):
-            group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]
-            requests = [Request(draft.text) for _, draft in group]
-            translations = self.translator.translate_stream(requests, self.options, attention=attention)
-            found += [(*one, translation) for one, translation in zip(group, translations, strict=True)]
-        return sorted(found, key=lambda one: bool(one[1].words))
+        requests = [Request(draft.text) for _, draft in drafts]
+        return self.translator.translate_stream(requests, self.options, attention=attention)
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
-        """Where each token ends, in the characters of a source and of its translation."""
-        translator = self.translator
-        src = [end for _, end in translator.src_tokenizer.offsets(translation.source)]
-        ids = translation.hypotheses[0].ids
-        return src, [len(translator.tgt_tokenizer.to_text(ids[: count + 1])) for count in range(len(ids))]
+        return token_ends(translation, self.translator.src_tokenizer, self.translator.tgt_tokenizer)
 
 
 @contextmanager
@@ -280,9 +228,10 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 
-def _has_words(parts: Sequence[Part]) -> bool:
-    """Whether there is a letter outside the codes, and so something to translate."""
-    return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+def _without_codes(translator: Translator, options: DecodeConfig | None) -> DecodeConfig | None:
+    """The options with which a translator takes a text as it is: its codes have been taken out here."""
+    options = getattr(translator, "config", None) if options is None else options
+    return replace(options, keep_codes=False) if isinstance(options, DecodeConfig) else options
 
 
 def _flags(translation: Translation, doubt: str | None) -> list[str]:

@@ -10,9 +10,9 @@ from sacrebleu.metrics import CHRF
 
 from benchmarks.word_translator import Permuting
 from glassformer import Translator
+from glassformer.decoding.codes.alignment import content_doubts
 from glassformer.decoding.translation import Translation
 from glassformer.documents import FileTranslator
-from glassformer.documents.alignment import content_doubts
 
 PAIRS = Path(__file__).parents[3] / "shared" / "data" / "tatoeba" / "en-de.tsv.gz"
 

@@ -206,7 +206,7 @@ class Loaded:
         languages, number = read_models(runs, langs), config.workers or available_cores()
         models = tuple((model.name, model.path) for model in languages.models)
         plan = WorkerPlan(models, config.engine, max(1, available_cores() // number))
-        queue = BatchQueue(config)
+        queue = BatchQueue(config, number)
         workers = Workers(plan, number, queue, metrics)
         try:
             await workers.start()

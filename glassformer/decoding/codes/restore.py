@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
 
+from glassformer.decoding.codes.alignment import Alignment, Span, TokenEnds, find_words
+from glassformer.decoding.codes.parts_writer import PartsWriter, PlacedMark
 from glassformer.decoding.translation import Doubt, Translation
-from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
-from glassformer.documents.draft import Draft, Mark, find_word
-from glassformer.documents.parts_writer import PartsWriter, PlacedMark
-from glassformer.documents.placeholders import is_link
+from glassformer.text.codes.draft import Draft, Mark, find_word
+from glassformer.text.codes.placeholders import is_link
 from glassformer.text.formats.segment import Code, Part, join_parts
 from glassformer.text.scripts import is_unspaced, split_words
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
 from glassformer.text.scripts import is_unspaced, word_spans
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 Span = tuple[int, int]
 TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
@@ -79,6 +80,14 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
             found.append(range(first, word + 1))
         start = end
     return found
+
+
+def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tuple[list[int], list[int]]:
+    """Where each token ends, in the characters of a source and of its translation, by their tokenizers."""
+    ids = translation.hypotheses[0].ids
+    return [end for _, end in src.offsets(translation.source)], [
+        len(tgt.to_text(ids[: count + 1])) for count in range(len(ids))
+    ]
 
 
 def is_short(translation: Translation, confidence: Confidence | None) -> bool:
