@@ -265,6 +265,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
         truncated=any(part.truncated for part in parts),
         attention=join_attention([part.attention for part in parts if part.attention is not None]),
         mean_attention=any(part.mean_attention for part in parts),
+        received=tuple(share for part in parts for share in part.received),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
         longer_was_cut=any(part.longer_was_cut for part in parts),

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from glassformer.decoding.codes.alignment import content_doubts, is_short, token_ends
+from glassformer.decoding.codes.alignment import attends_to_all, content_doubts, is_short, token_ends
 from glassformer.decoding.codes.coded_texts import NumberedDraft, translate_coded
 from glassformer.decoding.codes.parts_writer import keep_spaces
 from glassformer.decoding.codes.restore import ModelScore, Result
@@ -163,6 +163,7 @@ class FileTranslator:
             if set(results[source].flags) <= {one.warning}
             and one.hypotheses[0].attention is None
             and is_short(one, confidence)
+            and not attends_to_all(one, self._token_ends)
         ]
         asked = [translations[source] for source in short]
         seen = self.translator.add_attention(asked, self.options) if short else ()

@@ -105,6 +105,15 @@ def content_doubts(translation: Translation, confidence: Confidence | None, ends
     return []
 
 
+def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
+    """Whether what the search has told of the attention is enough to see that no word is missing."""
+    if not (received := translation.hypotheses[0].received):
+        return False
+    src_ends, _ = ends(translation)
+    is_one_sentence = len(received) == len(src_ends) + 1  # its end token
+    return is_one_sentence and not _unattended(translation.source, received, src_ends)
+
+
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
     return log_length_ratio(translation.source, translation.text) - confidence.length_ratio
 
@@ -114,11 +123,15 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
     weights = translation.hypotheses[0].alignment()
     if weights is None or not len(weights):
         return []
-    received, (src_ends, _) = weights.sum(dim=0).tolist(), ends(translation)
-    words = find_words(translation.source)
+    return _unattended(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+
+
+def _unattended(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
+    """The longer words none of whose tokens has received enough."""
+    words = find_words(source)
     best = [0.0 for _ in words]
-    for token, numbers in enumerate(_words_of_tokens(translation.source, words, src_ends)):
+    for token, numbers in enumerate(_words_of_tokens(source, words, src_ends)):
         for number in numbers:
             best[number] = max(best[number], received[token])
     spans = [span for span, most in zip(words, best, strict=True) if most < _LEAST_ATTENTION]
-    return [word for start, end in spans if _CONTENT.search(word := translation.source[start:end])]
+    return [word for start, end in spans if _CONTENT.search(word := source[start:end])]

@@ -111,4 +111,5 @@ class BatchTranslator:
             truncated=candidate.truncated,
             unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
             longer_was_cut=candidate.longer_was_cut,
+            received=candidate.received,
         )

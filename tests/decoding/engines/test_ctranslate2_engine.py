@@ -150,6 +150,19 @@ def test_attention_is_the_last_layers_mean(torch_engine, fast):
                     other.hypotheses[0].alignment(**part)
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_a_search_tells_of_attention_is_never_more_than_there_is(fast, beam):
+    """Of one source it is all; of several that a beam searches together all but what the first token gives."""
+    texts, options = [text for text in TEXTS if text.strip()], DecodeConfig(beam=beam)
+    together = fast.translate(texts, options, attention=True)
+    alone = [fast.translate([text], options, attention=True)[0] for text in texts]
+    for number, one in enumerate([*together, *alone]):
+        best = one.hypotheses[0]
+        first = 1 if beam > 1 and number < len(texts) > 1 else 0
+        expected = best.alignment()[first:].sum(0)
+        assert best.received == pytest.approx(expected.tolist(), abs=1e-4)
+
+
 def test_targets_are_scored(torch_engine, fast):
     sources, targets = ["A man sleeps.", "Two dogs."], ["Ein Mann schläft im Garten.", "Hunde."]
     for one, other in zip(
