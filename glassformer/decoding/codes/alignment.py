@@ -14,6 +14,8 @@ TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
+SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
+_LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
@@ -33,6 +35,17 @@ def find_words(text: str) -> list[Span]:
         else:
             found.append((start, end))
     return found
+
+
+def has_content(word: str) -> bool:
+    """Whether a word is no particle, by its length."""
+    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
+
+
+def stem(word: str) -> str:
+    """A word without signs at its ends and without the letters that an ending may change."""
+    word = word.strip(SIGNS_AT_ENDS)
+    return word[: max(3, len(word) - 2)]
 
 
 class Alignment:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from glassformer.decoding.codes.alignment import TokenEnds
+from glassformer.decoding.codes.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.codes.parts_writer import keep_spaces
-from glassformer.decoding.codes.restore import Result, is_better, needs_attention, restore
+from glassformer.decoding.codes.restore import Result, needs_attention, restore
 from glassformer.decoding.translation import Translation
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.draft import Draft, make_draft, mark_numbers
 from glassformer.text.codes.typed import Parts, is_crowded
+from glassformer.text.scripts import split_words
 
 ATTEMPTS = 2  # with stand-ins for codes
 NumberedDraft = tuple[int | None, Draft]
@@ -100,3 +101,20 @@ def _place_pairs(
     for number in waiting:
         one = chosen[number]
         chosen[number] = _put_codes_back(sources[number], one.draft, one.translation, ends, own) or one
+
+
+def is_better(reference: Translation, translation: Translation) -> bool:
+    """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
+
+    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
+    model is surer.
+    """
+    text, words = translation.text.lower(), split_words(reference.text.lower())
+    if all(stem(word) in text for word in words if has_content(word)):
+        return True
+    return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
+
+
+def _certainty(translation: Translation) -> float:
+    best = translation.hypotheses[0]
+    return best.log_prob / max(1, len(best.ids))
