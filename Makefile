@@ -93,8 +93,8 @@ bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/training_step.py
 
-mutants: $(BIN)/.ready  ## how many small changes of the source the fast tests find; goes on where it stopped, for MINUTES=20
+mutants: $(BIN)/.ready  ## how many small changes of the source the fast tests find; continues where it stopped, for MINUTES=20
 	$(BIN)/python benchmarks/mutants.py --minutes $(MINUTES)
 
-gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; goes on where it stopped
+gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; continues where it stopped
 	PYTHONPATH=. $(BIN)/python benchmarks/gpu.py --minutes 8

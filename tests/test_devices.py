@@ -48,7 +48,8 @@ PHRASES = [Constraints(prefix=(6,)), Constraints(required=((7, 8), (9,))), Const
 @pytest.fixture(params=ModelConfig.choices("positions"))
 def model(request: pytest.FixtureRequest) -> Transformer:
     torch.manual_seed(3)
-    made = Transformer(small_config(positions=request.param, output_bias=True)).eval()
+    layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
+    made = Transformer(small_config(positions=request.param, output_bias=True, **layers)).eval()
     shake(made)
     return made
 

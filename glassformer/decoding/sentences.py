@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from glassformer.decoding.batching import EncodedSource, read_sources
-from glassformer.decoding.request import Request, tokenize_constraints
+from glassformer.decoding.request import Request, keeps_capital, tokenize_constraints
 from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
@@ -20,8 +20,8 @@ from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN, Style, read_style, split_signs
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
+from glassformer.text.style import PLAIN, Style, is_lower_word, read_style, split_signs
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -83,8 +83,8 @@ def split_requests(
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, options) for request in requests]
     constraints = [
-        _check_constraints(tokenize_constraints(request, tgt_tokenizer, f"texts[{number}]"), number, options, config)
-        for number, request in enumerate(requests, start)
+        _check_constraints(_tokenize(request, pieces, tgt_tokenizer, f"texts[{number}]"), number, options, config)
+        for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start)
     ]
     for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start):
         if len(pieces) > 1 and request.must:
@@ -106,7 +106,9 @@ def split_requests(
             is_copied=options.copy_wordless
             and not (index == 0 and requests[number].is_constrained)
             and not piece.has_words,
-            style=piece.style,
+            style=replace(piece.style, keeps_capital=partial(keeps_capital, tokenizer=tgt_tokenizer))
+            if piece.is_lower_word
+            else piece.style,
             coded=piece.coded,
         )
         for number, pieces in enumerate(split)
@@ -122,19 +124,25 @@ class _Piece(NamedTuple):
     after: str
     style: Style
     has_words: bool
+    is_lower_word: bool = False
     coded: "TypedSentence | None" = None
 
 
 def _split(request: Request, options: DecodeConfig) -> list[_Piece]:
     """The lines or sentences of a text as a model reads them."""
     split = partial(split_sentences, language=options.src_language) if options.split_sentences else split_lines
-    matches_style = options.match_style and not request.is_constrained
     if options.keep_codes and may_have_codes(request.text):
         from glassformer.text.codes.typed import split_codes
 
         if (coded := split_codes(request.text, (request.prefix, *request.must), split)) is not None:
+            matches_style = options.match_style and not request.is_constrained  # a code may stand before the prefix
             return [_read_coded(*sentence, matches_style) for sentence in coded]
-    return [_read_plain(*sentence, matches_style) for sentence in split(request.text)]
+    first, *others = (_read_plain(*sentence, options.match_style) for sentence in split(request.text))
+    if options.match_style and request.is_constrained:
+        prefix, signs = request.prefix.strip(), first.before.strip()
+        before = first.before[: first.before.index(signs)] if prefix.startswith(signs) else first.before
+        first = first._replace(before=before, style=first.style.with_phrases(prefix, request.must))
+    return [first, *others]
 
 
 def _read_coded(parts: "Parts", gap: str, matches_style: bool) -> _Piece:
@@ -164,7 +172,7 @@ def _read_plain(sentence: str, gap: str, matches_style: bool) -> _Piece:
     read, style = normalize_source(inner), PLAIN
     if matches_style:
         read, style = read_style(read)
-    return _Piece(before, read, after + gap, style, has_letter(read))
+    return _Piece(before, read, after + gap, style, has_letter(read), matches_style and is_lower_word(inner))
 
 
 def read_segments(text: str, options: DecodeConfig) -> list[str]:
@@ -175,6 +183,17 @@ def read_segments(text: str, options: DecodeConfig) -> list[str]:
 def read_text(text: str, options: DecodeConfig) -> str:
     """A text as a model reads it, its lines or sentences with a space between."""
     return " ".join(read_segments(text, options))
+
+
+def _tokenize(request: Request, pieces: Sequence[_Piece], tokenizer: Tokenizer, name: str) -> Constraints:
+    """The constraints of a request in ids, in the case in which a model writes what it reads as sentences."""
+    style = pieces[0].style
+    if style.prefix:
+        request = replace(request, prefix=style.written)
+    if request.ban and any(piece.style != PLAIN for piece in pieces):
+        forms = (form for phrase in request.ban for form in (phrase.lower(), phrase[:1].upper() + phrase[1:].lower()))
+        request = replace(request, ban=(*request.ban, *forms))
+    return tokenize_constraints(request, tokenizer, name)
 
 
 def _check_constraints(

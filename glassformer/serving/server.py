@@ -1,4 +1,4 @@
-"""The process of a server: it loads the models, listens, and ends as it is told to, finishing what it has begun."""
+"""The process of a server: it loads the models, listens, and at a signal finishes what it has begun and ends."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Service
 
 logger = logging.getLogger(__name__)
-_KEEP_ALIVE_S = 75  # longer than clients and proxies do, of which one would else ask what is just closed
+_KEEP_ALIVE_S = 75  # longer than clients and proxies do, so that none of them uses what is just being closed
 _MAX_HEADER_BYTES = 65_536
 _MAX_FILES = 65_536
 _CLOSING_S = 2  # for answers that are on their way when all else has ended
@@ -74,7 +74,7 @@ def _print_visits(report: Report) -> None:
 
 
 def _allow_connections() -> None:
-    """Each takes an open file, of which a process often may have 1,024 unless it asks for more."""
+    """Each takes an open file; a process often may have only 1,024 unless it asks for more."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))

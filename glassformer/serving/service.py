@@ -60,7 +60,7 @@ class Order:
 
     @property
     def is_plain(self) -> bool:
-        """Whether something is asked for that only the model's own output has."""
+        """Whether the request needs something that only the model's own output has."""
         return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
 
 

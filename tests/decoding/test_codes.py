@@ -10,6 +10,7 @@ import pytest
 from benchmarks.generated_strings import is_whole, make_string
 from glassformer import Translator
 from glassformer.decoding import Request
+from glassformer.decoding.request import keeps_capital
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.codes.typed import read_typed
@@ -110,3 +111,34 @@ def test_the_case_of_a_sentence_is_that_of_its_words(text: str, parts: str, styl
     assert "".join(getattr(part, "raw", part) for part in typed.parts) == parts
     assert [name for name in ("lower_start", "capitals") if getattr(typed.style, name)] == [style] * bool(style)
     assert typed.restore(typed.parts) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix", "begin", "end"),
+    [
+        ("where is my dog 🎉", "wo", "wo ", " 🎉"),
+        ("WHERE IS MY DOG?!!", "WO IST", "WO IST ", "?!!"),
+        ("🎉 my dog sleeps", "Mein", "🎉 Mein ", ""),
+        ("🎉 my dog sleeps", "🎉 Mein", "🎉 Mein ", ""),
+    ],
+)
+def test_a_prefix_and_the_style_of_a_text_go_together(
+    translator: Translator, text: str, prefix: str, begin: str, end: str
+) -> None:
+    request = Request(text, prefix=prefix, ban=("foo",))
+    [found] = translator.translate_stream([request])
+    assert found.text.startswith(begin)
+    assert found.text.endswith(end)
+    assert found.text.isupper() == text.isupper()
+    assert "".join(translator.stream(request)) == found.text
+
+
+def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(
+    translator: Translator,
+) -> None:
+    found = translator.translate(["yes", "hello!", "iPhone"])
+    assert [one.read for one in found] == ["Yes", "Hello!", "iPhone"]
+    assert all(one.text[:1].islower() for one in found[:2])
+    assert "".join(translator.stream("yes")) == found[0].text
+    kept = {word: keeps_capital(word, translator.tgt_tokenizer) for word in ("Ja", "Danke", "Wasser", "Haus")}
+    assert kept == {"Ja": False, "Danke": False, "Wasser": True, "Haus": True}

@@ -232,5 +232,5 @@ class BatchQueue:
         self._changed.set()
 
     def stopping(self) -> Refusal:
-        """What is said to who is not served any more."""
+        """The message to a client that is not served any more."""
         return Refusal(503, "the server stops; ask another one, or ask again soon", retry_after=self._config.drain_s)

@@ -119,7 +119,7 @@ class _Worker:
     def warm_up(self) -> None:
         """Load what shows attention, which takes seconds, before a text with tags in a sentence needs it."""
         for translator in self._translators.values():
-            with suppress(Exception):  # the text that needs it is told
+            with suppress(Exception):  # the answer to the text that needs it says so
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:

@@ -11,7 +11,7 @@ from glassformer.text.codes.placeholders import find_codes, split_parts, stands_
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.lines import has_letter, normalize_source
 from glassformer.text.sentence_splitter import Sentence
-from glassformer.text.style import PICTURES, PLAIN, Style, read_style, split_signs
+from glassformer.text.style import PICTURES, PLAIN, Style, is_lower_word, read_style, split_signs
 
 Parts = tuple[Part, ...]
 _MOST_CODES, _LONGEST_WITH_CODES = 300, 30_000  # of one text, in characters; far beyond any sentence
@@ -93,8 +93,8 @@ def _read_style(parts: Parts) -> tuple[Parts, Style]:
     """The parts in the case of a sentence, and their style."""
     plain = "".join(part if isinstance(part, str) else _WORD * stands_for_word(part) for part in parts)
     style = read_style(normalize_source(plain))[1]
-    if style == PLAIN:
-        return parts, style
+    if style == PLAIN or is_lower_word(plain.strip()):
+        return parts, PLAIN
     found = [part.lower() if style.capitals and isinstance(part, str) else part for part in parts]
     _change_first_letter(found, str.upper)
     return tuple(found), style

@@ -125,6 +125,7 @@ OTHERS = {  # another value of each setting that is not the default
 CARRIED_OUT = {"beam", "length_penalty", "length_norm", "early_stopping", "n_best", "max_length_a", "max_length_b"}
 CHANGES_NO_OUTPUT = {"cache", "batch_tokens"}
 BEFORE_THE_SEARCH = {
+    "split_sentences",
     "src_language",
     "match_style",
     "copy_wordless",
