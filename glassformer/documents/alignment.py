@@ -1,8 +1,9 @@
 """Which word of a source each word of its translation was written from, and whether the translation has all of it."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
@@ -35,23 +36,38 @@ def find_words(text: str) -> list[Span]:
 
 
 class Alignment:
-    """The words of a source and of its translation, and for each of these the word that it was most written from."""
+    """The words of a source and of its translation, and for each of these the word that it was most written from.
+
+    What takes time is found when it is asked for: for a code at an end of a text nothing is.
+    """
 
     def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
         self.text = translation.text
+        self._source, self._translation, self._ends = source, translation, ends
 
-        links = translation.links() or []
-        src_ends, tgt_ends = ends(translation) if links else ([], [])
-        self.src_words, self.tgt_words = find_words(source), find_words(self.text)
-        src_of = _words_of_tokens(source, self.src_words, src_ends)
+    @cached_property
+    def src_words(self) -> list[Span]:
+        """Where the words of the source are."""
+        return find_words(self._source)
+
+    @cached_property
+    def tgt_words(self) -> list[Span]:
+        """Where the words of the translation are."""
+        return find_words(self.text)
+
+    @cached_property
+    def owners(self) -> list[int | None]:
+        """For each word of the translation the number of a word of the source."""
+        links = self._translation.links() or []
+        src_ends, tgt_ends = self._ends(self._translation) if links else ([], [])
+        src_of = _words_of_tokens(self._source, self.src_words, src_ends)
         tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
-        votes = [Counter[int]() for _ in self.tgt_words]
+        votes = [defaultdict[int, int](int) for _ in self.tgt_words]
         for src, tgt in links:
             if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
                 for word in tgt_of[tgt]:
                     votes[word][src_of[src][-1]] += 1
-        self.owners = [counts.most_common(1)[0][0] if counts else None for counts in votes]
-        """For each word of the translation the number of a word of the source."""
+        return [max(counts, key=counts.__getitem__) if counts else None for counts in votes]
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""

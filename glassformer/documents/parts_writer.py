@@ -127,6 +127,8 @@ def _is_number(part: Part) -> bool:
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    if "\u00a0" not in source and "\u202f" not in source:  # as in most
+        return output
     searched = defaultdict[tuple[str, str], int](int)  # up to where
     for left, space, right in _NO_BREAK.findall(source):
         if left or right:
@@ -151,6 +153,8 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
         known = found["".join(run[2].split())]
         wanted = known.pop(0) if known else run
         own, other = _neighbours(run), _neighbours(wanted)
+        if run[0] == wanted[0] and all(own):  # as most are
+            return run[0]
         is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
         is_unlike |= any(mine != theirs and not mine.isalnum() for mine, theirs in zip(own, other, strict=True))
         if all(own) and (not _has_space(wanted[0]) or (is_unlike and not _has_space(run[0]))):

@@ -148,29 +148,24 @@ class FileTranslator:
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
         marked = {source: source for source in waiting if source not in results}  # which may get better
-        references, chosen, again = dict[Parts, Translation](), dict[Parts, tuple[Draft, Translation]](), marked
+        chosen, again = dict[Parts, tuple[Draft, Translation]](), marked
         for attempt in range(ATTEMPTS):
             drafts = [(source, make_draft(parts)) for source, parts in again.items()]
             drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
+            with_words = list[tuple[Parts, Draft, Translation]]()
             for source, draft, translation in self._translate_drafts(drafts):
-                result = restore(draft, translation, self._token_ends)
-                if not draft.words:
-                    references[source] = translation
-                elif (
-                    result is None or changes(source, result.parts) or not is_better(references[source], translation)
-                ):
-                    continue
+                if draft.words:
+                    with_words.append((source, draft, translation))
                 else:
-                    del marked[source]
-                assert result is not None, "a text without stand-ins is always restored"
-                results[source], chosen[source] = self._finish(source, result, translation), (draft, translation)
-            again = {
-                source: numbered
-                for source in marked
-                if changes(source, results[source].parts)
-                and (numbered := mark_numbers(source)) != source
-                and not is_crowded(numbered)
-            }
+                    chosen[source] = draft, translation
+            for source, draft, translation in with_words:
+                result = self._restore(source, draft, translation)
+                if result is None or changes(source, result.parts) or not is_better(chosen[source][1], translation):
+                    continue
+                del marked[source]
+                chosen[source] = draft, translation
+                results[source] = self._finish(result, [], translation)
+            again = self._finish_plain(results, {source: chosen[source] for source in again if source in marked})
             marked |= again
         self._place_pairs(results, chosen)
         if self.check_content:
@@ -178,6 +173,19 @@ class FileTranslator:
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
+
+    def _finish_plain(
+        self, results: dict[Parts, Result], plain: Mapping[Parts, tuple[Draft, Translation]]
+    ) -> dict[Parts, Parts]:
+        """Put the results of drafts without stand-ins to the others; what lost a number or a sign, with these as codes."""
+        marked = dict[Parts, Parts]()
+        for source, (draft, translation) in plain.items():
+            result = self._restore(source, draft, translation)
+            assert result is not None, "a text without stand-ins is always restored"
+            results[source] = self._finish(result, lost := changes(source, result.parts), translation)
+            if lost and (numbered := mark_numbers(source)) != source and not is_crowded(numbered):
+                marked[source] = numbered
+        return marked
 
     def _place_pairs(self, results: dict[Parts, Result], chosen: Mapping[Parts, tuple[Draft, Translation]]) -> None:
         """Look again for the places of pairs without words in the translation: their own text is translated alone."""
@@ -187,9 +195,16 @@ class FileTranslator:
         own = dict(zip(texts, (one.text for one in alone), strict=True))
         for source in waiting:
             draft, translation = chosen[source]
-            result = restore(draft, translation, self._token_ends, own)
+            result = self._restore(source, draft, translation, own)
             assert result is not None, "it was restored before"
-            results[source] = self._finish(source, result, translation)
+            results[source] = self._finish(result, changes(source, result.parts), translation)
+
+    def _restore(
+        self, source: Parts, draft: Draft, translation: Translation, own: Mapping[str, str] | None = None
+    ) -> Result | None:
+        """The translation with its codes, as ``restore`` has it, and with the white space of its source."""
+        result = restore(draft, translation, self._token_ends, own or {})
+        return None if result is None else replace(result, parts=keep_spaces(source, result.parts))
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
@@ -207,15 +222,13 @@ class FileTranslator:
             doubts = content_doubts(translation, confidence, self._token_ends)
             results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
-    def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
-        """The result with the white space of its source, and with flags."""
-        confidence = self.translator.confidence
+    def _finish(self, result: Result, lost: Sequence[str], translation: Translation) -> Result:
+        """The result with flags: what it has ``lost``, and doubts."""
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
-            doubts += content_doubts(translation, confidence, self._token_ends)
-        flags = (*result.flags, *changes(source, result.parts), *doubts)
+            doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, parts=keep_spaces(source, result.parts), flags=flags, scores=scores)
+        return replace(result, flags=(*result.flags, *lost, *doubts), scores=scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -232,9 +245,12 @@ class FileTranslator:
         It has attention, which takes memory and time, if the codes need it.
         """
         check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
+        groups: dict[bool, list[tuple[Parts, Draft]]] = {False: [], True: []}
+        for source, draft in drafts:
+            if draft is not None:
+                groups[needs_attention(draft)].append((source, draft))
         found = []
-        for attention in (False, True):
-            group = [(source, draft) for source, draft in drafts if draft and needs_attention(draft) == attention]
+        for attention, group in groups.items():
             requests = [Request(draft.text) for _, draft in group]
             translations = self.translator.translate_stream(requests, self.options, attention=attention)
             found += [(*one, translation) for one, translation in zip(group, translations, strict=True)]
