@@ -83,11 +83,13 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
     found: list[range] = []
     start, word = 0, 0
     for end in ends:
-        last = next((place for place in range(end - 1, start - 1, -1) if text[place : place + 1].isalnum()), None)
-        while last is not None and word < len(words) - 1 and words[word][1] <= last:
+        last = end - 1  # letter or digit of the token
+        while last >= start and not text[last : last + 1].isalnum():
+            last -= 1
+        while last >= start and word < len(words) - 1 and words[word][1] <= last:
             word += 1
         first = word
-        if last is None or not words or not words[word][0] <= last < words[word][1]:
+        if last < start or not words or not words[word][0] <= last < words[word][1]:
             found.append(range(0))
         else:
             while first and words[first - 1][0] >= start and words[first - 1][1] == words[first][0]:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeGuard
 
 from glassformer.documents.placeholders import pair_name
@@ -101,9 +102,12 @@ def code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
 def is_code(part: Part) -> TypeGuard[Code]:
     """Whether a part is a code of the file or of a program: a number and a sign may be a code in one text only."""
-    if isinstance(part, str) or DROPPED.fullmatch(part.raw):
-        return False
-    return not part.is_text or _OF_CODES.fullmatch(part.raw) is not None
+    return isinstance(part, Code) and _must_stay(part)
+
+
+@lru_cache(1000)  # a file has the same again and again
+def _must_stay(code: Code) -> bool:
+    return not DROPPED.fullmatch(code.raw) and (not code.is_text or _OF_CODES.fullmatch(code.raw) is not None)
 
 
 def _find_crossed(parts: Sequence[Part]) -> str:

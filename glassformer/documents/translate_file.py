@@ -147,12 +147,12 @@ class FileTranslator:
         results |= {
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
-        marked = {source: source for source in waiting if source not in results}  # which may get better
-        chosen, again = dict[Parts, tuple[Draft, Translation]](), marked
+        again = marked = {source: source for source in waiting if source not in results}
+        chosen = dict[Parts, tuple[Draft, Translation]]()
         for attempt in range(ATTEMPTS):
             drafts = [(source, make_draft(parts)) for source, parts in again.items()]
             drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
-            with_words = list[tuple[Parts, Draft, Translation]]()
+            with_words, failed = list[tuple[Parts, Draft, Translation]](), dict[Parts, Parts]()
             for source, draft, translation in self._translate_drafts(drafts):
                 if draft.words:
                     with_words.append((source, draft, translation))
@@ -161,12 +161,13 @@ class FileTranslator:
             for source, draft, translation in with_words:
                 result = self._restore(source, draft, translation)
                 if result is None or changes(source, result.parts) or not is_better(chosen[source][1], translation):
+                    failed[source] = marked[source]
                     continue
-                del marked[source]
                 chosen[source] = draft, translation
                 results[source] = self._finish(result, [], translation)
-            again = self._finish_plain(results, {source: chosen[source] for source in again if source in marked})
-            marked |= again
+            plain = {source: chosen[source] for source in again if not chosen[source][0].words}
+            again = self._finish_plain(results, plain)
+            marked = failed | again
         self._place_pairs(results, chosen)
         if self.check_content:
             self._check_content(results, {source: translation for source, (_, translation) in chosen.items()})
@@ -177,7 +178,7 @@ class FileTranslator:
     def _finish_plain(
         self, results: dict[Parts, Result], plain: Mapping[Parts, tuple[Draft, Translation]]
     ) -> dict[Parts, Parts]:
-        """Put the results of drafts without stand-ins to the others; what lost a number or a sign, with these as codes."""
+        """Add the results of drafts without stand-ins; return what lost a number or a sign, with these as codes."""
         marked = dict[Parts, Parts]()
         for source, (draft, translation) in plain.items():
             result = self._restore(source, draft, translation)
@@ -260,8 +261,7 @@ class FileTranslator:
         """Where each token ends, in the characters of a source and of its translation."""
         translator = self.translator
         src = [end for _, end in translator.src_tokenizer.offsets(translation.source)]
-        ids = translation.hypotheses[0].ids
-        return src, [len(translator.tgt_tokenizer.to_text(ids[: count + 1])) for count in range(len(ids))]
+        return src, translator.tgt_tokenizer.ends(translation.hypotheses[0].ids)
 
 
 @contextmanager
