@@ -75,6 +75,8 @@ def restore(
     text = translation.text
     if text == draft.text:
         return Result(draft.source)  # with its own white space
+    if not draft.marks and not draft.words:
+        return Result((text,) if text else ())
     words = dict[Span, Mark]()
     for word, mark in draft.words:
         places = find_word(word, text)
