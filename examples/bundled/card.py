@@ -206,7 +206,7 @@ def card(directory: Path, results: dict[str, Any]) -> str:
 def _wrap(block: str) -> str:
     """A paragraph or a list with lines of one width; tables, headings, comments and code as they are."""
     if block.startswith("- "):
-        items = re.split(r"\n(?=- )", block.rstrip("\n"))
+        items = [" ".join(item.split()) for item in re.split(r"\n(?=- )", block)]
         return "\n".join(textwrap.fill(item, WIDTH, subsequent_indent="  ", **WHOLE) for item in items)
     if block[:1] in "|#<`\n":
         return block
