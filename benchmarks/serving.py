@@ -5,12 +5,14 @@
 Each client sends the next sentence when it has its answer. Beside our server stands a plain one, which gives each
 request to the same model by itself, as small servers do; it runs the same HTTP server. The load comes from wrk
 (``apt install wrk``), which takes little of the cores that the servers need.
-With one client, the time of a request less the time of the same work in a process is what HTTP costs.
+What HTTP costs is the time of a request less that of the same work in a process, which takes turns with it.
 At the end stand the figures that are aimed at: 3 times the plain server's requests with 64 clients, and 2 ms for
 HTTP; and the limit of the first: how much less processor time the model takes for a sentence in batches of 32 than
-for one by itself. These alone take four minutes:
+for one by itself. These alone take two minutes:
 
     python benchmarks/serving.py --clients 1 64 --seconds 20 --engines ctranslate2
+
+On a machine with other work, one core by itself says more than all: put ``taskset -c 1`` before it.
 
 A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """
@@ -28,6 +30,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from http.client import HTTPConnection
 from itertools import product
 from pathlib import Path
 from shutil import which
@@ -36,6 +39,8 @@ from typing import Any
 import httpx
 from machine import machine
 from smoke import parse_options, write_json
+
+from glassformer.text.corpus.workers import available_cores
 
 SUBJECTS = ("My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "She", "I")
 PREDICATES = (
@@ -100,23 +105,40 @@ def write_script(path: Path) -> Path:
 
 
 def in_process(engine: str) -> dict[str, float]:
-    """Without a server: the median milliseconds of one sentence, translated as the server does it; and limits."""
+    """The processor's milliseconds for a sentence without a server, alone and in batches."""
     from glassformer import Translator
     from glassformer.documents import FileTranslator
 
     with Translator.load(engine=engine, workers=1) as translator:
         files = FileTranslator(translator)
-        files.translate_texts([(text,) for text in SENTENCES[:32]])
-        served = [timed(files.translate_texts, [(text,)]) for text in SENTENCES]
+        files.translate_texts([(text,) for text in SENTENCES])
         alone = [timed(translator.translate, [text]) for text in SENTENCES]
         together = [timed(translator.translate, SENTENCES[start : start + 32]) for start in range(0, 64, 32)]
         batches = [timed(files.translate_texts, [(text,) for text in SENTENCES[at : at + 32]]) for at in (0, 32)]
-    cpu = {
+    return {
         "cpu_ms_alone": sum(cpu for _, cpu in alone) / len(alone),
         "cpu_ms_in_batches_of_32": sum(cpu for _, cpu in together) / 64,
         "cpu_ms_in_batches_of_32_as_served": sum(cpu for _, cpu in batches) / 64,
     }
-    return {"p50_ms": statistics.median(wall for wall, _ in served), **cpu}
+
+
+def http_ms(url: str, engine: str) -> float:
+    """The median of how many milliseconds longer a request takes than the same work in this process."""
+    from glassformer import Translator
+    from glassformer.documents import FileTranslator
+
+    connection = HTTPConnection(url.removeprefix("http://"))
+
+    def ask(text: str) -> None:
+        body = json.dumps({"q": text, "source": "en", "target": "de"}).encode()
+        connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        connection.getresponse().read()
+
+    with Translator.load(engine=engine, workers=1) as translator:
+        files = FileTranslator(translator)
+        pairs = [(timed(ask, text)[0], timed(files.translate_texts, [(text,)])[0]) for text in 3 * SENTENCES]
+    connection.close()
+    return statistics.median(request - direct for request, direct in pairs[len(SENTENCES) :])
 
 
 def timed(call: Callable[[Any], Any], argument: Any) -> tuple[float, float]:
@@ -145,13 +167,12 @@ def aims(found: dict[str, Any]) -> dict[str, float]:
     if "64" in ours:
         figures["times_plain_at_64"] = ours["64"]["requests_per_s"] / plain["64"]["requests_per_s"]
         figures["times_plain_at_64_by_cpu"] = plain["64"]["cpu_ms_per_request"] / ours["64"]["cpu_ms_per_request"]
-    if "1" in ours:
-        figures["http_ms_at_1"] = ours["1"]["p50_ms"] - limit["p50_ms"]
+    figures["http_ms_at_1"] = ours["http_ms"]
     return figures
 
 
-def measure(command: list[str], clients: list[int], seconds: float, rest: float, connections: int) -> dict[str, Any]:
-    """Start a server and load it."""
+def measure(command: list[str], options: argparse.Namespace, engine: str) -> dict[str, Any]:
+    """Start a server and load it; of ours, which has an ``engine``, more is measured."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -161,10 +182,11 @@ def measure(command: list[str], clients: list[int], seconds: float, rest: float,
             f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
         ).raise_for_status()
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
-        time.sleep(rest)
-        found |= {str(number): load(url, number, seconds, family(process.pid)) for number in clients}
-        if connections:
-            found["status_beside_connections"] = {str(connections): answers_beside(url, connections)}
+        time.sleep(options.rest)
+        found |= {str(number): load(url, number, options.seconds, family(process.pid)) for number in options.clients}
+        if engine:
+            found["http_ms"] = http_ms(url, engine)
+            found["status_beside_connections"] = {str(options.connections): answers_beside(url, options.connections)}
         found["memory_mb"] = sum(map(resident_mb, family(process.pid)))
         return found
     finally:
@@ -224,11 +246,11 @@ def main() -> None:
         results[engine] = {"in_process": in_process(engine)}
         for name, command in (("ours", ours), ("plain", plain)):
             print(f"{engine}, {name}:", flush=True)
-            connections = options.connections if name == "ours" else 0
-            results[engine][name] = measure(command, options.clients, options.seconds, options.rest, connections)
+            results[engine][name] = measure(command, options, engine if name == "ours" else "")
         results[engine]["aims"] = aims(results[engine])
         print(engine, results[engine]["aims"], flush=True)
-    write_json(options.json, {"machine": machine(), "results": results})
+    found = {"machine": machine(), "cores_used": available_cores(), "load": os.getloadavg()[1], "results": results}
+    write_json(options.json, found)
     if options.json is None:
         print(json.dumps(results, indent=1))
 

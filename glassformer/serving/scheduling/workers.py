@@ -108,7 +108,6 @@ class Workers:
         self.queue, self.engines = queue, dict[str, str]()
         self._plan, self._number, self._metrics = plan, number, metrics
         self._processes, self._tasks = list[WorkerProcess](), list[asyncio.Task[None]]()
-        self._free = asyncio.Queue[WorkerProcess]()
 
     @property
     def pids(self) -> list[int]:
