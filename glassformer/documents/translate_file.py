@@ -66,7 +66,7 @@ class FileTranslator:
         ``check_content``: whether a short translation lacks a word is seen by its attention, which is computed.
 
         ``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
-        continued by the next one to the same output: what it had done is kept in a hidden file beside that.
+        continued by the next one to the same output: what it had done is kept in a hidden file next to that.
         """
         check_type("glossary", glossary, Glossary | None, "a Glossary; Glossary.read gives one")
         check_type("memory", memory, Memory | None, "a Memory; Memory.read gives one")

@@ -29,7 +29,7 @@ def translate_sentences(
     *,
     attention: bool,
 ) -> list[Translation]:
-    """The translation of each sentence, all of which have codes."""
+    """The translation of each sentence; all have codes."""
     coded = [sentence.coded for sentence in sentences if sentence.coded is not None]
 
     def translate(drafts: Sequence[NumberedDraft], for_codes: bool) -> list[Translation]:
@@ -48,7 +48,7 @@ def translate_sentences(
 
 
 def _restore(typed: TypedSentence, found: CodedTranslation, attention: bool) -> Translation:
-    """The translation with the codes in each hypothesis; the attention that they needed was not asked for."""
+    """The translation with the codes in each hypothesis; attention that only the codes needed is left out."""
     hypotheses = [
         replace(one, text=typed.restore(result.parts), attention=one.attention if attention else None)
         for one, result in zip(found.translation.hypotheses, found.results, strict=True)
