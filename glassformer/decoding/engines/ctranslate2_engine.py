@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _Found = list[tuple[list[int], float]]
 """The ids and the log-probability of each output of a source."""
-_MAX_TOLD = (
-    64  # tokens of a source up to which a search tells its attention for nothing; of longer ones it takes time
-)
+_MAX_TOLD = 64  # tokens of a source up to which a search tells its attention at no cost
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
