@@ -25,8 +25,9 @@ $(BIN)/.ready: $(BIN)/.installed
 demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: three minutes
 	$(BIN)/glassformer demo
 
+# Compiling takes each process seconds: what is compiled is kept, even where the environment forbids it.
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
 
 $(BIN)/.bench: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'

@@ -1,59 +1,109 @@
-"""Processor seconds and memory to fill a large file of each format, with each text as its own translation.
+"""Processor seconds and memory to fill a large file of each format, with a translation that takes no time.
 
     python benchmarks/documents.py [--segments 200000] [--limit 600] [--only NAME ...] [--name now] [--json FILE]
 
-So all is measured that stands beside the model: reading, finding the segments and the placeholders, putting the texts
-in, and checking and writing the file. Each file is filled in a process of its own, one with a quarter of the segments
-before: ``exponent`` is the growth between the two, 1 if the time is proportional. What exceeds ``--limit`` seconds is
-stopped, and so noted. Then a glossary with a tenth as many terms as there are segments, and a memory with half as
-many pairs, are asked for texts of random words; what a text takes must hardly grow. Results of other names stay.
+So all is measured that stands beside the model: reading, finding the segments, taking out their codes (tags and
+placeholders: each text has one or two), putting them back where the attention says, checking, the journal of what is
+done, and writing the file. The words of a translation are those of its text backwards, each under its own; what it
+takes to make it, as a model would, does not count. Each file is filled in a process of its own, one with a quarter of
+the segments before: ``exponent`` is the growth between the two, 1 if the time is proportional. What exceeds
+``--limit`` seconds is stopped, and so noted. Then a glossary with a tenth as many terms as there are segments, and a
+memory with half as many pairs, are asked for texts of random words; what a text takes must hardly grow. Results of
+other names stay.
 """
 
 import json
 import math
 import multiprocessing
+import re
 import resource
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import torch
 from large_files import LARGE_FILES
 from machine import machine
 from smoke import new_parser, parse_options, write_json
 
-from glassformer.decoding.codes.restore import Result
+from glassformer import Translator
+from glassformer.decoding import Hypothesis, Request, Translation
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.documents.glossary import Term
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FORMATS, FormatOptions
-from glassformer.text.formats.segment import Part
+from glassformer.text.tokenizer.tokenizer import EOS_ID
 
 LOOKED_UP = {"glossary": 0.1, "memory": 0.5}  # how many entries for each segment
 TEXTS = 1000
 
 
-class Repeater(FileTranslator):
-    """Says each text again."""
+class Backwards:
+    """In the place of a model: writes each word backwards, but not names and numbers, with exact attention."""
 
-    def translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
-        """The texts themselves."""
-        return {parts: Result(parts) for parts in waiting}
+    languages = None
+
+    def __init__(self) -> None:
+        bundled = Translator.load(device="cpu")
+        self.src_tokenizer, self.tgt_tokenizer = bundled.src_tokenizer, bundled.tgt_tokenizer
+        self.confidence, self.config = bundled.confidence, bundled.config
+        self.seconds = 0.0
+
+    def translate_stream(
+        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
+    ) -> list[Translation]:
+        """As a ``Translator`` does."""
+        start = time.process_time()
+        found = [self._translate(request.text, attention=attention) for request in requests]
+        self.seconds += time.process_time() - start
+        return found
+
+    def add_attention(self, translations: Sequence[Translation], options: object = None) -> list[Translation]:
+        """The same with attention."""
+        return self.translate_stream([Request(one.source) for one in translations], attention=True)
+
+    def _translate(self, text: str, *, attention: bool) -> Translation:
+        output = _WORD.sub(lambda word: word[0][::-1], text)
+        (src, src_words), (tgt, tgt_words) = (
+            tokenizer.word_starts_batch([each])[0]
+            for tokenizer, each in ((self.src_tokenizer, text), (self.tgt_tokenizer, output))
+        )
+        weights = torch.zeros(1, 1, len(tgt) + 1, len(src) + 1) if attention else None
+        if weights is not None:
+            first = {word: place for place, word in reversed(list(enumerate(accumulate(src_words))))}
+            for row, word in enumerate(accumulate(tgt_words)):
+                weights[0, 0, row, first[word]] = 1
+            weights[0, 0, -1, -1] = 1
+        src_tokens, tokens = (
+            self.src_tokenizer.to_tokens([*src, EOS_ID]),
+            self.tgt_tokenizer.to_tokens([*tgt, EOS_ID]),
+        )
+        best = Hypothesis(output, tokens, [*tgt, EOS_ID], -1.0, -1.0, False, weights, confidence=0.9)
+        return Translation(text, src_tokens, False, [best], "none")
+
+
+_WORD = re.compile(r"\b[a-z]+\b")
 
 
 def fill(name: str, segments: int, answer: Any) -> None:
     """Fill such a file in this process; send its CPU seconds, and how many MB it needs beside those of the start."""
     ending = next(one.endings[0] for one in FORMATS if one.name == name)
+    model = Backwards()
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, f"in{ending}")
         path.write_text(LARGE_FILES[name](segments), encoding="utf-8")
         before, start = _peak(), time.process_time()
-        report = Repeater(None).translate(path, Path(scratch, f"out{ending}"), FormatOptions(language="de"))  # type: ignore[arg-type]
-        answer.send((report.segments, time.process_time() - start, _peak(), _peak() - before))
+        files = FileTranslator(model, key="benchmark")  # type: ignore[arg-type]
+        report = files.translate(path, Path(scratch, f"out{ending}"), FormatOptions(language="de"))
+        seconds = time.process_time() - start - model.seconds
+        if report.flagged:
+            raise ValueError(f"{name}: expected that all codes are kept, found {report.flagged[0]}")
+        answer.send((report.segments, seconds, _peak(), _peak() - before))
 
 
 def look_up(name: str, entries: int, answer: Any) -> None:

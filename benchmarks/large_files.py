@@ -1,4 +1,4 @@
-"""Files of each format that is translated, with as many segments as wanted."""
+"""Files of each format that is translated, with as many segments as wanted, each with a code in it."""
 
 from collections.abc import Callable
 
@@ -13,20 +13,20 @@ def _subtitles(head: str, comma: str) -> Callable[[int], str]:
         cues = []
         for number in range(count):
             time = f"{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}{comma}"
-            cues.append(f"{number + 1}\n{time}000 --> {time}900\nThe man {number} is old\nand he sleeps.\n\n")
+            cues.append(f"{number + 1}\n{time}000 --> {time}900\nThe man {number} is <i>old</i>\nand he sleeps.\n\n")
         return head + "".join(cues)
 
     return write
 
 
 LARGE_FILES: dict[str, Callable[[int], str]] = {
-    "text": _rows("", "The man % is old.\n"),
-    "TSV": _rows("source\ttarget\n", "The man % is old.\t\n"),
-    "CSV": _rows("source,target\n", '"The man % is old, not young.",\n'),
-    "JSONL": _rows("", '{"text": "The man % is old."}\n'),
+    "text": _rows("", "The man % is {name} and old.\n"),
+    "TSV": _rows("source\ttarget\n", "The man % is {name} and old.\t\n"),
+    "CSV": _rows("source,target\n", '"The man % is {name}, not young.",\n'),
+    "JSONL": _rows("", '{"text": "The man % is {name} and old."}\n'),
     "gettext": _rows(
         'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n',
-        '#: a.c:%\nmsgid "The man % is old."\nmsgstr ""\n\n',
+        '#: a.c:%\nmsgid "The man % is {name} and old."\nmsgstr ""\n\n',
     ),
     "TMX": _rows(
         '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="en"/><body>\n',

@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 import torch
 
@@ -33,6 +34,10 @@ class Words:
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of words that were added."""
         return "".join(self.known[number] for number in ids)
+
+    def ends(self, ids: Iterable[int]) -> list[int]:
+        """Where each of them ends in that text."""
+        return list(accumulate(len(self.known[number]) for number in ids))
 
     def add(self, pieces: Iterable[str]) -> list[int]:
         """The ids of words that a translation has."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import jaxtyping
 from torch import Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
 _jaxtyped = jaxtyping.jaxtyped
+_plain_kinds: set[type] = set()  # of which annotations can tell nothing but the type: modules, numbers, None
 
 
 def install() -> None:
@@ -69,15 +70,25 @@ def _form(value: Any) -> Hashable:
     kind = type(value)
     if kind is Tensor or kind is Parameter:
         return value.shape, value.dtype
+    if kind in _plain_kinds:
+        return kind
     if kind is tuple:
         return tuple([_form(one) for one in value])
-    if issubclass(kind, Module) or kind is int or kind is bool or kind is str:
-        return value if kind is str else kind
+    return _form_of_rare(value)
+
+
+def _form_of_rare(value: Any) -> Hashable:
+    kind = type(value)
+    if isinstance(value, str):
+        return value
     if isinstance(value, list | tuple):
         return kind, *map(_form, value)
     if isinstance(value, dict):
         return *value, *map(_form, value.values())
-    return (kind, value.shape, value.dtype) if isinstance(value, Tensor) else kind
+    if isinstance(value, Tensor):
+        return kind, value.shape, value.dtype
+    _plain_kinds.add(kind)
+    return kind
 
 
 def _pattern(form: Hashable) -> Hashable:

@@ -26,6 +26,7 @@ decoding
 decoding.confidence
 decoding.codes
 decoding.engines
+decoding.loading decoding.scoring
 decoding.translator
 training.objective
 training.evaluation

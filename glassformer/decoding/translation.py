@@ -62,7 +62,9 @@ class Hypothesis:
             )
         layers, heads = self.attention.shape[:2]
         of_layer = self.attention[layers - 1 if layer is None else _check_index("layer", layer, layers)]
-        return of_layer.mean(dim=0) if head is None else of_layer[_check_index("head", head, heads)]
+        if head is None:
+            return of_layer.mean(dim=0) if heads > 1 else of_layer[0]
+        return of_layer[_check_index("head", head, heads)]
 
     def hard_alignment(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
         """For each token the index of the source token with the greatest weight in ``alignment``."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from glassformer.decoding.codes.alignment import attends_to_all, content_doubts, is_short, token_ends
-from glassformer.decoding.codes.coded_texts import NumberedDraft, translate_coded
+from glassformer.decoding.codes.coded_texts import CodedTranslation, NumberedDraft, translate_coded
 from glassformer.decoding.codes.parts_writer import keep_spaces
 from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
@@ -147,7 +147,7 @@ class FileTranslator:
         sources = [parts for parts in waiting if parts not in results]
         coded = dict(zip(sources, translate_coded(sources, self._translate_drafts, self._token_ends), strict=True))
         for source, one in coded.items():
-            results[source] = self._finish(source, one.results[0], one.translation)
+            results[source] = self._finish(one)
         if self.check_content:
             self._check_content(results, {source: one.translation for source, one in coded.items()})
         if self.glossary is not None:
@@ -171,15 +171,14 @@ class FileTranslator:
             doubts = content_doubts(translation, confidence, self._token_ends)
             results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
-    def _finish(self, source: Parts, result: Result, translation: Translation) -> Result:
-        """The result with flags, and how sure the model was."""
-        confidence = self.translator.confidence
+    def _finish(self, found: CodedTranslation) -> Result:
+        """The best result with flags: what it has lost, and doubts."""
+        result, translation = found.results[0], found.translation
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
-            doubts += content_doubts(translation, confidence, self._token_ends)
-        flags = (*result.flags, *changes(source, result.parts), *doubts)
+            doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, flags=flags, scores=scores)
+        return replace(result, flags=(*result.flags, *found.lost, *doubts), scores=scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:

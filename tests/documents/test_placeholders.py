@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.codes.coded_texts import ATTEMPTS
+from glassformer.decoding.codes.coded_texts import ATTEMPTS, is_better
 from glassformer.decoding.codes.parts_writer import keep_spaces
-from glassformer.decoding.codes.restore import is_better, restore
+from glassformer.decoding.codes.restore import restore
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.text.codes import may_have_codes, placeholders
 from glassformer.text.codes.checks import changes, lost_numbers

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.word_translator import Permuting
 from glassformer import Translator
 from glassformer.cli.documents import _print_report
 from glassformer.cli.main import app
@@ -53,6 +54,14 @@ def test_the_memory_comes_first_and_near_matches_are_shown(translator: Translato
     (note,) = report.notes
     assert note.line == 1
     assert "'Where is the book?' -> 'Wo liegt es?'" in note.remark
+
+
+def test_a_number_whose_no_break_space_is_put_back_is_not_flagged(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("We have 10\u00a0000 books.\n")
+    report = FileTranslator(Permuting(None, "x"), check_content=False).translate(source, target)  # type: ignore[arg-type]
+    assert target.read_text() == "xWe xhave 10\u00a0000 xbooks.\n"
+    assert report.flagged == []
 
 
 def test_a_memory_finds_letters_however_their_accents_are_written() -> None:

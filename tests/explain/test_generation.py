@@ -7,6 +7,8 @@ import pytest
 import torch
 from three_sentences import SOURCES
 
+from glassformer.errors import InputError
+from glassformer.explain.recording import recording
 from glassformer.explain.render.outline import outline
 from glassformer.explain.render.tables import TableLimits, step_lines, value_tables
 from glassformer.explain.walks import walk_generation
@@ -213,3 +215,10 @@ def test_a_blank_source_is_generated_from_and_shown(translator, printed):
     walked = walk_generation(translator, [" "], DecodeConfig(beam=1, max_length_a=0, max_length_b=2))
     assert "(read: <s>)" in printed(walked, 40)
     assert torch.equal(walked["search.sentences"].value, torch.tensor([0]))
+
+
+def test_a_search_whose_steps_would_fill_the_memory_is_refused_as_it_grows(translator, monkeypatch):
+    monkeypatch.setattr(recording, "MAX_NUMBERS", 20_000)
+    with pytest.raises(InputError, match=r"found [1-9].* expected at most 20,000 of a whole search"):
+        walk_generation(translator, SOURCES, DecodeConfig(beam=2, max_length_a=0, max_length_b=30, min_length=30))
+    walk_generation(translator, SOURCES[:1], DecodeConfig(beam=1, max_length_a=0, max_length_b=1))

@@ -144,8 +144,17 @@ def test_what_was_demanded_is_recorded_and_followed(build, search):
     assert not verify_walk(walked, translator.model).holds, "other demands do not explain the search"
 
 
-@pytest.mark.parametrize("changes", [{}, {"clip_norm": 0.01, "label_smoothing": 0.0}, {"adam_beta1": 0.5}], ids=str)
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+CLIPPED, SHORT_MEMORY = {"clip_norm": 0.01, "label_smoothing": 0.0}, {"adam_beta1": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("dropout", "changes"),
+    [
+        (0.0, {}), (0.3, {}), (0.3, CLIPPED), (0.0, SHORT_MEMORY),
+        *(pytest.param(*both, marks=pytest.mark.slow) for both in ((0.0, CLIPPED), (0.3, SHORT_MEMORY))),
+    ],
+    ids=str,
+)  # fmt: skip
 def test_a_training_step_follows_down_to_each_weight(build, changes, dropout):
     translator = build("bpe", dropout=dropout, norm="pre", **TWO_LAYERS)
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7, **changes))

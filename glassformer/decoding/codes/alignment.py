@@ -1,8 +1,9 @@
 """Which word of a source each word of its translation was written from, and whether the translation has all of it."""
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
@@ -14,6 +15,8 @@ TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
+SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
+_LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
@@ -35,24 +38,50 @@ def find_words(text: str) -> list[Span]:
     return found
 
 
+def has_content(word: str) -> bool:
+    """Whether a word is no particle, by its length."""
+    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
+
+
+def stem(word: str) -> str:
+    """A word without signs at its ends and without the letters that an ending may change."""
+    word = word.strip(SIGNS_AT_ENDS)
+    return word[: max(3, len(word) - 2)]
+
+
 class Alignment:
-    """The words of a source and of its translation, and for each of these the word that it was most written from."""
+    """The words of a source and of its translation, and for each of these the word that it was most written from.
+
+    What takes time is found when it is asked for: for a code at an end of a text nothing is.
+    """
 
     def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
         self.text = translation.text
+        self._source, self._translation, self._ends = source, translation, ends
 
-        links = translation.links() or []
-        src_ends, tgt_ends = ends(translation) if links else ([], [])
-        self.src_words, self.tgt_words = find_words(source), find_words(self.text)
-        src_of = _words_of_tokens(source, self.src_words, src_ends)
+    @cached_property
+    def src_words(self) -> list[Span]:
+        """Where the words of the source are."""
+        return find_words(self._source)
+
+    @cached_property
+    def tgt_words(self) -> list[Span]:
+        """Where the words of the translation are."""
+        return find_words(self.text)
+
+    @cached_property
+    def owners(self) -> list[int | None]:
+        """For each word of the translation the number of a word of the source."""
+        links = self._translation.links() or []
+        src_ends, tgt_ends = self._ends(self._translation) if links else ([], [])
+        src_of = _words_of_tokens(self._source, self.src_words, src_ends)
         tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
-        votes = [Counter[int]() for _ in self.tgt_words]
+        votes = [defaultdict[int, int](int) for _ in self.tgt_words]
         for src, tgt in links:
             if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
                 for word in tgt_of[tgt]:
                     votes[word][src_of[src][-1]] += 1
-        self.owners = [counts.most_common(1)[0][0] if counts else None for counts in votes]
-        """For each word of the translation the number of a word of the source."""
+        return [max(counts, key=counts.__getitem__) if counts else None for counts in votes]
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
@@ -68,11 +97,13 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
     found: list[range] = []
     start, word = 0, 0
     for end in ends:
-        last = next((place for place in range(end - 1, start - 1, -1) if text[place : place + 1].isalnum()), None)
-        while last is not None and word < len(words) - 1 and words[word][1] <= last:
+        last = end - 1  # letter or digit of the token
+        while last >= start and not text[last : last + 1].isalnum():
+            last -= 1
+        while last >= start and word < len(words) - 1 and words[word][1] <= last:
             word += 1
         first = word
-        if last is None or not words or not words[word][0] <= last < words[word][1]:
+        if last < start or not words or not words[word][0] <= last < words[word][1]:
             found.append(range(0))
         else:
             while first and words[first - 1][0] >= start and words[first - 1][1] == words[first][0]:
@@ -84,10 +115,7 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
 
 def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tuple[list[int], list[int]]:
     """Where each token ends, in the characters of a source and of its translation, by their tokenizers."""
-    ids = translation.hypotheses[0].ids
-    return [end for _, end in src.offsets(translation.source)], [
-        len(tgt.to_text(ids[: count + 1])) for count in range(len(ids))
-    ]
+    return [end for _, end in src.offsets(translation.source)], tgt.ends(translation.hypotheses[0].ids)
 
 
 def is_short(translation: Translation, confidence: Confidence | None) -> bool:

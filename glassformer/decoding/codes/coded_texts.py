@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from glassformer.decoding.codes.alignment import TokenEnds
+from glassformer.decoding.codes.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.codes.parts_writer import keep_spaces
-from glassformer.decoding.codes.restore import Result, is_better, needs_attention, restore
+from glassformer.decoding.codes.restore import Result, needs_attention, restore
 from glassformer.decoding.translation import Translation
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.draft import Draft, make_draft, mark_numbers
 from glassformer.text.codes.typed import Parts, is_crowded
+from glassformer.text.scripts import split_words
 
 ATTEMPTS = 2  # with stand-ins for codes
 NumberedDraft = tuple[int | None, Draft]
@@ -24,40 +25,50 @@ Translate = Callable[[Sequence[NumberedDraft], bool], Iterable[Translation]]
 
 @dataclass(frozen=True)
 class CodedTranslation:
-    """The draft that was chosen, its translation, and the parts of each hypothesis with the codes."""
+    """The draft that was chosen, its translation, and the parts of each hypothesis with the codes.
+
+    ``lost``: what the best hypothesis lacks of the text, in words.
+    """
 
     draft: Draft
     translation: Translation
     results: list[Result]
+    lost: list[str]
 
 
 def translate_coded(sources: Sequence[Parts], translate: Translate, ends: TokenEnds) -> list[CodedTranslation]:
     """The translation of each text, which has words; ``ends`` says where the tokens of a translation end."""
-    references, chosen = dict[int, Translation](), dict[int, CodedTranslation]()
+    plain, chosen = dict[int, tuple[Draft, Translation]](), dict[int, CodedTranslation]()  # plain: without stand-ins
     again, marked = dict(enumerate(sources)), dict(enumerate(sources))  # marked: those that may get better
     for attempt in range(ATTEMPTS):
         tries = [(number, make_draft(parts)) for number, parts in again.items()]
         tries += [(number, make_draft(parts, attempt)) for number, parts in marked.items()]
         drafts = [(number, draft) for number, draft in tries if draft is not None]
+        failed = dict[int, Parts]()
         for (number, draft), translation in zip(drafts, _translate(drafts, translate), strict=True):
-            found = _put_codes_back(sources[number], draft, translation, ends)
             if not draft.words:
-                references[number] = translation
-            elif found is None or not is_better(references[number], translation):
+                plain[number] = draft, translation
                 continue
+            one = _put_codes_back(sources[number], draft, translation, ends)
+            if one is None or not is_better(plain[number][1], translation):
+                failed[number] = marked[number]
             else:
-                del marked[number]
-            assert found is not None, "a text without stand-ins is always restored"
-            chosen[number] = found
-        again = {}
-        for number in marked:
-            numbered = mark_numbers(sources[number])
-            lost = changes(sources[number], chosen[number].results[0].parts)
-            if lost and numbered != sources[number] and not is_crowded(numbered):
-                again[number] = numbered
-        marked |= again
+                chosen[number] = one
+                again.pop(number, None)
+        for number in again:
+            one = _put_codes_back(sources[number], *plain[number], ends)
+            assert one is not None, "a text without stand-ins is always restored"
+            chosen[number] = one
+        again = {number: parts for number in again if (parts := _mark_lost(sources[number], chosen[number].lost))}
+        marked = failed | again
     _place_pairs(sources, chosen, translate, ends)
     return [chosen[number] for number in range(len(sources))]
+
+
+def _mark_lost(source: Parts, lost: Sequence[str]) -> Parts | None:
+    """A text that lost a number or a sign, with these as codes; None if it lost nothing, or has too many of them."""
+    marked = mark_numbers(source) if lost else source
+    return None if marked == source or is_crowded(marked) else marked
 
 
 def _translate(drafts: Sequence[NumberedDraft], translate: Translate) -> list[Translation]:
@@ -78,13 +89,17 @@ def _put_codes_back(
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> CodedTranslation | None:
     """The codes in each hypothesis; None if one lacks a stand-in, or, where there are some, something else."""
-    results = []
+    results, lost = list[Result](), list[list[str]]()
     for hypothesis in translation.hypotheses:
         result = restore(draft, replace(translation, hypotheses=[hypothesis]), ends, own)
-        if result is None or (draft.words and changes(source, result.parts)):
+        if result is None:
+            return None
+        changed = changes(source, result.parts)
+        if changed and draft.words:
             return None
         results.append(replace(result, parts=keep_spaces(source, result.parts)))
-    return CodedTranslation(draft, translation, results)
+        lost.append(changed)
+    return CodedTranslation(draft, translation, results, lost[0])
 
 
 def _place_pairs(
@@ -100,3 +115,20 @@ def _place_pairs(
     for number in waiting:
         one = chosen[number]
         chosen[number] = _put_codes_back(sources[number], one.draft, one.translation, ends, own) or one
+
+
+def is_better(reference: Translation, translation: Translation) -> bool:
+    """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
+
+    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
+    model is surer.
+    """
+    text, words = translation.text.lower(), split_words(reference.text.lower())
+    if all(stem(word) in text for word in words if has_content(word)):
+        return True
+    return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
+
+
+def _certainty(translation: Translation) -> float:
+    best = translation.hypotheses[0]
+    return best.log_prob / max(1, len(best.ids))

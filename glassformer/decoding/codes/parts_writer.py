@@ -110,11 +110,14 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, .
 
     Where words or a script need a space, or none, the output has it as it was.
     """
-    before, _, after = trim(source)
-    free, numbers = unused_signs(join_parts((*source, *output))), {part for part in output if _is_number(part)}
-    codes = [part for part in (*source, *output) if isinstance(part, Code) and part not in numbers]
-    signs: dict[Part, str] = {code: next(free) for code in dict.fromkeys(codes)}
-    coded = ["".join(signs.get(part) or join_parts([part]) for part in trim(parts)[1]) for parts in (source, output)]
+    (before, source, after), (_, output, _) = trim(source), trim(output)
+    numbers = {part for part in output if _is_number(part)}
+    codes = dict.fromkeys(part for part in (*source, *output) if isinstance(part, Code) and part not in numbers)
+    signs = dict(zip(codes, unused_signs(join_parts((*source, *output))), strict=False)) if codes else {}
+    coded = [
+        "".join(part if isinstance(part, str) else signs.get(part, part.raw) for part in parts)
+        for parts in (source, output)
+    ]
     text = _keep_spaces_by_numbers(coded[0], _keep_spaces_by_codes(coded[0], coded[1], "".join(signs.values())))
     named = {sign: code for code, sign in signs.items()}
     pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
@@ -127,6 +130,8 @@ def _is_number(part: Part) -> bool:
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    if "\u00a0" not in source and "\u202f" not in source:  # as in most
+        return output
     searched = defaultdict[tuple[str, str], int](int)  # up to where
     for left, space, right in _NO_BREAK.findall(source):
         if left or right:
@@ -151,6 +156,8 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
         known = found["".join(run[2].split())]
         wanted = known.pop(0) if known else run
         own, other = _neighbours(run), _neighbours(wanted)
+        if run[0] == wanted[0] and all(own):  # as most are
+            return run[0]
         is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
         is_unlike |= any(mine != theirs and not mine.isalnum() for mine, theirs in zip(own, other, strict=True))
         if all(own) and (not _has_space(wanted[0]) or (is_unlike and not _has_space(run[0]))):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.decoding.search.job import SearchJob
@@ -19,6 +19,9 @@ from glassformer.trace.taps import Edit
 
 MAX_ATTENTION = 32_000_000
 """Scores of attention, of all heads, in a pass of several sentences: each is recorded some six times, 0.8 GB."""
+
+MAX_NUMBERS = 6 * MAX_ATTENTION
+"""That are recorded of a search."""
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
@@ -53,8 +56,36 @@ def record_pass(
 
 
 def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[Trace, list[list[Output]]]:
-    """The steps of a search that match ``only``, a row of the decoder for each hypothesis, and its ranked outputs."""
+    """The steps of a search that match ``only``, a row of the decoder for each hypothesis, and its ranked outputs.
+
+    Raises ``InputError`` before these fill the memory; how long the outputs get is only known as they are written.
+    """
     device = next(model.parameters()).device
+    check_recording(model.config, len(job.sources), max(map(len, job.sources)), 1)
     with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:
         src_ids = pad_ids(job.sources, model.config.pad_id, device)
-        return trace, search(DecoderSteps.from_sources(model, src_ids, job.options), job)
+        steps = _LimitedSteps.from_sources(model, src_ids, job.options)
+        steps.trace = trace
+        return trace, search(steps, job)
+
+
+class _LimitedSteps(DecoderSteps):
+    """Steps that end before what is recorded of them fills the memory; each is taken to need as much as the last."""
+
+    trace: Trace
+    _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least
+
+    def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
+        """The same, if there is room; else ``InputError``."""
+        added = sum(step.value.numel() for step in self.trace.steps[self._read :])
+        self._read, self._numbers = len(self.trace.steps), self._numbers + added
+        self._next = max(self._next, len(ids) * self.config.tgt_vocab)
+        if self._numbers + self._next > MAX_NUMBERS:
+            raise InputError(
+                f"{len(ids):,} hypotheses: found {self._numbers:,} numbers recorded so far, expected at most "
+                f"{MAX_NUMBERS:,} of a whole search, which fit into memory: every step is kept. Give fewer or "
+                "shorter sentences, a narrower beam, or a lower max_length_b."
+            )
+        log_probs = super().next_log_probs(ids)
+        self._next = sum(step.value.numel() for step in self.trace.steps[self._read :])
+        return log_probs

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeGuard
 
 from glassformer.text.codes.placeholders import pair_name
@@ -24,15 +25,14 @@ DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2
 
 def lost_numbers(source: str, output: str) -> list[str]:
     """The numbers of the source that the output does not have, with sign and decimals; 1,000.5 is 1.000,5."""
-    return sorted((_numbers(source) - _numbers(output)).elements())
-
-
-def _numbers(text: str) -> Counter[str]:
-    return Counter(number if number.isdecimal() else _plain_number(number) for number in _NUMBER.findall(text))
+    before, after = (Counter(map(_plain_number, _NUMBER.findall(text))) for text in (source, output))
+    return sorted((before - after).elements())
 
 
 def _plain_number(number: str) -> str:
     """A number as any language writes it: no signs between thousands, a full stop before decimals."""
+    if number.isdecimal():
+        return number
     sign, percent = "-" if number[0] in "-\u2212\u2013" else "", "%" if number.endswith("%") else ""
     return sign + "/".join(map(_plain_digits, number.strip("-\u2212\u2013% \u00a0\u202f").split("/"))) + percent
 
@@ -50,26 +50,36 @@ def _plain_digits(number: str) -> str:
 
 def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the numbers, the codes and the signs that the output does not have as often as the source."""
-    before, after = (DROPPED.sub("", _text(parts)) for parts in (source, output))
-    found = _count_changes("the number ", _numbers(before), _numbers(after))
-    if not found and (moved := _swapped_numbers(source, output)):
-        found.append(f"the numbers {moved} stand in another order")
+    texts = [DROPPED.sub("", _text(parts)) for parts in (source, output)]
+    numbers = [_NUMBER.findall(text) for text in texts]
+    found = list[str]()
+    if numbers[0] != numbers[1]:
+        found += _count_changes("the number ", *(list(map(_plain_number, each)) for each in numbers))
+        if not found and (moved := _swapped_numbers(source, output)):
+            found.append(f"the numbers {moved} stand in another order")
     if codes := code_changes(source, output):
         return [*found, *codes]
     for pattern in (_RUN, _SIGN):
-        found += _count_changes("the sign ", *(Counter(pattern.findall(text)) for text in (before, after)))
+        found += _count_changes("the sign ", *(pattern.findall(text) for text in texts))
     return found
 
 
-def _count_changes(what: str, before: Counter[str], after: Counter[str]) -> list[str]:
+def _count_changes(what: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
     """In words, what is missing, and what there is more of."""
-    missing, added = (sorted(each.elements()) for each in (before - after, after - before))
+    if before == after:  # as most are
+        return []
+    counts = Counter(before), Counter(after)
+    missing, added = (sorted(each.elements()) for each in (counts[0] - counts[1], counts[1] - counts[0]))
     return [*(f"{what}{one} is missing" for one in missing), *(f"{what}{one} was added" for one in added)]
 
 
 def _text(parts: Sequence[Part]) -> str:
     """The text, with marks round its codes, which end a run of signs and belong to no number."""
-    return "".join(f"\0{part.raw}\0" if is_code(part) else join_parts([part]) for part in parts)
+    if len(parts) == 1 and isinstance(parts[0], str):  # as most are
+        return parts[0]
+    return "".join(
+        part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts
+    )
 
 
 def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
@@ -81,8 +91,10 @@ def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
 
 def code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
-    counts = (Counter(part.raw for part in parts if is_code(part)) for parts in (source, output))
-    found = _count_changes("", *counts)
+    codes = [[part for part in parts if isinstance(part, Code)] for parts in (source, output)]
+    if codes[0] == codes[1]:  # as most are
+        return []
+    found = _count_changes("", *([code.raw for code in each if is_code(code)] for each in codes))
     if not found and (crossed := _find_crossed(output)) and not _find_crossed(source):
         found.append(f"{crossed} stands where nothing that it closes is open")
     return found
@@ -90,9 +102,12 @@ def code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
 def is_code(part: Part) -> TypeGuard[Code]:
     """Whether a part is a code of the file or of a program: a number and a sign may be a code in one text only."""
-    if isinstance(part, str) or DROPPED.fullmatch(part.raw):
-        return False
-    return not part.is_text or _OF_CODES.fullmatch(part.raw) is not None
+    return isinstance(part, Code) and _must_stay(part)
+
+
+@lru_cache(1000)  # a file has the same again and again
+def _must_stay(code: Code) -> bool:
+    return not DROPPED.fullmatch(code.raw) and (not code.is_text or _OF_CODES.fullmatch(code.raw) is not None)
 
 
 def _find_crossed(parts: Sequence[Part]) -> str:

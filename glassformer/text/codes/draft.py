@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from glassformer.text.codes.checks import DROPPED
 from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
-from glassformer.text.lines import normalize_spaces
+from glassformer.text.lines import normalize_source, normalize_spaces
 from glassformer.text.scripts import is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
@@ -28,6 +28,7 @@ _NUMBERS_AND_SIGNS = re.compile(
 )
 _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
+_TO_FIRST_LETTER, _TO_LAST_LETTER = re.compile(r"[\W_]*+[^\W_]"), re.compile(r".*[^\W_]", re.DOTALL)
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
 _SEPARATORS = tuple(":;,|/–—-")
 _SEPARATOR, _SEPARATOR_AFTER = re.compile(r"[:;,|/–—-]++(?=\s)"), re.compile(r"\s?[:;,|/–—-]++(?=\s)")
@@ -100,6 +101,10 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
 
     None if no code seems to carry grammar, or if there are not enough stand-ins.
     """
+    if attempt is not None and not any(isinstance(part, Code) and stands_for_word(part) for part in parts):
+        return None
+    if len(parts) == 1 and isinstance(parts[0], str):  # as most are
+        return Draft(tuple(parts), normalize_source(DROPPED.sub("", parts[0])))
     builder = _Builder(Draft(tuple(parts)), _balance(parts), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
@@ -177,19 +182,16 @@ class _Builder:
 
     def __init__(self, draft: Draft, pieces: list[str | _Atom], attempt: int | None) -> None:
         self.draft, self._attempt = draft, attempt
-        plain = "".join(piece for piece in pieces if isinstance(piece, str))
-        free = unused_signs(plain)
+        self._plain = "".join(piece for piece in pieces if isinstance(piece, str))
+        free = unused_signs(self._plain)
         self._signs = {kind: next(free) for kind in ("alone", "word", "opens", "closes")}
         self._coded = "".join(piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces)
         self._atoms = iter([piece for piece in pieces if isinstance(piece, _Atom)])
         self._tags = self._signs["opens"] + self._signs["closes"]
-        places = [place for place, sign in enumerate(self._coded) if sign.isalnum()]
-        self._first, self._last = (places[0], places[-1]) if places else (len(self._coded), -1)
-        start = 0 if attempt is None else 2 * attempt % len(_NAMES)
-        self._names, self._counts = (
-            [word for word in (*words[start:], *words[:start]) if not find_word(word, plain)]
-            for words in (_NAMES, _COUNTS)
-        )
+        first, last = _TO_FIRST_LETTER.match(self._coded), _TO_LAST_LETTER.match(self._coded)
+        self._first = first.end() - 1 if first is not None else len(self._coded)
+        self._last = last.end() - 1 if last is not None else -1
+        self._names, self._counts = self._free_words(_NAMES), self._free_words(_COUNTS)
         self._opened: list[Mark] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -287,8 +289,12 @@ class _Builder:
         following = self._coded[end:].lstrip(" " + self._tags)[:1]
         if end <= self._first and (following.isupper() and not is_count):
             return None  # "%s The house is big."
-        free = self._counts if is_count != (self._attempt == 2) else self._names
-        return free.pop(0) if free else None
+        return next(self._counts if is_count != (self._attempt == 2) else self._names, None)
+
+    def _free_words(self, words: Sequence[str]) -> Iterator[str]:
+        """Those that the text does not have; each attempt begins with others."""
+        start = 2 * (self._attempt or 0) % len(words)
+        return (word for word in (*words[start:], *words[:start]) if not find_word(word, self._plain))
 
 
 def _before_separator(text: str, start: int, end: int) -> int:
@@ -301,6 +307,9 @@ def _before_separator(text: str, start: int, end: int) -> int:
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
     """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
+
+    if word not in text:
+        return []
 
     def is_apart(neighbour: str, edge: str) -> bool:
         return not neighbour.isalnum() or is_unspaced(neighbour) or is_unspaced(edge)

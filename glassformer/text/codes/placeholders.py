@@ -6,6 +6,7 @@ divides a message into branches, begins a new text.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from glassformer.text.codes import may_have_codes
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
@@ -60,6 +61,7 @@ _WORDLESS = re.compile(
     r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
+_REMEMBERED = 1000  # codes, of which a file has the same again and again
 _LONG_CODE = 500  # characters; a search for all that is wordless in it would take time with its square
 
 
@@ -68,6 +70,8 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
     found: list[Part] = []
     for part in parts:
         found += [part] if isinstance(part, Code) else _read_messages(part)
+    if not any(isinstance(part, str) and may_have_codes(part) for part in found):
+        return _pair_blocks([part for part in found if part != ""])
     closing = set(re.findall(r"\[/([\w.-]+)\]", join_parts(found)))
 
     def code(match: re.Match[str]) -> Code:
@@ -79,15 +83,17 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
             return Code(raw, is_text=True)
         return Code(raw, "closes" if raw[1] == "/" else "opens", is_text=True)
 
-    if any(isinstance(part, str) and may_have_codes(part) for part in found):
-        once = mark_codes(found, _PLACEHOLDERS, code)
-        found = list(mark_codes(once, _PLACEHOLDERS, code))  # in \\nfoo() no word precedes foo()
-    return _pair_blocks([part for part in found if part != ""])
+    once = mark_codes(found, _PLACEHOLDERS, code)
+    if len(once) > sum(part != "" for part in found):
+        once = mark_codes(once, _PLACEHOLDERS, code)  # in \\nfoo() no word precedes foo()
+    return _pair_blocks(once)
 
 
 def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:
     """The same parts, where a block of a template opens and closes: {% if x %}…{% endif %}, {{#if x}}…{{/if}}."""
     blocks = [_BLOCK.match(part.raw) if isinstance(part, Code) else None for part in parts]
+    if not any(blocks):
+        return tuple(parts)
     ended = {block[2] for block in blocks if block is not None and block[1] in ("end", "/")}
     return tuple(
         part._replace(kind="closes" if block[1] in ("end", "/") else "opens")
@@ -153,12 +159,14 @@ def _counts(text: str) -> Iterator[Part]:
         yield Code(piece, is_text=True) if piece == "#" else piece
 
 
+@lru_cache(_REMEMBERED)
 def begins_new_text(code: Code) -> bool:
     """Whether a code breaks a line, or divides a message or a template into branches, each a text of its own."""
     divides = code.raw[:1] == "}" or (code.raw[-1:] == "{" and _MESSAGE.match(code.raw) is not None)
     return divides or _BREAK.fullmatch(code.raw) is not None
 
 
+@lru_cache(_REMEMBERED)
 def stands_for_word(code: Code) -> bool:
     """Whether a word of the sentence may be behind a code: a name, a number, an address, a piece of a program."""
     if _ADDRESS_TAG.fullmatch(code.raw):
@@ -169,6 +177,7 @@ def stands_for_word(code: Code) -> bool:
     return is_named or code.raw in ("{}", "#")
 
 
+@lru_cache(_REMEMBERED)
 def pair_name(code: Code) -> str:
     """What an opening and its closing code have in common."""
     if block := _BLOCK.match(code.raw):

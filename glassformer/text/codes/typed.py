@@ -66,6 +66,8 @@ def has_words(parts: Sequence[Part]) -> bool:
 
 def is_crowded(parts: Sequence[Part]) -> bool:
     """Whether the places of the codes would take time without end: each is looked for among all words."""
+    if len(parts) == 1:
+        return False
     codes = sum(isinstance(part, Code) for part in parts)
     return codes > _MOST_CODES or (codes > 1 and len(join_parts(parts)) > _LONGEST_WITH_CODES)
 

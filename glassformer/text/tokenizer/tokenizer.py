@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(len(CONTROL_TOKENS))
 SPACE_MARK = "▁"
+_BROKEN = "\ufffd"
 _ADVICE = "Use one that glassformer trained."
 
 
@@ -50,6 +52,7 @@ class Tokenizer:
         self._library.encode_special_tokens = True
         self._show = byte_label if self.kind == "bpe" else label
         self._labels: dict[int, str] = {}  # those that were needed so far: every output of a translation has some
+        self._texts: dict[int, str] = {}  # of those
         for token in CONTROL_TOKENS:
             if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
                 raise TokenizerError(
@@ -174,6 +177,18 @@ class Tokenizer:
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
         return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
+
+    def ends(self, ids: Iterable[int]) -> list[int]:
+        """How many characters ``to_text`` has of the first id, of the first two, and so on."""
+        numbers = self._check_ids(ids)
+        if self.kind == "bpe":  # whose texts are put side by side, unless they are pieces of characters
+            pieces = [self._texts.get(number) or self._piece(number) for number in numbers]
+            if not any(_BROKEN in piece for piece in pieces):
+                return list(accumulate(map(len, pieces)))
+        return [len(self._library.decode(numbers[: count + 1])) for count in range(len(numbers))]
+
+    def _piece(self, number: int) -> str:
+        return self._texts.setdefault(number, self._library.decode([number]))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""

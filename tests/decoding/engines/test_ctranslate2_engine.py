@@ -19,7 +19,7 @@ from glassformer.checkpoint import MANIFEST, save_checkpoint, weights_of
 from glassformer.cli.main import app
 from glassformer.decoding import Request
 from glassformer.decoding.engines.export_cache import CACHE
-from glassformer.decoding.translator import ENGINES
+from glassformer.decoding.loading import ENGINES
 from glassformer.errors import ConfigError, InputError, RunError, StorageError
 from glassformer.files import lock_file, open_to_append, sha256
 from glassformer.run_directory import RunDirectory

@@ -110,6 +110,14 @@ def test_control_ids_are_left_out_of_text(tokenizers, kind):
     assert tokenizer.to_text([BOS_ID, *ids, EOS_ID, PAD_ID]) == "fox"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_ends_of_ids_are_those_of_their_texts(tokenizers, kind):
+    for text in ("a cat, a hat", "  the  cat", "na\u00efve \u4e2d\u6587 \U0001f600!", "\ufffd", ""):
+        ids = [*tokenizers[kind].to_ids(text), EOS_ID]
+        ends = [len(tokenizers[kind].to_text(ids[: count + 1])) for count in range(len(ids))]
+        assert tokenizers[kind].ends(ids) == ends
+
+
 def test_labels_show_spaces_parts_of_characters_and_invisible_characters(tokenizers):
     bpe = tokenizers["bpe"]
     assert bpe.to_tokens([BOS_ID, *bpe.to_ids("日"), EOS_ID]) == ["<s>", "⟨E6⟩", "⟨97⟩", "⟨A5⟩", "</s>"]
