@@ -29,12 +29,13 @@ from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.checks import changes
-from glassformer.text.codes.typed import Parts, has_words, is_crowded
+from glassformer.text.codes.typed import Parts, TypedSentence, has_words, is_crowded, read_typed
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import FileSegment
+from glassformer.text.formats.segment import Code, FileSegment
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
+from glassformer.text.style import PLAIN
 
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
@@ -145,14 +146,24 @@ class FileTranslator:
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
         sources = [parts for parts in waiting if parts not in results]
-        coded = dict(zip(sources, translate_coded(sources, self._translate_drafts, self._token_ends), strict=True))
-        for source, one in coded.items():
-            results[source] = self._finish(source, one.results[0], one.translation)
+        read = [self._read(parts) for parts in sources]
+        found = translate_coded([one.parts for one in read], self._translate_drafts, self._token_ends)
+        coded = dict(zip(sources, found, strict=True))
+        for (source, one), typed in zip(coded.items(), read, strict=True):
+            parts = tuple(part for part in (typed.before, *typed.restore(one.results[0].parts), typed.after) if part)
+            results[source] = self._finish(source, replace(one.results[0], parts=parts), one.translation)
         if self.check_content:
             self._check_content(results, {source: one.translation for source, one in coded.items()})
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
+
+    def _read(self, parts: Parts) -> TypedSentence:
+        """A text as the model reads it; the translator itself matches the style of one without codes."""
+        matches_style = isinstance(self.options, DecodeConfig) and self.options.match_style
+        if matches_style and any(isinstance(part, Code) for part in parts):
+            return read_typed(parts, matches_style=True)
+        return TypedSentence("", parts, "", PLAIN)
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
