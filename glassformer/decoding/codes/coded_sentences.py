@@ -15,6 +15,7 @@ from glassformer.decoding.sentences import SourceSentence
 from glassformer.decoding.translation import Translation
 from glassformer.settings import ModelConfig
 from glassformer.text.codes.typed import TypedSentence
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 Search = Callable[[Sequence[SourceSentence], bool], list[Translation]]
@@ -50,7 +51,7 @@ def translate_sentences(
 def _restore(typed: TypedSentence, found: CodedTranslation, attention: bool) -> Translation:
     """The translation with the codes in each hypothesis; attention that only the codes needed is left out."""
     hypotheses = [
-        replace(one, text=typed.restore(result.parts), attention=one.attention if attention else None)
+        replace(one, text=join_parts(typed.restore(result.parts)), attention=one.attention if attention else None)
         for one, result in zip(found.translation.hypotheses, found.results, strict=True)
     ]
     return replace(found.translation, hypotheses=hypotheses)
