@@ -25,8 +25,9 @@ $(BIN)/.ready: $(BIN)/.installed
 demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: three minutes
 	$(BIN)/glassformer demo
 
+# Compiling takes each process seconds: what is compiled is kept, even where the environment forbids it.
 test: $(BIN)/.ready  ## set up and run the tests
-	$(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
 
 $(BIN)/.bench: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
@@ -93,8 +94,8 @@ bench: $(BIN)/.ready  ## measure idle taps, a trace and a training step
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/training_step.py
 
-mutants: $(BIN)/.ready  ## how many small changes of the source the fast tests find; goes on where it stopped, for MINUTES=20
+mutants: $(BIN)/.ready  ## how many small changes of the source the fast tests find; continues where it stopped, for MINUTES=20
 	$(BIN)/python benchmarks/mutants.py --minutes $(MINUTES)
 
-gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; goes on where it stopped
+gpu: $(BIN)/.ready  ## hold a GPU to the CPU's results and measure it; continues where it stopped
 	PYTHONPATH=. $(BIN)/python benchmarks/gpu.py --minutes 8

@@ -15,9 +15,9 @@ from smoke import new_parser, parse_options, write_json
 
 from glassformer import Translator
 from glassformer.documents import FileTranslator
-from glassformer.documents.checks import lost_numbers
-from glassformer.documents.placeholders import find_codes
 from glassformer.documents.report import DOUBTFUL
+from glassformer.text.codes.checks import lost_numbers
+from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.formats.segment import Code
 
 # What stands for a thing, a person, or a count in a sentence.

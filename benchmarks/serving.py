@@ -3,36 +3,44 @@
     python benchmarks/serving.py [--clients 1 8 64 256] [--seconds 10] [--json FILE]
 
 Each client sends the next sentence when it has its answer. Beside our server stands a plain one, which gives each
-request to the same model by itself, as small servers do; it runs the same HTTP server. The load comes from httpx in a
-process of its own: oha, wrk and k6 are not to be had by pip. It takes time of the cores, which the servers lack.
-With one client, the time of a request less the time of the same translations in a process is what HTTP costs.
+request to the same model by itself, as small servers do; it runs the same HTTP server. The load comes from wrk
+(``apt install wrk``), which takes little of the cores that the servers need.
+What HTTP costs is the time of a request less that of the same work in a process, which takes turns with it.
 At the end stand the figures that are aimed at: 3 times the plain server's requests with 64 clients, and 2 ms for
-HTTP. These two alone take four minutes:
+HTTP; and the limit of the first: how much less processor time the model takes for a sentence in batches of 32 than
+for one by itself. These alone take two minutes:
 
     python benchmarks/serving.py --clients 1 64 --seconds 20 --engines ctranslate2
+
+On a machine with other work, one core by itself says more than all: put ``taskset -c 1`` before it.
 
 A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """
 
 import argparse
-import asyncio
 import json
+import math
 import os
-import random
 import resource
 import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import cycle, product
+from http.client import HTTPConnection
+from itertools import product
 from pathlib import Path
+from shutil import which
 from typing import Any
 
 import httpx
 from machine import machine
 from smoke import parse_options, write_json
+
+from glassformer.text.corpus.workers import available_cores
 
 SUBJECTS = ("My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "She", "I")
 PREDICATES = (
@@ -55,57 +63,89 @@ async def translate(request):
     found = await asyncio.to_thread(translator.translate, [q])
     return JSONResponse({"translatedText": found[0].text})
 listener = socket.create_server(("127.0.0.1", 0))
+listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 print(f"http://127.0.0.1:{listener.getsockname()[1]}: plain", file=sys.stderr, flush=True)
 app = Starlette(routes=[Route("/translate", translate, methods=["POST"])])
 uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=75)).run(sockets=[listener])
 """
+WRK = """
+local bodies, number = {BODIES}, 0
+wrk.method, wrk.path, wrk.headers["Content-Type"] = "POST", "/translate", "application/json"
+math.randomseed(1)
+for last = #bodies, 2, -1 do
+  local other = math.random(last)
+  bodies[last], bodies[other] = bodies[other], bodies[last]
+end
+function request()
+  number = number % #bodies + 1
+  return wrk.format(nil, nil, nil, bodies[number])
+end
+function done(summary, latency)
+  local failed = summary.errors
+  local errors = failed.status + failed.connect + failed.read + failed.write + failed.timeout
+  local ms = {latency:percentile(50) / 1e3, latency:percentile(95) / 1e3, latency:percentile(99) / 1e3}
+  local row = '\\n{"requests": %d, "requests_per_s": %f, "errors": %d, "p50_ms": %f, "p95_ms": %f, "p99_ms": %f}'
+  io.write(row:format(summary.requests, 1e6 * summary.requests / summary.duration, errors, ms[1], ms[2], ms[3]))
+end
+"""
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
-async def load(url: str, clients: int, seconds: float) -> dict[str, float]:
+def wrk(url: str, clients: int, seconds: float, script: Path) -> dict[str, float]:
     """Requests a second, and the milliseconds of the median, the 95th and the 99th of a hundred."""
-    times, errors = list[float](), 0
-    limits = httpx.Limits(max_connections=clients, max_keepalive_connections=clients, keepalive_expiry=2.0)
-    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
-
-        async def one(seed: int, until: float) -> None:
-            nonlocal errors
-            texts = random.Random(seed).sample(SENTENCES, len(SENTENCES))
-            for text in cycle(texts):
-                began = time.perf_counter()
-                if began > until:
-                    return
-                answer = await client.post("/translate", json={"q": text, "source": "en", "target": "de"})
-                times.append(1000 * (time.perf_counter() - began))
-                errors += answer.status_code != 200
-
-        await asyncio.gather(*(one(number, time.perf_counter() + 1.0) for number in range(clients)))  # warm
-        began = time.perf_counter()
-        warm = len(times)
-        await asyncio.gather(*(one(1000 + number, began + seconds) for number in range(clients)))
-        passed = time.perf_counter() - began
-    requests, times = len(times), times[warm:]
-    return {
-        "requests": requests, "requests_per_s": len(times) / passed, "errors": errors,
-        "p50_ms": statistics.median(times), "p95_ms": percentile(times, 0.95), "p99_ms": percentile(times, 0.99),
-    }  # fmt: skip
+    command = ["wrk", "-t1", f"-c{clients}", f"-d{math.ceil(seconds)}s", "--timeout", "120s", "-s", str(script), url]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(json.loads(found.rpartition("\n")[2]))
 
 
-def in_process(engine: str) -> float:
-    """The median milliseconds of one sentence without a server."""
+def write_script(path: Path) -> Path:
+    """What wrk sends and writes."""
+    bodies = [json.dumps({"q": text, "source": "en", "target": "de"}) for text in SENTENCES]
+    path.write_text(WRK.replace("BODIES", ", ".join(f"[[{body}]]" for body in bodies)))
+    return path
+
+
+def in_process(engine: str) -> dict[str, float]:
+    """The processor's milliseconds for a sentence without a server, alone and in batches."""
     from glassformer import Translator
+    from glassformer.documents import FileTranslator
 
     with Translator.load(engine=engine, workers=1) as translator:
-        translator.translate(["Hello."])
-        times = []
-        for text in SENTENCES:
-            began = time.perf_counter()
-            translator.translate([text])
-            times.append(1000 * (time.perf_counter() - began))
-    return statistics.median(times)
+        files = FileTranslator(translator)
+        files.translate_texts([(text,) for text in SENTENCES])
+        alone = [timed(translator.translate, [text]) for text in SENTENCES]
+        together = [timed(translator.translate, SENTENCES[start : start + 32]) for start in range(0, 64, 32)]
+        batches = [timed(files.translate_texts, [(text,) for text in SENTENCES[at : at + 32]]) for at in (0, 32)]
+    return {
+        "cpu_ms_alone": sum(cpu for _, cpu in alone) / len(alone),
+        "cpu_ms_in_batches_of_32": sum(cpu for _, cpu in together) / 64,
+        "cpu_ms_in_batches_of_32_as_served": sum(cpu for _, cpu in batches) / 64,
+    }
+
+
+def http_ms(url: str, engine: str) -> float:
+    """The median of how many milliseconds longer a request takes than the same work in this process."""
+    from glassformer import Translator
+    from glassformer.documents import FileTranslator
+
+    connection = HTTPConnection(url.removeprefix("http://"))
+
+    def ask(text: str) -> None:
+        body = json.dumps({"q": text, "source": "en", "target": "de"}).encode()
+        connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+        connection.getresponse().read()
+
+    with Translator.load(engine=engine, workers=1) as translator:
+        files = FileTranslator(translator)
+        pairs = [(timed(ask, text)[0], timed(files.translate_texts, [(text,)])[0]) for text in 3 * SENTENCES]
+    connection.close()
+    return statistics.median(request - direct for request, direct in pairs[len(SENTENCES) :])
+
+
+def timed(call: Callable[[Any], Any], argument: Any) -> tuple[float, float]:
+    """The milliseconds that a call takes, and those of the processor."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    call(argument)
+    return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu)
 
 
 def answers_beside(url: str, connections: int) -> int:
@@ -122,17 +162,17 @@ def answers_beside(url: str, connections: int) -> int:
 
 def aims(found: dict[str, Any]) -> dict[str, float]:
     """What is aimed at, of the numbers of clients that were measured."""
-    ours, plain, figures = found["ours"], found["plain"], {}
+    ours, plain, limit = found["ours"], found["plain"], found["in_process"]
+    figures = {"limit_of_times_plain": limit["cpu_ms_alone"] / limit["cpu_ms_in_batches_of_32"]}
     if "64" in ours:
         figures["times_plain_at_64"] = ours["64"]["requests_per_s"] / plain["64"]["requests_per_s"]
         figures["times_plain_at_64_by_cpu"] = plain["64"]["cpu_ms_per_request"] / ours["64"]["cpu_ms_per_request"]
-    if "1" in ours:
-        figures["http_ms_at_1"] = ours["1"]["p50_ms"] - found["in_process_p50_ms"]
+    figures["http_ms_at_1"] = ours["http_ms"]
     return figures
 
 
-def measure(command: list[str], clients: list[int], seconds: float, rest: float, connections: int) -> dict[str, Any]:
-    """Start a server and load it."""
+def measure(command: list[str], options: argparse.Namespace, engine: str) -> dict[str, Any]:
+    """Start a server and load it; of ours, which has an ``engine``, more is measured."""
     began = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
@@ -142,21 +182,32 @@ def measure(command: list[str], clients: list[int], seconds: float, rest: float,
             f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
         ).raise_for_status()
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
-        time.sleep(rest)
-        for number in clients:
-            pids = family(process.pid)
-            before = sum(map(cpu_s, pids))
-            one = found[str(number)] = asyncio.run(load(url, number, seconds))
-            one["cpu_ms_per_request"] = 1000 * (sum(map(cpu_s, pids)) - before) / one["requests"]
-            shown = ", ".join(f"{name} {value:.1f}" for name, value in found[str(number)].items())
-            print(f"  {number:3} clients: {shown}", flush=True)
-        if connections:
-            found["status_beside_connections"] = {str(connections): answers_beside(url, connections)}
+        time.sleep(options.rest)
+        found |= {str(number): load(url, number, options.seconds, family(process.pid)) for number in options.clients}
+        if engine:
+            found["http_ms"] = http_ms(url, engine)
+            found["status_beside_connections"] = {str(options.connections): answers_beside(url, options.connections)}
         found["memory_mb"] = sum(map(resident_mb, family(process.pid)))
         return found
     finally:
         process.terminate()
         process.communicate()
+
+
+def load(url: str, clients: int, seconds: float, pids: list[int]) -> dict[str, float]:
+    """The figures of one number of clients, and the processor time that these processes take for a request."""
+    with tempfile.TemporaryDirectory() as directory:
+        script = write_script(Path(directory) / "requests.lua")
+        wrk(url, clients, 1, script)
+        before = [cpu_s(pid) for pid in pids]
+        found = wrk(url, clients, seconds, script)
+    server, *workers = [
+        1000 * (cpu_s(pid) - start) / found["requests"] for pid, start in zip(pids, before, strict=True)
+    ]
+    found |= {"cpu_ms_per_request": server + sum(workers), "cpu_ms_per_request_of_workers": sum(workers)}
+    shown = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
+    print(f"  {clients:3} clients: {shown}", flush=True)
+    return found
 
 
 def cpu_s(pid: int) -> float:
@@ -186,20 +237,20 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
         parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
-        modules=["starlette", "httpx", "ctranslate2"], kept="serving.json",
+        modules=["starlette", "httpx", "ctranslate2"], files=[which("wrk") or "/usr/bin/wrk"], kept="serving.json",
     )  # fmt: skip
     results: dict[str, Any] = {}
     for engine in options.engines:
         ours = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--engine", engine]
         plain = [sys.executable, "-c", PLAIN, engine]
-        results[engine] = {"in_process_p50_ms": in_process(engine)}
+        results[engine] = {"in_process": in_process(engine)}
         for name, command in (("ours", ours), ("plain", plain)):
             print(f"{engine}, {name}:", flush=True)
-            connections = options.connections if name == "ours" else 0
-            results[engine][name] = measure(command, options.clients, options.seconds, options.rest, connections)
+            results[engine][name] = measure(command, options, engine if name == "ours" else "")
         results[engine]["aims"] = aims(results[engine])
         print(engine, results[engine]["aims"], flush=True)
-    write_json(options.json, {"machine": machine(), "results": results})
+    found = {"machine": machine(), "cores_used": available_cores(), "load": os.getloadavg()[1], "results": results}
+    write_json(options.json, found)
     if options.json is None:
         print(json.dumps(results, indent=1))
 

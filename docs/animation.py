@@ -8,17 +8,14 @@ page does not come to the translations that it expects.
 
 import io
 import re
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from PIL import Image
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
-
-from glassformer.decoding import Translator
-from glassformer.explain import walk
+from playwright.sync_api import Browser, Locator, Page
+from screenshots import open_browser
 
 PLACE = Path(__file__).parent / "page"
 FIRST, TYPED = "I love you, too.", "I am hungry."
@@ -133,7 +130,7 @@ def settle(page: Page) -> None:
 
 
 def wait_for(page: Page, words: re.Pattern[str]) -> None:
-    """Wait until the page shows these words, one token beside the other."""
+    """Wait until the page shows these tokens one after another."""
     end = time.monotonic() + SECONDS
     while not words.search(" ".join(shown_text(page).split())):
         assert time.monotonic() < end, f"the page does not show {words.pattern!r}"
@@ -160,12 +157,8 @@ def record_all(browser: Browser, page_file: Path) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
-        page_file = Path(scratch, "page.html")
-        walk(Translator.load(), [FIRST]).to_page(page_file, run="en-de", run_option="")
-        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+    with open_browser(FIRST) as (browser, page_file):
         record_all(browser, page_file)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ but the browser.
 import io
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +33,17 @@ VIEWS = {
 SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
 PROJECTOR = (1024, 768)
 COLOURS = 256
+
+
+@contextmanager
+def open_browser(sentence: str) -> Iterator[tuple[Browser, Path]]:
+    """A browser, and the file of the bundled model's page for a sentence."""
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
+        page_file = Path(scratch, "page.html")
+        walk(Translator.load(), [sentence]).to_page(page_file, run="en-de", run_option="")
+        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+        yield browser, page_file
+        browser.close()
 
 
 def shoot(
@@ -63,10 +76,7 @@ def shoot(
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as started:
-        page_file = Path(scratch, "page.html")
-        walk(Translator.load(), [SENTENCE]).to_page(page_file, run="en-de", run_option="")
-        browser = started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+    with open_browser(SENTENCE) as (browser, page_file):
         for scheme in ("light", "dark"):
             ending = "" if scheme == "light" else "-dark"
             target = PLACE / f"home-projector{ending}.png"
@@ -76,7 +86,6 @@ def main() -> None:
                     width = "" if name == "laptop" else f"-{name}"
                     target = PLACE / f"{view}{width}{ending}.png"
                     shoot(browser, page_file, place, size=size, scheme=scheme, target=target)
-        browser.close()
 
 
 if __name__ == "__main__":

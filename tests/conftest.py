@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 import jaxtyping
@@ -14,38 +14,13 @@ import torch
 
 shape_checks.install()  # before the model is imported, which is when its functions are decorated
 
-from small_models import shake, small_config  # noqa: E402
+from covering import covering_cells  # noqa: E402
+from small_models import AXES, options_of, shake, small_config  # noqa: E402
 
 from glassformer.model import Transformer  # noqa: E402
 from glassformer.settings import ModelConfig  # noqa: E402
 
 SEED = 7919
-
-BUNDLES: list[dict[str, Any]] = [
-    {"tie_embeddings": "all", "tgt_vocab": 23},
-    {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
-]
-AXES = ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
-Cell = tuple[int, ...]
-
-
-def cells_with_all_pairs(sizes: list[int]) -> list[Cell]:
-    """A few cells of a grid, in which any two values of two axes meet at least once."""
-
-    def pairs(cell: Cell) -> set[tuple[Cell, ...]]:
-        return set(combinations(enumerate(cell), 2))
-
-    cells, chosen = list(product(*map(range, sizes))), []
-    missing = set().union(*map(pairs, cells))
-    while missing:
-        chosen.append(max(cells, key=lambda cell: len(pairs(cell) & missing)))
-        missing -= pairs(chosen[-1])
-    return chosen
-
-
-def options_of(cell: Cell) -> dict[str, Any]:
-    norm, positions, activation, bundle = (axis[at] for axis, at in zip(AXES, cell, strict=True))
-    return {"norm": norm, "positions": positions, "activation": activation, **bundle}
 
 
 def pytest_collection_finish() -> None:
@@ -79,7 +54,7 @@ def seed() -> int:
 @pytest.fixture(scope="session")
 def options() -> list[dict[str, Any]]:
     """Of ``every_option`` so many that any two choices meet."""
-    return [options_of(cell) for cell in cells_with_all_pairs([len(axis) for axis in AXES])]
+    return [options_of(cell) for cell in covering_cells([len(axis) for axis in AXES])]
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,21 @@
-"""A small configuration of the model, and weights that are not at their start."""
+"""A small configuration of the model, the grid of its options, and weights that are not at their start."""
 
 from typing import Any
 
 import torch
 
 from glassformer.settings import ModelConfig
+
+BUNDLES: list[dict[str, Any]] = [
+    {"tie_embeddings": "all", "tgt_vocab": 23},
+    {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
+]
+AXES = ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES
+
+
+def options_of(cell: tuple[int, ...]) -> dict[str, Any]:
+    norm, positions, activation, bundle = (axis[at] for axis, at in zip(AXES, cell, strict=True))
+    return {"norm": norm, "positions": positions, "activation": activation, **bundle}
 
 
 def small_config(**changes: Any) -> ModelConfig:

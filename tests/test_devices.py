@@ -44,11 +44,14 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 PHRASES = [Constraints(prefix=(6,)), Constraints(required=((7, 8), (9,))), Constraints(banned=((5,), (6, 6)))]
 
+OTHER_POSITIONS = [pytest.param(one, marks=pytest.mark.slow) for one in ModelConfig.choices("positions")[1:]]
+
 
 @pytest.fixture(params=ModelConfig.choices("positions"))
 def model(request: pytest.FixtureRequest) -> Transformer:
     torch.manual_seed(3)
-    made = Transformer(small_config(positions=request.param, output_bias=True)).eval()
+    layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
+    made = Transformer(small_config(positions=request.param, output_bias=True, **layers)).eval()
     shake(made)
     return made
 
@@ -81,9 +84,17 @@ def test_logits(model: Transformer, batch: Batch, fused: bool) -> None:
         assert_close(move(model)(there.src_ids, there.tgt_in_ids).cpu(), expected)
 
 
-@pytest.mark.parametrize("settings", [{}, {"r_drop": 1.0, "label_smoothing": 0.0}])
-def test_an_update(model: Transformer, batch: Batch, settings: dict[str, float]) -> None:
-    config, results = TrainConfig(**settings), []
+def test_an_update(model: Transformer, batch: Batch) -> None:
+    _compare_updates(model, batch, TrainConfig())
+
+
+@pytest.mark.parametrize("model", ["sinusoidal", *OTHER_POSITIONS], indirect=True)
+def test_an_update_with_r_drop_and_without_smoothing(model: Transformer, batch: Batch) -> None:
+    _compare_updates(model, batch, TrainConfig(r_drop=1.0, label_smoothing=0.0))
+
+
+def _compare_updates(model: Transformer, batch: Batch, config: TrainConfig) -> None:
+    results = []
     for is_there in (False, True):
         with other_device():
             own = move(copy.deepcopy(model)) if is_there else copy.deepcopy(model)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "glassformer"
-TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+PATHS = sorted(PACKAGE.rglob("*.py"))
 WORD = re.compile(r"\w+")
 
 
@@ -28,26 +28,33 @@ def has_docstring(node: ast.AST) -> bool:
 
 
 @pytest.fixture(scope="module")
-def known() -> set[str]:
-    places = {part for path in TREES for part in path.relative_to(PACKAGE).with_suffix("").parts}
-    return places.union(*(words_of(tree) for tree in TREES.values()))
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in PATHS}
 
 
 @pytest.fixture(scope="module")
-def members() -> dict[str, set[str]]:
+def known(trees: dict[Path, ast.Module]) -> set[str]:
+    places = {part for path in PATHS for part in path.relative_to(PACKAGE).with_suffix("").parts}
+    return places.union(*(words_of(tree) for tree in trees.values()))
+
+
+@pytest.fixture(scope="module")
+def members(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
     """The words in each class; one of two classes of a name may have what is named."""
     found = defaultdict(set)
-    for tree in TREES.values():
+    for tree in trees.values():
         for one in ast.walk(tree):
             if isinstance(one, ast.ClassDef):
                 found[one.name].update(words_of(one))
     return found
 
 
-@pytest.mark.parametrize("path", TREES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_what_a_docstring_names_exists(path: Path, known: set[str], members: dict[str, set[str]]) -> None:
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_what_a_docstring_names_exists(
+    path: Path, trees: dict[Path, ast.Module], known: set[str], members: dict[str, set[str]]
+) -> None:
     """Checked are ``Class.member`` of our classes, and names with an underscore."""
-    docstrings = [ast.get_docstring(one) or "" for one in ast.walk(TREES[path]) if has_docstring(one)]
+    docstrings = [ast.get_docstring(one) or "" for one in ast.walk(trees[path]) if has_docstring(one)]
     named = [name for text in docstrings for name in re.findall(r"``([\w.]+)(?:\(.*?\))?``", text)]
     for name in named:
         owner, _, member = name.partition(".")

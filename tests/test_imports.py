@@ -15,16 +15,18 @@ LEVELS = """
 axes errors files lazy version
 settings trace
 model
-text.lines text.scripts
+text.lines text.scripts text.style
 text.sentence_splitter text.formats text.tokenizer
-text.corpus
+text.corpus text.codes
 text tasks
 checkpoint run_directory world threads bundled
 interop
 decoding.search
 decoding
 decoding.confidence
+decoding.codes
 decoding.engines
+decoding.loading decoding.scoring
 decoding.translator
 training.objective
 training.evaluation

@@ -1,6 +1,8 @@
 """The tests check the shapes that the model's signatures promise, also where like calls are not checked again."""
 
+import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,12 +11,18 @@ from jaxtyping import Float, TypeCheckError
 from shape_checks import check_once
 from torch import Tensor
 
+from glassformer import model
 from glassformer.model.masks import padding_mask
 
 
 @partial(check_once, typechecker=beartype)
 def row_sums(x: Float[Tensor, "row column"]) -> Float[Tensor, "row"]:
     return x.sum(dim=1)[x[:, 0] > 0]  # which rows are lost depends on the values, not on the form
+
+
+@partial(check_once, typechecker=beartype)
+def products(x: Float[Tensor, "row inner"], y: Float[Tensor, "inner column"]) -> Float[Tensor, "row column"]:
+    return x @ y if x[0, 0] > 0 else y
 
 
 def test_a_call_of_a_form_that_has_not_passed_is_checked() -> None:
@@ -30,6 +38,23 @@ def test_a_result_is_checked_where_the_arguments_have_passed() -> None:
         assert len(row_sums(torch.ones(3, 2))) == 3
         with pytest.raises(TypeCheckError, match="return value"):
             row_sums(torch.tensor([[1.0, 2.0], [-1.0, 0.0], [3.0, 4.0]]))
+
+
+def test_other_sizes_are_checked_if_others_of_them_are_equal() -> None:
+    for rows, inner, columns in [(2, 3, 4), (5, 6, 7), (2, 3, 2), (5, 5, 5), (1, 3, 4), (3, 1, 1)]:
+        assert products(torch.ones(rows, inner), torch.ones(inner, columns)).shape == (rows, columns)
+        with pytest.raises(TypeCheckError, match="parameters"):
+            products(torch.ones(rows, inner), torch.ones(inner + 6, columns))
+        if rows != inner:
+            with pytest.raises(TypeCheckError, match="return value"):
+                products(-torch.ones(rows, inner), torch.ones(inner, columns))
+
+
+def test_annotations_of_the_model_are_names_or_1() -> None:
+    """A sum of names, or another number, would need the sizes themselves."""
+    for path in Path(model.__file__).parent.glob("*.py"):
+        for shape in re.findall(r'Tensor, "([^"]*)"', path.read_text()):
+            assert all(re.fullmatch(r"[*#]?[a-z_]+|1", axis) for axis in shape.split()), (path, shape)
 
 
 def test_the_model_is_checked() -> None:

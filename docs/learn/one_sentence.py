@@ -119,7 +119,7 @@ assert lengths[vocabulary.index("£")] < lengths.median() / 2
 # ## 2. Where a word stands
 #
 # Attention, which comes next, treats a sentence as a bag of words: it has no idea what comes first. So every
-# position has a row of its own, and it is added to the row of the token that stands there.
+# position has a row of its own, and it is added to the row of the token at that position.
 
 # %%
 walked.plot("src_embedding.position_vectors")

@@ -41,7 +41,7 @@ def small_data() -> Iterator[str]:
 
 
 def _selection(found: list[dict[str, Any]]) -> Iterator[str]:
-    """What was kept, beside the best candidate on the test text."""
+    """What was kept, compared with the best candidate on the test text."""
     yield "With the defaults before the search that follows."
     yield table(["corpus", "pairs", "seed", "updates", "BLEU (beam 4)", "chrF", "kept", "its BLEU", "best candidate",
                  "its BLEU "], map(_cell, found))  # fmt: skip

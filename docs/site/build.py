@@ -102,7 +102,7 @@ def write_living_page(path: Path) -> float:
 
 
 def embed_living_page(lesson: str, size_mb: float) -> str:
-    """A lesson's page with the living page below each "See it live", in a fold, at the address that stands there."""
+    """A lesson's page with the living page below each "See it live", in a fold, at the address given there."""
 
     def add_frame(live: re.Match[str]) -> str:
         address = _ADDRESS.search(live[0])

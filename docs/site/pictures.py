@@ -12,7 +12,7 @@ def plain_pictures(markdown: str) -> str:
 
 
 def with_variants(alt: str, path: str, file: Path) -> str:
-    """A picture in Markdown with its variants, which lie beside it: ``-dark``, ``-phone``, ``-phone-dark``.
+    """A picture in Markdown with its variants, which lie in the same folder: ``-dark``, ``-phone``, ``-phone-dark``.
 
     A style sheet shows one of them. ``path`` is how the page names the ``file``.
     """

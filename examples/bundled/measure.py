@@ -71,31 +71,23 @@ def scores(outputs: Sequence[str], pairs: Sequence[Pair]) -> dict[str, Any]:
     return {"by_words": found, "signatures": signatures}
 
 
-def doubts(translator: Translator, translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, Any]:
-    """What the confidence is worth: on the test pairs, and on German, Spanish and nonsense instead of English."""
+def worth(translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What the confidence is worth: how well it tells good translations from bad ones, and how many are warned of."""
     chances = np.array([one.hypotheses[0].confidence for one in translations])
     warned = np.array([one.doubt is not None for one in translations])
-    chrf = [CHRF().sentence_score(one.text, [pair.tgt]).score for one, pair in zip(translations, pairs, strict=True)]
-    good = np.array(chrf) >= GOOD_CHRF
-    strange = {"German": [pair.tgt for pair in pairs[:GERMAN]], "Spanish": SPANISH, "nonsense": NONSENSE}
-    answers = {  # a line without a letter is copied, with no confidence
-        name: [one for one in translator.translate(list(texts)) if one.source_tokens]
-        for name, texts in strange.items()
-    }
+    good = np.array(
+        [CHRF().sentence_score(one.text, [pair.tgt]).score for one, pair in zip(translations, pairs, strict=True)]
+    )
+    good = good >= GOOD_CHRF
     order = chances.argsort().argsort()
     area = (order[good].sum() - good.sum() * (good.sum() - 1) / 2) / max(1, good.sum() * (~good).sum())
     edges = np.minimum(9, (10 * chances).astype(int))
     return {
         "good": int(good.sum()),
         "bad": int((~good).sum()),
+        "mean_confidence": round(float(chances.mean()), 3),
         "area_under_roc": round(float(area), 4),
-        "doubtful": round(translator.confidence.doubtful, 3),
-        "warned": {
-            "bad ones": int(warned[~good].sum()),
-            "good ones": int(warned[good].sum()),
-            **{name: sum(one.doubt is not None for one in found) for name, found in answers.items()},
-        },
-        "strange": {name: len(found) for name, found in answers.items()},
+        "warned": {"bad ones": int(warned[~good].sum()), "good ones": int(warned[good].sum())},
         "tenths": [
             {
                 "sentences": int((edges == tenth).sum()),
@@ -105,6 +97,22 @@ def doubts(translator: Translator, translations: Sequence[Translation], pairs: S
             for tenth in range(10)
             if (edges == tenth).any()
         ],
+    }
+
+
+def doubts(translator: Translator, translations: Sequence[Translation], pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What the confidence is worth: on the test pairs, and on German, Spanish and nonsense instead of English."""
+    strange = {"German": [pair.tgt for pair in pairs[:GERMAN]], "Spanish": SPANISH, "nonsense": NONSENSE}
+    answers = {  # a line without a letter is copied, with no confidence
+        name: [one for one in translator.translate(list(texts)) if one.source_tokens]
+        for name, texts in strange.items()
+    }
+    found = worth(translations, pairs)
+    found["warned"] |= {name: sum(one.doubt is not None for one in each) for name, each in answers.items()}
+    return {
+        **found,
+        "doubtful": round(translator.confidence.doubtful, 3),
+        "strange": {name: len(each) for name, each in answers.items()},
     }
 
 
@@ -129,7 +137,8 @@ def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> di
 def noisy(translator: Translator, pairs: Sequence[Pair]) -> dict[str, Any]:
     """BLEU and chrF of the pairs that a kind of noise changes, before and after the change.
 
-    The texts are read as the packed model reads them, so that models differ in what they have learned alone.
+    The texts are read as the packed model reads them, so that models differ in what they have learned alone. Of texts
+    with typing mistakes also what the confidence is worth.
     """
     options = translator.config.with_changes({"match_style": True, "split_sentences": True})
     found = {}
@@ -137,10 +146,14 @@ def noisy(translator: Translator, pairs: Sequence[Pair]) -> dict[str, Any]:
         copies = [(pair, change(pair, Random("\t".join(pair)))) for pair in pairs]
         copies = [(pair, copy) for pair, copy in copies if copy != pair]
         texts = {"clean": [pair for pair, _ in copies], "noisy": [copy for _, copy in copies]}
-        found[kind] = {"pairs": len(copies)} | {
-            name: _bleu_and_chrf(translator.translate([one.src for one in some], options), some)
-            for name, some in texts.items()
+        translations = {
+            name: translator.translate([one.src for one in some], options) for name, some in texts.items()
         }
+        found[kind] = {"pairs": len(copies)} | {
+            name: _bleu_and_chrf(translations[name], some) for name, some in texts.items()
+        }
+        if kind == "typos" and translator.confidence is not None:
+            found[kind]["confidence"] = worth(translations["noisy"], texts["noisy"])
     return found
 
 

@@ -39,7 +39,7 @@ from glassformer.training.request.data import TaskSource
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3
-LONGEST_PAUSE = 20.0  # seconds; then it goes on by itself, so that it ends where nobody reads
+LONGEST_PAUSE = 20.0  # seconds; then it continues by itself, so that it ends where nobody reads
 PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
 SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wednesday, May 7, 2031"]

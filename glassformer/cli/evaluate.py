@@ -88,7 +88,7 @@ def _print_evaluation(scores: "Scores", engines: list[str] | None) -> None:
             typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
 
 
-@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless"])
+@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless", "keep_codes"])
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

@@ -109,3 +109,9 @@ def check_pairs(
                 f"targets[{index}]: has more than the {config.max_length - 1} tokens "
                 "that the model takes. Shorten it."
             )
+
+
+def check_start(start: object) -> None:
+    """Raise ``InputError`` unless ``start`` can be the number of a text."""
+    if not isinstance(start, int) or isinstance(start, bool) or start < 0:
+        raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")

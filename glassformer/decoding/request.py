@@ -116,6 +116,15 @@ def _to_ids(text: str, original: str, tokenizer: Tokenizer, name: str) -> tuple[
     return ids
 
 
+def keeps_capital(word: str, tokenizer: Tokenizer) -> bool:
+    """Whether a word has a capital inside a sentence, too: the tokenizer, which was learned from many, needs more
+    tokens for it without."""
+    with_capital, without = (
+        tokenizer.to_ids(_after_a_word(one, tokenizer)) for one in (word, word[:1].lower() + word[1:])
+    )
+    return UNK_ID in without or len(without) > len(with_capital)
+
+
 def _after_a_word(phrase: str, tokenizer: Tokenizer) -> str:
     """The phrase with the space that precedes it within a text, if its script and the tokenizer use one."""
     if tokenizer.kind not in _KINDS_WITH_SPACES or not phrase or phrase[0].isspace():

@@ -6,23 +6,28 @@ letter is copied.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from glassformer.decoding.batching import EncodedSource, read_sources
-from glassformer.decoding.request import Request, tokenize_constraints
+from glassformer.decoding.request import Request, keeps_capital, tokenize_constraints
 from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.text.codes import may_have_codes
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN, Style, read_style, split_signs
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
+from glassformer.text.style import PLAIN, Style, is_lower_word, read_style, split_signs
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
+
+    from glassformer.text.codes.typed import Parts, TypedSentence
 
 # The random numbers of a sentence follow from the number of its text and its own number in it. The first sentence
 # has those that the whole text would have.
@@ -49,6 +54,8 @@ class SourceSentence:
     """Whether it has no letter, and is its own translation."""
     style: Style = PLAIN
     """How the text was typed, which its translation gets back."""
+    coded: "TypedSentence | None" = None
+    """It with its codes, if it has some, which the source has not."""
 
     @property
     def needs_model(self) -> bool:
@@ -76,8 +83,8 @@ def split_requests(
     src_tokenizer, tgt_tokenizer = tokenizers
     split = [_split(request, options) for request in requests]
     constraints = [
-        _check_constraints(tokenize_constraints(request, tgt_tokenizer, f"texts[{number}]"), number, options, config)
-        for number, request in enumerate(requests, start)
+        _check_constraints(_tokenize(request, pieces, tgt_tokenizer, f"texts[{number}]"), number, options, config)
+        for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start)
     ]
     for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start):
         if len(pieces) > 1 and request.must:
@@ -86,53 +93,107 @@ def split_requests(
                 "one, because nothing says in which. Give each sentence as a text of its own, or one line and "
                 "split_sentences = false."
             )
-    sources = iter(read_sources([text for pieces in split for _, text, *_ in pieces], src_tokenizer, config))
+    sources = iter(read_sources([piece.read for pieces in split for piece in pieces], src_tokenizer, config))
     return [
         SourceSentence(
             source=next(sources),
             request=number,
             sample_key=start + number + index * _NEXT_SENTENCE,
-            before=before,
-            gap=gap,
+            before=piece.before,
+            gap=piece.after,
             is_last=index == len(pieces) - 1,
             constraints=constraints[number] if index == 0 else replace(constraints[number], prefix=()),
             is_copied=options.copy_wordless
             and not (index == 0 and requests[number].is_constrained)
-            and not has_letter(text),
-            style=style,
+            and not piece.has_words,
+            style=replace(piece.style, keeps_capital=partial(keeps_capital, tokenizer=tgt_tokenizer))
+            if piece.is_lower_word
+            else piece.style,
+            coded=piece.coded,
         )
         for number, pieces in enumerate(split)
-        for index, (before, text, gap, style) in enumerate(pieces)
+        for index, piece in enumerate(pieces)
     ]
 
 
-def _split(request: Request, options: DecodeConfig) -> list[tuple[str, str, str, Style]]:
-    """Each line or sentence as a model reads it, with what stands before and after it and how it was typed."""
-    text = request.text
-    sentences = split_sentences(text, options.src_language) if options.split_sentences else split_lines(text)
-    matches_style = options.match_style and not request.is_constrained
-    found = []
-    for sentence, gap in sentences:
-        if matches_style and has_letter(sentence):
-            before, inner, after = split_signs(sentence)
-        else:
-            inner = sentence.strip()
-            before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
-        read, style = normalize_source(inner), PLAIN
-        if matches_style:
-            read, style = read_style(read)
-        found.append((before, read, after + gap, style))
-    return found
+class _Piece(NamedTuple):
+    """A line or sentence as a model reads it, with what stands before and after it."""
+
+    before: str
+    read: str
+    after: str
+    style: Style
+    has_words: bool
+    is_lower_word: bool = False
+    coded: "TypedSentence | None" = None
+
+
+def _split(request: Request, options: DecodeConfig) -> list[_Piece]:
+    """The lines or sentences of a text as a model reads them."""
+    split = partial(split_sentences, language=options.src_language) if options.split_sentences else split_lines
+    if options.keep_codes and may_have_codes(request.text):
+        from glassformer.text.codes.typed import split_codes
+
+        if (coded := split_codes(request.text, (request.prefix, *request.must), split)) is not None:
+            matches_style = options.match_style and not request.is_constrained  # a code may stand before the prefix
+            return [_read_coded(*sentence, matches_style) for sentence in coded]
+    first, *others = (_read_plain(*sentence, options.match_style) for sentence in split(request.text))
+    if options.match_style and request.is_constrained:
+        prefix, signs = request.prefix.strip(), first.before.strip()
+        before = first.before[: first.before.index(signs)] if prefix.startswith(signs) else first.before
+        first = first._replace(before=before, style=first.style.with_phrases(prefix, request.must))
+    return [first, *others]
+
+
+def _read_coded(parts: "Parts", gap: str, matches_style: bool) -> _Piece:
+    """A sentence with codes, read with stand-ins for these, if it has some; without words it is read as it is."""
+    from glassformer.text.codes.draft import make_draft
+    from glassformer.text.codes.typed import has_words, is_crowded, read_typed
+
+    text = join_parts(parts)
+    if is_crowded(parts) or parts == (text,):
+        return _read_plain(text, gap, matches_style)
+    if not has_words(parts):
+        read = text.strip()
+        before, _, after = text.partition(read)
+        return _Piece(before, read, after + gap, PLAIN, has_words=False)
+    typed = read_typed(parts, matches_style=matches_style)
+    draft = make_draft(typed.parts, 0) or make_draft(typed.parts)
+    assert draft is not None, "without stand-ins there is always one"
+    return _Piece(typed.before, draft.text, typed.after + gap, PLAIN, has_words=True, coded=typed)
+
+
+def _read_plain(sentence: str, gap: str, matches_style: bool) -> _Piece:
+    if matches_style and has_letter(sentence):
+        before, inner, after = split_signs(sentence)
+    else:
+        inner = sentence.strip()
+        before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
+    read, style = normalize_source(inner), PLAIN
+    if matches_style:
+        read, style = read_style(read)
+    return _Piece(before, read, after + gap, style, has_letter(read), matches_style and is_lower_word(inner))
 
 
 def read_segments(text: str, options: DecodeConfig) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
-    return [read for _, read, *_ in _split(Request(text), options) if read] or [""]
+    return [piece.read for piece in _split(Request(text), options) if piece.read] or [""]
 
 
 def read_text(text: str, options: DecodeConfig) -> str:
     """A text as a model reads it, its lines or sentences with a space between."""
     return " ".join(read_segments(text, options))
+
+
+def _tokenize(request: Request, pieces: Sequence[_Piece], tokenizer: Tokenizer, name: str) -> Constraints:
+    """The constraints of a request in ids, in the case in which a model writes what it reads as sentences."""
+    style = pieces[0].style
+    if style.prefix:
+        request = replace(request, prefix=style.written)
+    if request.ban and any(piece.style != PLAIN for piece in pieces):
+        forms = (form for phrase in request.ban for form in (phrase.lower(), phrase[:1].upper() + phrase[1:].lower()))
+        request = replace(request, ban=(*request.ban, *forms))
+    return tokenize_constraints(request, tokenizer, name)
 
 
 def _check_constraints(
@@ -204,6 +265,7 @@ def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSente
         truncated=any(part.truncated for part in parts),
         attention=join_attention([part.attention for part in parts if part.attention is not None]),
         mean_attention=any(part.mean_attention for part in parts),
+        received=tuple(share for part in parts for share in part.received),
         utility=sum(utilities) / len(utilities) if utilities else None,
         unmet=tuple(phrase for part in parts for phrase in part.unmet),
         longer_was_cut=any(part.longer_was_cut for part in parts),

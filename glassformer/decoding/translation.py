@@ -33,6 +33,8 @@ class Hypothesis:
     """Whether ``attention`` has only the mean of the last layer's heads, as of engine ctranslate2."""
     utility: float | None = None
     """Mean chrF against all samples, by which minimum Bayes risk ranks; None otherwise."""
+    received: tuple[float, ...] = field(default=(), compare=False, repr=False)
+    """The attention that each token of the source gets at least; empty where the search does not tell it."""
     unmet: tuple[str, ...] = ()
     """The required phrases that do not occur."""
     longer_was_cut: bool = False

@@ -12,35 +12,32 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from glassformer.bundled import BUNDLED, find_run
-from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources, refuse_one_str
+from glassformer.bundled import BUNDLED
+from glassformer.decoding.batching import check_start, check_texts, plan_decoding, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.ctranslate2_engine import load_engine
-from glassformer.decoding.engines.engine import check_workers
+from glassformer.decoding.loading import check_loading, find_runs, load_ensemble, make_torch_engine, open_torch
 from glassformer.decoding.request import Request, make_requests
-from glassformer.decoding.scoring import Scored
+from glassformer.decoding.scoring import Scored, score_pairs
 from glassformer.decoding.sentences import (
     SourceSentence,
     join_attention,
     join_segments,
-    read_text,
     split_outputs,
     split_requests,
 )
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
-from glassformer.errors import ConfigError, InputError, RunError, TokenizerError, check_type
-from glassformer.run_directory import LoadedRun, RunDirectory
+from glassformer.errors import ConfigError, InputError, check_type
+from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from glassformer.decoding.engines.engine import Engine
-    from glassformer.decoding.engines.torch_engine import TorchEngine
     from glassformer.model import Transformer
 
-ENGINES = ("auto", "torch", "ctranslate2")
 Progress = Callable[[int], None]
 
 
@@ -73,7 +70,7 @@ class Translator:
         self._models: tuple[Transformer, ...] = (model, *others)
         for member in self._models:
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
-        engine = _torch_engine(self._models, precision, workers)
+        engine = make_torch_engine(self._models, precision, workers)
         self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence, languages)
 
     def _set_up(
@@ -84,7 +81,7 @@ class Translator:
         confidence: Confidence | None,
         languages: tuple[str, str] | None,
     ) -> None:
-        self.src_tokenizer, self.tgt_tokenizer = tokenizers
+        self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = tokenizers
         self.config, self.confidence, self.languages = config, confidence, languages
         self._batches = BatchTranslator(engine, self.tgt_tokenizer)
         self._config = engine.config
@@ -113,31 +110,21 @@ class Translator:
         not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
         shortlist says, and is faster; auto then is ctranslate2.
         """
-        check_type("precision", precision, str | None, "the name of a precision, a str")
-        check_type("shortlist", shortlist, bool, "True or False")
-        if not isinstance(engine, str) or engine not in ENGINES:
-            raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
-        if shortlist and engine == "torch":
-            raise ConfigError(
-                "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
-                "use engine ctranslate2."
-            )
-        places = _read_places(directory)
+        check_loading(engine, precision, shortlist)
+        places = find_runs(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
+        loaded: Engine | None = None
         if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
             run = RunDirectory(places[0])
-            auto, tokenizers, config = load_auto(run, partial(_open_torch, run, workers), workers)
-            return cls.from_engine(
-                auto, tokenizers, config.decode, Confidence.read(confidence_file), config.languages
-            )
-        if engine == "ctranslate2" or shortlist:
+            loaded, tokenizers, config = load_auto(run, partial(open_torch, run, workers), workers)
+        elif engine == "ctranslate2" or shortlist:
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
-            return cls.from_engine(
-                loaded, tokenizers, config.decode, Confidence.read(confidence_file), config.languages
-            )
+        if loaded is not None:
+            confidence = Confidence.read(confidence_file)
+            return cls.from_engine(loaded, tokenizers, config.decode, confidence, config.languages)
         from glassformer.threads import fit_threads
 
-        first, *others = _load_ensemble(places, device)
+        first, *others = load_ensemble(places, device)
         fit_threads(first.model)
         return cls(
             first.model,
@@ -244,9 +231,9 @@ class Translator:
         """
         refuse_one_str("texts", texts)
         check_type("attention", attention, bool, "True or False")
-        if not _is_number(chunk, 1) or chunk > sys.maxsize:
+        if not isinstance(chunk, int) or isinstance(chunk, bool) or not 1 <= chunk <= sys.maxsize:
             raise InputError(f"chunk: found {chunk!r:.40}, expected 1 or more texts to read at a time.")
-        _check_start(start)
+        check_start(start)
         check_type("texts", texts, Iterable, "an iterable of texts. Give a list of str")
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
@@ -265,7 +252,7 @@ class Translator:
         for instance, whether the length limit cut it. Raises ``InputError`` as ``translate`` does.
         """
         options = self._options(options)
-        _check_start(start)
+        check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
         segments, results = self._segments([request], start, options), list[Translation]()
@@ -273,12 +260,17 @@ class Translator:
             if segment.before:
                 yield segment.before
             best = replace(EMPTY, text=segment.copied_text)
-            if segment.needs_model:
+            if segment.needs_model and segment.coded:  # its codes have no place before it is whole
+                results += self._translate_coded([segment], options, attention=False)
+                best = results[-1].hypotheses[0]
+                yield best.text
+            elif segment.needs_model:
                 best = yield from self._batches.stream(segment, options)
+                results.append(self._result(segment, [best]))
             else:
                 yield segment.copied_text
+                results.append(self._result(segment, [best]))
             yield segment.gap_after(best.text)
-            results.append(self._result(segment, [best]))
         return next(join_segments([request], segments, results))
 
     def add_attention(
@@ -286,13 +278,15 @@ class Translator:
     ) -> list[Translation]:
         """The same translations, made with these options and no constraints, with attention.
 
-        That costs one pass of the model over each output, and no other search. One that was cut has none.
+        That costs one pass of the model over each output, and no other search. One that was cut has none, nor one
+        whose codes were put back.
         """
         options = self._options(options)
         segments = self._segments([Request(one.source) for one in translations], 0, options)
         outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
         counts = Counter(segment.request for segment in segments if segment.needs_model)
-        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n]]
+        coded = {segment.request for segment in segments if segment.coded}
+        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n] and n not in coded]
         read = [one for one in segments if one.needs_model and one.request in whole]
         weights = self._batches.attention(read, [ids for number in whole for ids in outputs[number]], options)
         found = list(translations)
@@ -318,22 +312,8 @@ class Translator:
         ``start`` is the number of the first pair in the whole input, for error messages.
         """
         options = self._options(options)
-        _check_start(start)
-        check_texts("sources", sources)
-        src = read_sources([read_text(text, options) for text in sources], self.src_tokenizer, self._config)
-        tgt = read_sources(targets, self.tgt_tokenizer, self._config, "targets")
-        check_pairs(src, tgt, self._config, start)
-        lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
-        log_probs: list[list[float]] = [[] for _ in src]
-        for batch in plan_decoding(lengths, range(len(src)), 1, options.batch_tokens):
-            src_ids, tgt_ids = ([side[number].ids for number in batch] for side in (src, tgt))
-            for number, token_log_probs in zip(batch, self._batches.engine.score(src_ids, tgt_ids), strict=True):
-                log_probs[number] = token_log_probs
-        tokens = [self.tgt_tokenizer.to_tokens(target.ids) for target in tgt]
-        return [
-            Scored.from_tokens(target.text, labels, of_tokens, options, source_truncated=source.truncated)
-            for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
-        ]
+        check_start(start)
+        return score_pairs(sources, targets, self._batches.engine, self._tokenizers, options, start=start)
 
     def _options(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
@@ -352,7 +332,7 @@ class Translator:
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
     def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
-        return split_requests(requests, start, options, self._config, (self.src_tokenizer, self.tgt_tokenizer))
+        return split_requests(requests, start, options, self._config, self._tokenizers)
 
     def _translate(
         self,
@@ -364,9 +344,47 @@ class Translator:
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
         segments = self._segments(requests, start, options)
+        is_coded = [segment.coded is not None and segment.needs_model for segment in segments]
+        coded, plain = ([n for n, one in enumerate(is_coded) if one == wanted] for wanted in (True, False))
+        found = self._translate_coded([segments[number] for number in coded], options, attention)
+        results = dict(zip(coded, found, strict=True))
+        remaining = Counter(segments[number].request for number in plain if segments[number].needs_model)
+
+        def report(done: Iterable[int]) -> None:
+            nonlocal remaining
+            remaining -= Counter(segments[plain[number]].request for number in done)
+            if progress is not None:
+                progress(len(requests) - len(remaining))
+
+        if coded:
+            report([])
+        found = self._search([segments[number] for number in plain], options, attention, report)
+        results |= dict(zip(plain, found, strict=True))
+        return list(join_segments(requests, segments, [results[number] for number in range(len(segments))]))
+
+    def _translate_coded(
+        self, segments: Sequence[SourceSentence], options: DecodeConfig, attention: bool
+    ) -> list[Translation]:
+        """The translation of each segment, with the codes that it has."""
+        if not segments:
+            return []
+        from glassformer.decoding.codes.coded_sentences import translate_sentences
+
+        def search(read: Sequence[SourceSentence], with_attention: bool) -> list[Translation]:
+            return self._search(read, options, with_attention)
+
+        return translate_sentences(segments, search, self._config, self._tokenizers, attention=attention)
+
+    def _search(
+        self,
+        segments: Sequence[SourceSentence],
+        options: DecodeConfig,
+        attention: bool,
+        report: Callable[[Iterable[int]], None] = lambda _: None,
+    ) -> list[Translation]:
+        """The translation of each segment as it is read; ``report`` is told which are done, after each batch."""
         results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
-        remaining = Counter(segments[number].request for number in numbers)
         lengths = [len(segment.source.ids) for segment in segments]
         engine = self._batches.engine
         plan = plan_decoding(
@@ -378,61 +396,5 @@ class Translator:
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 results[number] = self._result(segments[number], hypotheses, name)
             self.used_engines.add(name)
-            remaining -= Counter(segment.request for segment in batches[batch_number])
-            if progress is not None:
-                progress(len(requests) - len(remaining))
-        return list(join_segments(requests, segments, results))
-
-
-def _open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
-    from glassformer.threads import fit_threads
-
-    model = run.load("cpu", checkpoint=checkpoint).model
-    fit_threads(model)
-    return _torch_engine([model], None, workers)
-
-
-def _torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int | None) -> "TorchEngine":
-    from glassformer.decoding.engines.torch_engine import TorchEngine
-    from glassformer.decoding.engines.worker_pool import WorkerPool
-    from glassformer.model.linears import read_precision
-
-    workers = 1 if workers is None else check_workers(workers)
-    if workers == 1:
-        return TorchEngine(models, read_precision(precision))
-    return WorkerPool(models, read_precision(precision), workers)
-
-
-def _check_start(start: object) -> None:
-    if not _is_number(start, 0):
-        raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")
-
-
-def _is_number(value: object, low: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= low
-
-
-def _read_places(directories: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The directories as a list; raises ``RunError`` for none, and for what is no path."""
-    if isinstance(directories, str | Path):
-        return [find_run(directories)]
-    check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
-    if not directories:
-        raise RunError("run: found none, expected at least one run directory. Name one.")
-    for number, directory in enumerate(directories):
-        check_type(f"run[{number}]", directory, str | Path, "the path of a run directory", RunError)
-    return [find_run(directory) for directory in directories]
-
-
-def _load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
-    """Each run, on ``device``; raises ``TokenizerError`` if their tokenizers differ."""
-    runs = [RunDirectory(place).load(device) for place in places]
-    for place, run in zip(places, runs, strict=True):
-        for side in ("src", "tgt"):
-            one, other = (getattr(each, f"{side}_tokenizer") for each in (runs[0], run))
-            if one.digest != other.digest:
-                raise TokenizerError(
-                    f"{place}/tokenizer.{side}.json: is not the tokenizer of {places[0]}, expected the same: in an "
-                    "ensemble an id must have one meaning. Train the runs on one text with one vocabulary."
-                )
-    return runs
+            report(plan[batch_number])
+        return results

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from glassformer.documents.restore import Result
+from glassformer.decoding.codes.restore import Result
 from glassformer.errors import TextError
 from glassformer.text.formats.segment import Code, Edit, FileSegment, apply_edits, join_parts
 from glassformer.text.lines import is_blank

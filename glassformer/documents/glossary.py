@@ -13,10 +13,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Self
 
+from glassformer.decoding.codes.restore import Result
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.restore import Result
 from glassformer.errors import InputError, TextError, check_path, check_type
 from glassformer.settings import DecodeConfig
 from glassformer.text.formats.segment import Code, Part, join_parts

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self, TextIO
 
-from glassformer.documents.restore import Result
+from glassformer.decoding.codes.restore import Result
 from glassformer.errors import StorageError
 from glassformer.files import (
     hidden_names,

@@ -8,19 +8,17 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from glassformer.documents.checks import changes
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import Result
 from glassformer.documents.memory import Memory, NearMatch
 from glassformer.documents.menu_marks import MenuMark, put_mark, take_mark
-from glassformer.documents.parts_writer import keep_spaces
-from glassformer.documents.placeholders import find_codes, mark_messages, split_parts
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.restore import Result
-from glassformer.text.formats.segment import Code, FileSegment, Part, join_parts
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.placeholders import find_codes, mark_messages, split_parts
+from glassformer.text.codes.typed import Parts, is_crowded
+from glassformer.text.formats.segment import Code, FileSegment
 from glassformer.text.scripts import gap_between
 from glassformer.text.sentence_splitter import Sentence
-
-Parts = tuple[Part, ...]
-_MOST_CODES, _LONGEST_WITH_CODES = 300, 30_000  # of one text, in characters; far beyond any sentence
 
 
 class SegmentTexts:
@@ -71,14 +69,6 @@ class SegmentTexts:
         if (near := self._near.get(source)) is not None:
             note = f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
             report.notes.append(Remark(segment.line, source, text, note))
-
-
-def is_crowded(parts: Sequence[Part]) -> bool:
-    """Whether the places of the codes would take time without end: each is looked for among all words."""
-    if len(parts) == 1:
-        return False
-    codes = sum(isinstance(part, Code) for part in parts)
-    return codes > _MOST_CODES or (codes > 1 and len(join_parts(parts)) > _LONGEST_WITH_CODES)
 
 
 def _from_memory(segment: FileSegment, known: str, others: Sequence[str]) -> Result:

@@ -5,37 +5,37 @@ something is filled in and reported.
 """
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from glassformer.decoding.codes.alignment import attends_to_all, content_doubts, is_short, token_ends
+from glassformer.decoding.codes.coded_texts import CodedTranslation, NumberedDraft, translate_coded
+from glassformer.decoding.codes.parts_writer import keep_spaces
+from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
-from glassformer.documents.alignment import content_doubts, is_short
-from glassformer.documents.checks import changes
-from glassformer.documents.draft import Draft, make_draft, mark_numbers
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
-from glassformer.documents.parts_writer import keep_spaces
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.restore import ModelScore, Result, is_better, needs_attention, restore
-from glassformer.documents.segment_texts import Parts, SegmentTexts, is_crowded
+from glassformer.documents.segment_texts import SegmentTexts
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.typed import Parts, has_words, is_crowded
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import FileSegment, Part
+from glassformer.text.formats.segment import FileSegment
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
 
-ATTEMPTS = 2  # with stand-ins for codes
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
@@ -74,7 +74,7 @@ class FileTranslator:
         check_type("split", split, bool, "True or False")
         check_type("check_content", check_content, bool, "True or False")
         check_type("key", key, str | None, "a str")
-        self.translator, self.options = translator, options
+        self.translator, self.options = translator, _without_codes(translator, options)
         self.glossary, self.memory, self.progress = glossary, memory, progress
         self.key, self.check_content = key, check_content
         language = options.src_language if isinstance(options, DecodeConfig) else ""
@@ -139,73 +139,20 @@ class FileTranslator:
         return results
 
     def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
-        """Translate texts with codes: without these, and with stand-ins for those that carry grammar.
-
-        What lost a number or a sign is tried again with these as codes.
-        """
-        results = {parts: Result(parts) for parts in waiting if not _has_words(parts)}
+        """Translate texts with codes, and flag what should be looked at."""
+        results = {parts: Result(parts) for parts in waiting if not has_words(parts)}
         results |= {
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
-        again = marked = {source: source for source in waiting if source not in results}
-        chosen = dict[Parts, tuple[Draft, Translation]]()
-        for attempt in range(ATTEMPTS):
-            drafts = [(source, make_draft(parts)) for source, parts in again.items()]
-            drafts += [(source, make_draft(parts, attempt)) for source, parts in marked.items()]
-            with_words, failed = list[tuple[Parts, Draft, Translation]](), dict[Parts, Parts]()
-            for source, draft, translation in self._translate_drafts(drafts):
-                if draft.words:
-                    with_words.append((source, draft, translation))
-                else:
-                    chosen[source] = draft, translation
-            for source, draft, translation in with_words:
-                result = self._restore(source, draft, translation)
-                if result is None or changes(source, result.parts) or not is_better(chosen[source][1], translation):
-                    failed[source] = marked[source]
-                    continue
-                chosen[source] = draft, translation
-                results[source] = self._finish(result, [], translation)
-            plain = {source: chosen[source] for source in again if not chosen[source][0].words}
-            again = self._finish_plain(results, plain)
-            marked = failed | again
-        self._place_pairs(results, chosen)
+        sources = [parts for parts in waiting if parts not in results]
+        coded = dict(zip(sources, translate_coded(sources, self._translate_drafts, self._token_ends), strict=True))
+        for source, one in coded.items():
+            results[source] = self._finish(one)
         if self.check_content:
-            self._check_content(results, {source: translation for source, (_, translation) in chosen.items()})
+            self._check_content(results, {source: one.translation for source, one in coded.items()})
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
-
-    def _finish_plain(
-        self, results: dict[Parts, Result], plain: Mapping[Parts, tuple[Draft, Translation]]
-    ) -> dict[Parts, Parts]:
-        """Add the results of drafts without stand-ins; return what lost a number or a sign, with these as codes."""
-        marked = dict[Parts, Parts]()
-        for source, (draft, translation) in plain.items():
-            result = self._restore(source, draft, translation)
-            assert result is not None, "a text without stand-ins is always restored"
-            results[source] = self._finish(result, lost := changes(source, result.parts), translation)
-            if lost and (numbered := mark_numbers(source)) != source and not is_crowded(numbered):
-                marked[source] = numbered
-        return marked
-
-    def _place_pairs(self, results: dict[Parts, Result], chosen: Mapping[Parts, tuple[Draft, Translation]]) -> None:
-        """Look again for the places of pairs without words in the translation: their own text is translated alone."""
-        waiting = [source for source in chosen if results[source].unplaced]
-        texts = list(dict.fromkeys(text for source in waiting for text in results[source].unplaced))
-        alone = self.translator.translate_stream(list(map(Request, texts)), self.options) if texts else ()
-        own = dict(zip(texts, (one.text for one in alone), strict=True))
-        for source in waiting:
-            draft, translation = chosen[source]
-            result = self._restore(source, draft, translation, own)
-            assert result is not None, "it was restored before"
-            results[source] = self._finish(result, changes(source, result.parts), translation)
-
-    def _restore(
-        self, source: Parts, draft: Draft, translation: Translation, own: Mapping[str, str] | None = None
-    ) -> Result | None:
-        """The translation with its codes, as ``restore`` has it, and with the white space of its source."""
-        result = restore(draft, translation, self._token_ends, own or {})
-        return None if result is None else replace(result, parts=keep_spaces(source, result.parts))
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
@@ -216,6 +163,7 @@ class FileTranslator:
             if set(results[source].flags) <= {one.warning}
             and one.hypotheses[0].attention is None
             and is_short(one, confidence)
+            and not attends_to_all(one, self._token_ends)
         ]
         asked = [translations[source] for source in short]
         seen = self.translator.add_attention(asked, self.options) if short else ()
@@ -223,13 +171,14 @@ class FileTranslator:
             doubts = content_doubts(translation, confidence, self._token_ends)
             results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
-    def _finish(self, result: Result, lost: Sequence[str], translation: Translation) -> Result:
-        """The result with flags: what it has ``lost``, and doubts."""
+    def _finish(self, found: CodedTranslation) -> Result:
+        """The best result with flags: what it has lost, and doubts."""
+        result, translation = found.results[0], found.translation
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
             doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, flags=(*result.flags, *lost, *doubts), scores=scores)
+        return replace(result, flags=(*result.flags, *found.lost, *doubts), scores=scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -238,30 +187,13 @@ class FileTranslator:
         flags, scores = (*lost, *_flags(translation, None)), (ModelScore.from_translation(translation),)
         return Result(keep_spaces(source, (translation.text,)), flags, scores=scores)
 
-    def _translate_drafts(
-        self, drafts: Sequence[tuple[Parts, Draft | None]]
-    ) -> list[tuple[Parts, Draft, Translation]]:
-        """The translation of each draft that there is, those without stand-ins first.
-
-        It has attention, which takes memory and time, if the codes need it.
-        """
+    def _translate_drafts(self, drafts: Sequence[NumberedDraft], attention: bool) -> Iterator[Translation]:
         check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
-        groups: dict[bool, list[tuple[Parts, Draft]]] = {False: [], True: []}
-        for source, draft in drafts:
-            if draft is not None:
-                groups[needs_attention(draft)].append((source, draft))
-        found = []
-        for attention, group in groups.items():
-            requests = [Request(draft.text) for _, draft in group]
-            translations = self.translator.translate_stream(requests, self.options, attention=attention)
-            found += [(*one, translation) for one, translation in zip(group, translations, strict=True)]
-        return sorted(found, key=lambda one: bool(one[1].words))
+        requests = [Request(draft.text) for _, draft in drafts]
+        return self.translator.translate_stream(requests, self.options, attention=attention)
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
-        """Where each token ends, in the characters of a source and of its translation."""
-        translator = self.translator
-        src = [end for _, end in translator.src_tokenizer.offsets(translation.source)]
-        return src, translator.tgt_tokenizer.ends(translation.hypotheses[0].ids)
+        return token_ends(translation, self.translator.src_tokenizer, self.translator.tgt_tokenizer)
 
 
 @contextmanager
@@ -296,9 +228,10 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 
-def _has_words(parts: Sequence[Part]) -> bool:
-    """Whether there is a letter outside the codes, and so something to translate."""
-    return any(isinstance(part, str) and any(map(str.isalpha, part)) for part in parts)
+def _without_codes(translator: Translator, options: DecodeConfig | None) -> DecodeConfig | None:
+    """The options with which a translator takes a text as it is: its codes have been taken out here."""
+    options = getattr(translator, "config", None) if options is None else options
+    return replace(options, keep_codes=False) if isinstance(options, DecodeConfig) else options
 
 
 def _flags(translation: Translation, doubt: str | None) -> list[str]:

@@ -79,7 +79,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow the recorded steps backward from the loss, of which the gradient is 1.
+    """Follow the recorded steps backward from the loss, whose gradient is 1.
 
     Returns the checks of all steps that have a gradient, and for ``PassContext.weight_gradients`` what the equations
     give for each weight.

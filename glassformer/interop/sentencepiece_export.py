@@ -63,7 +63,7 @@ class SentencePieceExport:
 def to_sentencepiece(src: Tokenizer, tgt: Tokenizer) -> SentencePieceExport:
     """The model that cuts texts like ``src`` and decodes the entries of ``tgt``.
 
-    Raises ``ConfigError`` for tokenizers of which SentencePiece has no equal.
+    Raises ``ConfigError`` for a kind of tokenizer that SentencePiece does not have.
     """
     for side, tokenizer in (("source", src), ("target", tgt)):
         if tokenizer.kind not in ("bpe", "unigram") or json.loads(tokenizer.json)["model"].get("ignore_merges"):

@@ -63,7 +63,7 @@ def make_app(serving: Serving) -> ASGIApp:
 
 
 async def _answer(request: Request, error: Exception) -> Response:
-    """What a client is told of an error, in the shape of its contract."""
+    """The response to a client about an error, in the shape of its contract."""
     refusal = Refusal(500, INTERNAL)
     if isinstance(error, Refusal):
         refusal = error

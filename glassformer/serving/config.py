@@ -31,7 +31,9 @@ class ServeConfig(Section):
         20.0, "seconds for a client to send its request, and to take each piece of the answer", low=0.1
     )
     drain_s: float = knob(20.0, "seconds that a stop waits for what runs")
-    patience_ms: float = knob(3.0, "how long a text waits for others to form a batch, while there are other clients")
+    patience_ms: float = knob(
+        3.0, "how long a worker waits for more texts, while there are fewer than its share of clients"
+    )
     batch_tokens: int = knob(1024, "source tokens of one batch, as estimated by characters", low=1)
     files: bool = knob(True, "translate files")
     suggestions: str = knob("", "a directory that takes suggested translations; without it they are refused")

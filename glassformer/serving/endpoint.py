@@ -59,13 +59,13 @@ class Contract:
     """What all endpoints of a contract have in common."""
 
     key: str = "api_key"
-    """The parameter that may have the key, besides the header Authorization."""
+    """The parameter that may have the key; the header Authorization may, too."""
     is_json: bool = False
     """Whether a body is JSON whatever its header says."""
     missing: str = ""
-    """What is said of a parameter that is missing or empty; without it, what msgspec says of a missing one."""
+    """The message if a parameter is missing or empty; without it, msgspec's message for a missing one."""
     wrong: Mapping[str, str] = field(default_factory=dict)
-    """What is said of a wrong value of a parameter, where that is no sentence of msgspec."""
+    """The message for a wrong value of a parameter, if it is not msgspec's."""
 
 
 class Nothing(Struct):
@@ -88,7 +88,7 @@ class Endpoint:
     access: Literal["paid", "free", "open"] = "paid"
     """Whether it counts for the limit a minute, or only asks for a key, or is for everybody."""
     closed: tuple[str, str] = ("", "")
-    """The setting without which it is closed, and what is said then."""
+    """The setting without which it is closed, and the message then."""
 
     def route(self) -> Route:
         """For Starlette."""

@@ -78,7 +78,7 @@ class Explanations:
         self._turn, self._waiting = asyncio.Lock(), 0
 
     async def explain(self, request: ExplainRequest, client: str) -> dict[str, Any]:
-        """The answer with its walk and the id by which its page can be asked for."""
+        """The answer with its walk and the id of its page."""
         answer = dict(await self._call(request))
         number = new_id()
         self._kept.keep(number, request._replace(ids=tuple(answer["ids"]), page=number), client)

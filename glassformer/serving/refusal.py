@@ -1,4 +1,4 @@
-"""What a client is told instead of an answer: a status, a sentence, and when to try again."""
+"""What a client gets instead of an answer: a status, a sentence, and when to try again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 INTERNAL = "the server has failed; its operator finds the cause in its log"
 
 
-class Refusal(Exception):  # noqa: N818  # what a client is told is no error of ours
+class Refusal(Exception):  # noqa: N818  # a refused request is no error of ours
     """Ends the handling of a request; ``retry_after`` are seconds."""
 
     def __init__(

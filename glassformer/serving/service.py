@@ -13,19 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
 from glassformer.documents import FileTranslator, Memory
-from glassformer.documents.checks import code_changes
 from glassformer.documents.filling import Filling
-from glassformer.documents.placeholders import find_codes
 from glassformer.documents.report import DocumentReport
-from glassformer.documents.restore import ModelScore, Result
-from glassformer.documents.segment_texts import Parts, SegmentTexts
+from glassformer.documents.segment_texts import SegmentTexts
 from glassformer.documents.translate_file import find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
 from glassformer.serving.scheduling.workers import Loaded
+from glassformer.text.codes.checks import code_changes
+from glassformer.text.codes.placeholders import find_codes
+from glassformer.text.codes.typed import Parts
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
 from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
@@ -59,7 +60,7 @@ class Order:
 
     @property
     def is_plain(self) -> bool:
-        """Whether something is asked for that only the model's own output has."""
+        """Whether the request needs something that only the model's own output has."""
         return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
 
 

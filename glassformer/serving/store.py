@@ -25,7 +25,7 @@ class Store(Generic[T]):
         self._kept = OrderedDict[str, tuple[T, str, float]]()
 
     def keep(self, number: str, thing: T, owner: str = "") -> None:
-        """Keep a thing, of a client or of whoever knows its id."""
+        """Keep a thing: one client's, or that of anybody who knows its id."""
         self._kept[number] = (thing, owner, time.monotonic() + self._seconds)
         self._remove_old()
 

@@ -100,6 +100,11 @@ class DecodeConfig(Section):
         "signs at its ends are not read and come back. A training sets it if its pairs are sentences with capitals",
     )
     copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
+    keep_codes: bool = _batching(
+        True,
+        "keep placeholders, tags, addresses and paths of a text as they are: they are not read and come back where "
+        "its words are. With --out that is always done",
+    )
     batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)
 
     def __post_init__(self) -> None:

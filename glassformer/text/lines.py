@@ -197,7 +197,7 @@ def _encoding_hint(path: Path, raw: bytes, place: int) -> str:
 
 
 def _command(path: Path, program: str) -> str:
-    """A command line that writes the file anew beside it, its bytes passed through a program; gzip stays gzip."""
+    """A command line that passes the file through a program into a second one next to it; gzip stays gzip."""
     with path.open("rb") as stream:
         is_packed = stream.read(2) == _GZIP_MAGIC
     old, new = (shlex.quote(str(place)) for place in (path, path.with_name(f"utf8-{path.name}")))

@@ -8,10 +8,11 @@ by their place.
 
 import re
 import string
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from glassformer.text.lines import has_letter
+from glassformer.text.lines import has_letter, normalize_source
 
 OPENING = tuple("([{«„“")
 LEAST_CAPITALS = 5  # letters; fewer are an abbreviation
@@ -35,19 +36,58 @@ class Style:
     """What was changed in a text for the model, and is changed back in its answer.
 
     ``pictures`` are those inside it, with the spaces beside them, and the share of the words that stand before each.
+    ``prefix`` and ``phrases`` are what the answer must begin with and contain, as they were typed; ``written`` is the
+    prefix as the model writes it.
     """
 
     capitals: bool = False
     lower_start: bool = False
+    keeps_capital: Callable[[str], bool] | None = None
+    """Of a single word: whether its answer, such as a German noun, has a capital wherever it stands."""
     pictures: tuple[tuple[str, float], ...] = ()
+    prefix: str = ""
+    written: str = ""
+    phrases: tuple[str, ...] = ()
+
+    @property
+    def needs_whole(self) -> bool:
+        """Whether an answer gets it only when it is complete."""
+        return bool(self.pictures or self.prefix or self.phrases or self.keeps_capital)
 
     def restore(self, answer: str, *, is_start: bool = True) -> str:
         """The answer in the style of the text; ``is_start``: it is not the later part of one."""
+        has_prefix = bool(self.written) and answer.startswith(self.written)
+        rest = answer[len(self.written) :] if has_prefix else answer
         if self.capitals:
-            answer = answer.upper()
-        elif self.lower_start and is_start:
-            answer = answer[:1].lower() + answer[1:]
-        return _put_pictures(answer, self.pictures) if self.pictures else answer
+            rest = rest.upper()
+        elif (
+            self.lower_start and is_start and not has_prefix and not (self.keeps_capital and self.keeps_capital(rest))
+        ):
+            rest = rest[:1].lower() + rest[1:]
+        for phrase in self.phrases:
+            rest = _as_typed(rest, phrase)
+        if not has_prefix:
+            return _put_pictures(rest, self.pictures) if self.pictures else rest
+        inner = _put_pictures(rest.lstrip(), self._pictures_after(self.written, rest))
+        return self.prefix + ("" if inner[:1].isspace() else rest[: len(rest) - len(rest.lstrip())]) + inner
+
+    def _pictures_after(self, written: str, rest: str) -> tuple[tuple[str, float], ...]:
+        """The pictures that a prefix has not, with the share of the words of the rest that stand before each."""
+        before, after = len(written.split()), len(rest.split())
+        known = len(PICTURES.findall(self.prefix))
+        return tuple(
+            (raw, max(0.0, (share * (before + after) - before) / max(1, after)))
+            for raw, share in self.pictures[known:]
+        )
+
+    def with_phrases(self, prefix: str, phrases: Sequence[str]) -> "Style":
+        """The style of a text whose answer must begin with a prefix and contain phrases."""
+        written = normalize_source(_take_pictures(split_signs(prefix)[1] if has_letter(prefix) else prefix)[0])
+        if self.capitals and written.isupper():
+            written = written.lower()
+        if self.capitals or self.lower_start:
+            written = _as_sentence(written)
+        return replace(self, prefix=prefix, written=written, phrases=tuple(phrases))
 
 
 PLAIN = Style()
@@ -67,13 +107,27 @@ def _read_case(text: str) -> tuple[str, Style]:
     letters = [letter for letter in text if letter.isalpha()]
     if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
         return _as_sentence(text.lower()), Style(capitals=True)
-    if text[:1].islower() and " " in text:
+    if text[:1].islower() and (" " in text or is_lower_word(text)):
         return _as_sentence(text), Style(lower_start=True)
     return text, PLAIN
 
 
+def is_lower_word(text: str) -> bool:
+    """Whether a text is a word in lower case, perhaps with a mark at its end."""
+    word = text[:-1] if text[-1:] in ".!?…" else text
+    return word.isalpha() and word.islower()
+
+
 def _as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def _as_typed(text: str, phrase: str) -> str:
+    """The text with a phrase in the spelling that is asked for, if a change of case has given it another."""
+    if phrase in text:
+        return text
+    form = next((form for form in (phrase.upper(), phrase[:1].lower() + phrase[1:]) if form in text), "")
+    return text.replace(form, phrase, 1) if form else text
 
 
 def split_signs(text: str) -> tuple[str, str, str]:

@@ -112,7 +112,7 @@ def _prepare_run(
         _check_can_continue(run, request, data, log)
         if init is not None and init.recorded is not None:
             log.log(
-                "The model of --init is gone or has been trained further since; this run, which has begun, goes on."
+                "The model of --init is gone or has been trained further since; this run, which has begun, continues."
             )
     elif run.exists:
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")

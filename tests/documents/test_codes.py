@@ -12,7 +12,7 @@ from benchmarks.word_translator import Permuting
 from glassformer import Translator
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents import FileTranslator
-from glassformer.documents.placeholders import find_codes
+from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.formats.segment import Code
 
 

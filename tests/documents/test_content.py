@@ -10,9 +10,9 @@ from sacrebleu.metrics import CHRF
 
 from benchmarks.word_translator import Permuting
 from glassformer import Translator
-from glassformer.decoding.translation import Translation
+from glassformer.decoding.codes.alignment import attends_to_all, content_doubts
+from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents import FileTranslator
-from glassformer.documents.alignment import content_doubts
 
 PAIRS = Path(__file__).parents[3] / "shared" / "data" / "tatoeba" / "en-de.tsv.gz"
 
@@ -35,6 +35,17 @@ def test_a_word_that_no_word_of_the_output_attends_to_is_named(tmp_path: Path) -
     (tmp_path / "in.txt").write_text("The house is wonderful\nI do so\n")
     report = FileTranslator(Dropping(None, "x")).translate(tmp_path / "in.txt", tmp_path / "out.txt")  # type: ignore[arg-type]
     assert [(one.line, one.remark) for one in report.flagged] == [(1, "nothing seems to stand for 'wonderful'")]
+
+
+def test_a_search_that_saw_attention_to_every_word_needs_no_other_look() -> None:
+    def told(*received: float) -> bool:
+        best = Hypothesis("Das Haus", [], [], 0.0, 0.0, False, received=received)
+        return attends_to_all(Translation("The house", [], False, [best]), lambda _: ([3, 9], []))
+
+    assert told(0.9, 0.8, 0.3)
+    assert not told(0.9, 0.1, 0.3)
+    assert not told()
+    assert not told(0.9, 0.8, 0.3, 0.9, 0.8, 0.3)  # of two sentences
 
 
 def cut_off(translator: Translator, translation: Translation, share: float) -> Translation:

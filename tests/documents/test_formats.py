@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from glassformer.documents.placeholders import find_codes
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
+from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.corpus.corpus import read_pairs
 from glassformer.text.formats import FormatOptions, endings
 from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts

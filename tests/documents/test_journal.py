@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.decoding.codes.restore import Result
 from glassformer.documents import DocumentReport, FileTranslator, Glossary, journal
 from glassformer.documents.glossary import Term
-from glassformer.documents.restore import Result
 from glassformer.errors import StorageError
 from glassformer.files import hidden_names, lock_file, open_to_append
 from glassformer.text.formats.segment import Code, Part

@@ -14,12 +14,12 @@ from glassformer import Translator
 from glassformer.cli.documents import _print_report
 from glassformer.cli.main import app
 from glassformer.decoding import Hypothesis, Request, Translation
+from glassformer.decoding.codes.restore import Result
 from glassformer.documents import DocumentReport, FileTranslator, Glossary, Memory
-from glassformer.documents.checks import changes
-from glassformer.documents.restore import Result
 from glassformer.documents.segment_texts import Parts
 from glassformer.documents.translate_file import Remark, complete_options
 from glassformer.errors import StorageError, TextError
+from glassformer.text.codes.checks import changes
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
 

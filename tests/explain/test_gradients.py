@@ -1,5 +1,8 @@
 """The gradients of a training step are proven twice: backward, step by step, and along a direction from the loss."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 from three_sentences import SOURCES, TARGETS
@@ -13,6 +16,19 @@ from glassformer.model import attention, layers, norm
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.training.objective import loss
+
+
+@pytest.fixture
+def build(small_model) -> Callable[..., Translator]:
+    """A translator of words with a small model of some options."""
+
+    def make(**changes: Any) -> Translator:
+        tokenizer = Tokenizer.train("words", [*SOURCES, *TARGETS], 60)
+        sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_length": 200}
+        options = DecodeConfig(beam=2, max_length_a=0, max_length_b=3)
+        return Translator(small_model(**changes, **sizes), tokenizer, tokenizer, options)
+
+    return make
 
 
 def scale_gradient(value, factor):
@@ -73,8 +89,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
-def test_a_false_gradient_is_found_in_both_ways(fault, translator, monkeypatch):
+def test_a_false_gradient_is_found_in_both_ways(fault, build, monkeypatch):
     fault(monkeypatch)
+    translator = build(n_encoder_layers=1, n_decoder_layers=1)
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=4))
     found = verify_walk(walked, translator.model)
     assert not found.holds
@@ -115,11 +132,8 @@ def test_each_group_of_weights_has_a_slope(trained, translator):
 @pytest.mark.slow
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
 @pytest.mark.parametrize("norm_order", ModelConfig.choices("norm"))
-def test_gradients_follow_for_every_position_encoding_and_norm(positions, norm_order, small_model):
-    tokenizer = Tokenizer.train("words", [*SOURCES, *TARGETS], 60)
-    sizes = {"src_vocab": tokenizer.size, "tgt_vocab": tokenizer.size, "max_length": 200, "attention_bias": True}
-    model = small_model(positions=positions, norm=norm_order, dropout=0.2, **sizes)
-    translator = Translator(model, tokenizer, tokenizer, DecodeConfig(beam=2, max_length_a=0, max_length_b=3))
+def test_gradients_follow_for_every_position_encoding_and_norm(positions, norm_order, build):
+    translator = build(positions=positions, norm=norm_order, dropout=0.2, attention_bias=True)
     proof = prove(walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=4)), translator.model)
     assert proof.holds, list(proof.lines())
 

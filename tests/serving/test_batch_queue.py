@@ -171,18 +171,21 @@ def test_two_idle_workers_share_what_waits():
     asyncio.run(run())
 
 
-def test_a_text_waits_for_others_only_while_fewer_clients_are_there_than_usual():
+def test_a_lone_client_never_waits_and_others_only_until_a_worker_has_its_share_of_them():
     async def run() -> None:
         queue = queue_of(patience_ms=60_000.0)
-        jobs = [queue.open(10), queue.open(10)]
-        put(queue, "a", job=jobs[0])
+        first = put(queue, "a")
         assert texts_of(await queue.take()) == ["a"]
-        queue.close_job(jobs[1])
-        put(queue, "b", job=jobs[0])
+        queue.open(10)
+        put(queue, "b", job=first)
         taker = asyncio.create_task(queue.take())
         await asyncio.sleep(0.01)
         assert not taker.done()
-        put(queue, "c")
-        assert sorted(texts_of(await taker)) == ["b", "c"]
+        put(queue, "c", job=first)
+        assert texts_of(await taker) == ["b", "c"]
+        shared = BatchQueue(ServeConfig(patience_ms=60_000.0), workers=2)
+        job, _ = shared.open(10), shared.open(10)
+        put(shared, "d", job=job)
+        assert texts_of(await shared.take()) == ["d"]
 
     asyncio.run(run())

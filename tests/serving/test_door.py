@@ -1,10 +1,13 @@
 """What no contract sees: too much, too slow, packed, and what nobody foresaw."""
 
 import logging
+import socket
 from typing import Any
 
 import pytest
 
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.server import listen
 from glassformer.serving.service import Task
 
 HOUSE = {"q": "The house is small.", "source": "en", "target": "de"}
@@ -54,3 +57,10 @@ def test_a_request_that_takes_too_long_is_refused(connect):
 def test_what_is_not_there_is_said_in_the_shape_of_the_contract(client, path):
     found = client.get(path).json()
     assert found in ({"message": "Method Not Allowed"}, {"error": "Method Not Allowed"}) or found["error"]["message"]
+
+
+def test_no_part_of_an_answer_waits_for_another_to_be_acknowledged():
+    with listen(ServeConfig(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -13,7 +13,9 @@ from glassformer.text.style import read_style, split_signs
         ("where do you live", "Where do you live", "Wo wohnst du", "wo wohnst du"),
         ("I love you.", "I love you.", "Ich liebe dich.", "Ich liebe dich."),
         ("NATO", "NATO", "NATO", "NATO"),  # an abbreviation
-        ("house", "house", "Haus", "Haus"),  # one word is no sentence
+        ("yes", "Yes", "Ja", "ja"),
+        ("hello!", "Hello!", "Hallo!", "hallo!"),
+        ("x2", "x2", "X2", "X2"),  # no word
         ("iPhone", "iPhone", "iPhone", "iPhone"),
         ("3 men sleep.", "3 men sleep.", "3 Männer schlafen.", "3 Männer schlafen."),
         ("今日は晴れです。", "今日は晴れです。", "Heute ist es sonnig.", "Heute ist es sonnig."),
@@ -78,3 +80,28 @@ def test_signs_at_the_ends_are_split_off(text: str, parts: tuple[str, str, str])
 def test_pictures_inside_a_text_are_not_read_and_come_back(typed: str, read: str, answer: str, restored: str) -> None:
     found, style = read_style(typed)
     assert (found, style.restore(answer)) == (read, restored)
+
+
+@pytest.mark.parametrize(
+    ("typed", "prefix", "written", "answer", "restored"),
+    [
+        ("where is my dog", "wo", "Wo", "Wo ist mein Hund", "wo ist mein Hund"),
+        ("where is my dog", "Wo", "Wo", "Wo ist mein Hund", "Wo ist mein Hund"),
+        ("WHERE IS IT?", "WO IST", "Wo ist", "Wo ist es?", "WO IST ES?"),
+        ("WHERE IS IT?", "Wo", "Wo", "Wo ist es?", "Wo IST ES?"),
+        ("My cat 🐱 sleeps now.", "Meine", "Meine", "Meine Katze schläft jetzt.", "Meine Katze 🐱 schläft jetzt."),
+        ("My cat 🐱 sleeps.", "Meine Katze", "Meine Katze", "Meine Katze schläft.", "Meine Katze 🐱 schläft."),
+        ("My cat 🐱 sleeps.", "Die 🐱 Katze", "Die Katze", "Die Katze schläft.", "Die 🐱 Katze schläft."),
+        ("my cat", "", "", "Meine Katze", "meine Katze"),
+    ],
+)
+def test_a_prefix_stays_as_it_was_typed(typed: str, prefix: str, written: str, answer: str, restored: str) -> None:
+    style = read_style(typed)[1].with_phrases(prefix, ())
+    assert (style.written, style.restore(answer)) == (written, restored)
+    assert style.needs_whole == bool(prefix or "🐱" in typed)
+
+
+def test_a_required_phrase_keeps_its_spelling() -> None:
+    capitals, lower = (read_style(text)[1] for text in ("WHERE IS THE STREET?", "the street"))
+    assert capitals.with_phrases("", ["Straße"]).restore("Wo ist die Straße?") == "WO IST DIE Straße?"
+    assert lower.with_phrases("", ["Die"]).restore("Die Straße") == "Die Straße"

@@ -62,7 +62,7 @@ class BatchTranslator:
     def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
         detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
-        waits = bool(style.pictures)  # whose places follow from the whole
+        waits = style.needs_whole
         steps = self.engine.stream(self._job([segment], options, attention=False))
         while True:
             try:
@@ -111,4 +111,5 @@ class BatchTranslator:
             truncated=candidate.truncated,
             unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
             longer_was_cut=candidate.longer_was_cut,
+            received=candidate.received,
         )

@@ -16,7 +16,8 @@ class Output:
     ``log_prob`` is the natural logarithm of its probability by the model. ``score`` is the sum of the processed
     log-probabilities divided by the length penalty, plus the coverage penalty. ``unmet`` are the required sequences
     that do not occur; a candidate that ends with eos has none. ``longer_was_cut``: it is complete, but the length
-    limit cut another one that was better until then, so that it may be too short.
+    limit cut another one that was better until then, so that it may be too short. ``received``: how much attention
+    each id of the source gets at least from all ids of the output, 1 each; empty where the search does not tell it.
     """
 
     ids: list[int]
@@ -25,6 +26,7 @@ class Output:
     truncated: bool
     unmet: tuple[tuple[int, ...], ...] = ()
     longer_was_cut: bool = False
+    received: tuple[float, ...] = ()
 
     @classmethod
     def from_log_prob(cls, ids: list[int], log_prob: float, options: DecodeConfig, eos_id: int) -> Self:

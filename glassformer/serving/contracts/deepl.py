@@ -64,7 +64,7 @@ class TranslateAnswer(Struct):
 
 
 class LanguagesForm(Struct):
-    """Which side is asked for: source or target."""
+    """Which side is meant: source or target."""
 
     type: str = "source"
 
@@ -80,7 +80,7 @@ class GlossaryForm(Struct):
 
 
 class Glossary(Struct):
-    """What is told of a glossary."""
+    """What the answer says about a glossary."""
 
     glossary_id: str
     name: str
@@ -107,7 +107,7 @@ class KeyForm(Struct):
 
 
 class DocumentState(Struct, omit_defaults=True):
-    """What is told of a document."""
+    """What the answer says about a document."""
 
     document_id: str
     status: str

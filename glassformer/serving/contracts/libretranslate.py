@@ -41,7 +41,7 @@ class TranslateForm(Struct):
 
 
 class TranslateAnswer(Struct, omit_defaults=True):
-    """One text for one, a list for a list; the language only of source auto, alternatives only where asked for."""
+    """One text for one, a list for a list; the language only for source auto, alternatives only if requested."""
 
     translatedText: str | list[str]  # noqa: N815  # its name in the contract
     detectedLanguage: Detected | list[Detected] | UnsetType = UNSET  # noqa: N815

@@ -27,7 +27,7 @@ CONTRACT = Contract(is_json=True)
 
 
 class Message(Struct):
-    """One message of a chat; its content is a text, or parts of which those of type text are read."""
+    """One message of a chat; its content is a text, or parts; those of type text are read."""
 
     role: str
     content: str | list[dict[str, Any]]

@@ -5,6 +5,7 @@ does not wait for all of a long one, and no text waits for ever. One event loop 
 """
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -20,7 +21,10 @@ from glassformer.serving.refusal import Refusal
 MAX_BATCH = 32  # sentences; the engines are not faster with more
 _SECONDS_PER_TOKEN = 0.002  # that a sentence ranks behind others for each token of its request before it
 _CHARACTERS_PER_TOKEN = 4
-_PATIENCE, _MAX_PATIENCE_S = 0.2, 0.1  # how long a text waits for others: a share of the time of a batch, at most
+_PATIENCE, _MAX_PATIENCE_S = (
+    0.1,
+    0.1,
+)  # how long a worker waits for more texts: a share of the time of a batch, at most
 _FORGET = 0.9  # what is left of the usual number of clients after each batch with fewer
 
 
@@ -89,8 +93,8 @@ def count_tokens(text: str) -> int:
 class BatchQueue:
     """Takes sentences of jobs and gives batches; refuses what is too much."""
 
-    def __init__(self, config: ServeConfig) -> None:
-        self._config = config
+    def __init__(self, config: ServeConfig, workers: int = 1) -> None:
+        self._config, self._workers = config, workers
         self._heaps = defaultdict[Recipe, list[tuple[float, int, Item]]](list)
         self._numbers, self._changed = count(), asyncio.Event()
         self.waiting, self.open_jobs = 0, 0
@@ -164,12 +168,13 @@ class BatchQueue:
             self._idle -= 1
 
     async def _next_batch(self) -> Batch | None:
+        idle_since = time.monotonic()
         while not self.is_closed:
             if not (heaps := {recipe: heap for recipe, heap in self._heaps.items() if heap}):
                 await self._wait_for_change(None)
                 continue
             recipe = min(heaps, key=lambda one: heaps[one][0])
-            if recipe.kind != "stream" and (rest := self._patience(heaps[recipe])) > 0:
+            if recipe.kind != "stream" and (rest := self._patience(heaps[recipe], idle_since)) > 0:
                 await self._wait_for_change(rest)
                 continue
             items = self._pop(heaps[recipe], 1 if recipe.kind == "stream" else MAX_BATCH)
@@ -185,13 +190,14 @@ class BatchQueue:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
-    def _patience(self, heap: list[tuple[float, int, Item]]) -> float:
-        """The seconds that the first sentence still waits for others, while there are fewer clients than usual."""
+    def _patience(self, heap: list[tuple[float, int, Item]], idle_since: float) -> float:
+        """The seconds that a worker waits for more sentences, while fewer wait than its share of all clients."""
+        share = min(MAX_BATCH, math.ceil(self._usual_jobs / self._workers))
         tokens = sum(item.tokens for _, _, item in heap[:MAX_BATCH])
-        if self.open_jobs >= self._usual_jobs or len(heap) >= MAX_BATCH or tokens >= self._config.batch_tokens:
+        if len(heap) >= share or tokens >= self._config.batch_tokens:
             return 0.0
         seconds = max(self._config.patience_ms / 1000, min(_MAX_PATIENCE_S, _PATIENCE * self._seconds_per_batch))
-        return heap[0][2].came + seconds - time.monotonic()
+        return max(idle_since, heap[0][2].came) + seconds - time.monotonic()
 
     def _pop(self, heap: list[tuple[float, int, Item]], most: int) -> list[Item]:
         items, tokens = list[Item](), 0
@@ -226,5 +232,5 @@ class BatchQueue:
         self._changed.set()
 
     def stopping(self) -> Refusal:
-        """What is said to who is not served any more."""
+        """The message to a client that is not served any more."""
         return Refusal(503, "the server stops; ask another one, or ask again soon", retry_after=self._config.drain_s)

@@ -4,9 +4,11 @@ It ends with its pipe, so that no worker outlives its server. What is wrong with
 that text alone. Its messages name no text.
 """
 
+import ctypes
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,22 +17,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from glassformer.decoding import Request, Translation, Translator
+from glassformer.decoding import Translation, Translator
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.documents import FileTranslator, Glossary
-from glassformer.documents.checks import changes
-from glassformer.documents.draft import make_draft
 from glassformer.documents.glossary import Term
-from glassformer.documents.parts_writer import keep_spaces
-from glassformer.documents.placeholders import find_codes
-from glassformer.documents.restore import restore
-from glassformer.documents.translate_file import ATTEMPTS
 from glassformer.errors import GlassformerError
 from glassformer.serving.scheduling.batch_queue import Recipe
-from glassformer.text.formats.segment import join_parts
 
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
+_TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
 
 
 class Failure(NamedTuple):
@@ -70,6 +66,7 @@ def answer_messages(
     connection.send(first)
     if meanwhile is not None:
         threading.Thread(target=meanwhile, daemon=True).start()
+    trimmed = time.monotonic()
     while True:
         try:
             message = connection.recv()
@@ -80,6 +77,15 @@ def answer_messages(
             connection.send(found)
         except (EOFError, OSError):
             return
+        if time.monotonic() - trimmed > _TRIM_S:
+            trim_memory()
+            trimmed = time.monotonic()
+
+
+def trim_memory() -> None:
+    """Give free memory back to the system: each new shape of a batch leaves other holes between what is in use."""
+    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
 
 
 def guard(call: Callable[[], Any]) -> Any:
@@ -113,7 +119,7 @@ class _Worker:
     def warm_up(self) -> None:
         """Load what shows attention, which takes seconds, before a text with tags in a sentence needs it."""
         for translator in self._translators.values():
-            with suppress(Exception):  # the text that needs it is told
+            with suppress(Exception):  # the answer to the text that needs it says so
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:
@@ -138,11 +144,7 @@ class _Worker:
 
     def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         translator, options = self._translators[recipe.model], self._options(recipe)
-        outputs = _CodedOutputs(translator, options)
-        found = [outputs.translate_coded(text) if has_codes(text) else None for text in texts]
-        plain = [text for text, one in zip(texts, found, strict=True) if one is None]
-        rest = iter(translator.translate_stream(plain, options, attention=recipe.attention))
-        return [_to_mapping(next(rest) if one is None else one) for one in found]
+        return list(map(_to_mapping, translator.translate_stream(texts, options, attention=recipe.attention)))
 
     def _options(self, recipe: Recipe) -> Any:
         return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
@@ -162,39 +164,6 @@ class _Worker:
                 raise SearchStoppedError
             if piece:
                 self._connection.send(Piece(piece))
-
-
-class _CodedOutputs(FileTranslator):
-    """The model's own outputs for a text with codes."""
-
-    def translate_coded(self, request: Request) -> Translation:
-        """Without the codes, or with stand-ins for them that every output has; they are put back into each output.
-
-        Tokens, scores and alignment are those of what the model read and wrote.
-        """
-        parts = find_codes((request.text,))
-        for attempt in (*range(ATTEMPTS), None):
-            if (draft := make_draft(parts, attempt)) is None:
-                continue
-            asked = [replace(request, text=draft.text)]
-            (found,) = self.translator.translate_stream(asked, self.options, attention=True)
-            outputs = [replace(found, hypotheses=[one]) for one in found.hypotheses]
-            restored = [restore(draft, one, self._token_ends) for one in outputs]
-            if not any(one is None or changes(parts, one.parts) for one in restored):
-                break
-        texts = [join_parts(keep_spaces(parts, one.parts)) for one in restored if one is not None]
-        hypotheses = [replace(one, text=text) for one, text in zip(found.hypotheses, texts, strict=True)]
-        return replace(found, hypotheses=hypotheses)
-
-
-def has_codes(request: Request) -> bool:
-    """Whether a text has codes, none of which its client places itself by a prefix or a phrase."""
-    given = (request.prefix, *request.must)
-    return _is_coded(request.text) and not any(map(_is_coded, given))
-
-
-def _is_coded(text: str) -> bool:
-    return not all(isinstance(part, str) for part in find_codes((text,)))
 
 
 def _to_mapping(translation: Translation) -> dict[str, Any]:

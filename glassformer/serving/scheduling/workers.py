@@ -1,4 +1,4 @@
-"""What a server has loaded: worker processes, each of which takes batches from the queue; one that ends is replaced.
+"""What a server has loaded: worker processes that take batches from the queue; one that ends is replaced.
 
 A batch whose worker ended is tried once more by another one. A worker that takes far too long is ended, and one whose
 batch nobody waits for is told so.
@@ -24,7 +24,7 @@ from glassformer.serving.scheduling.worker import STOP, Failure, Piece, WorkerPl
 from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
-_POLL_S = 0.05  # how often a worker that works is asked for, and its clients
+_POLL_S = 0.05  # how often a worker that works, and its clients, are looked at
 _LOAD_S = 600.0
 _GRACE_S = 30.0  # that a batch may take beyond the last deadline of its clients, before its worker is ended
 _PAUSE_S = 1.0  # before a worker is started again that could not be started
@@ -108,7 +108,6 @@ class Workers:
         self.queue, self.engines = queue, dict[str, str]()
         self._plan, self._number, self._metrics = plan, number, metrics
         self._processes, self._tasks = list[WorkerProcess](), list[asyncio.Task[None]]()
-        self._free = asyncio.Queue[WorkerProcess]()
 
     @property
     def pids(self) -> list[int]:
@@ -206,7 +205,7 @@ class Loaded:
         languages, number = read_models(runs, langs), config.workers or available_cores()
         models = tuple((model.name, model.path) for model in languages.models)
         plan = WorkerPlan(models, config.engine, max(1, available_cores() // number))
-        queue = BatchQueue(config)
+        queue = BatchQueue(config, number)
         workers = Workers(plan, number, queue, metrics)
         try:
             await workers.start()
@@ -235,7 +234,7 @@ class Loaded:
 
 
 def refusal_of(failure: Failure) -> Refusal:
-    """What a client is told of a failure; a fault of ours is logged, without any text."""
+    """The message to a client about a failure; a fault of ours is logged, without any text."""
     if failure.is_ours:
         logger.error("a worker failed: %s. Please report it.", failure.message)
         return Refusal(500, INTERNAL)

@@ -132,7 +132,7 @@ def _tag(match: re.Match[str]) -> Code:
 
 
 def _write_lines(text: str, longest: int | None) -> str:
-    """A longer text in two lines of about the same length, of which the second does not look like another's.
+    """A longer text in two lines of about the same length; the second does not look like another speaker's.
 
     Without ``longest`` it stands behind a dash. An arrow of times may not occur in it.
     """

@@ -65,7 +65,7 @@ def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple
 
 
 class _LimitedUnits:
-    """A stream of XML, of which no more than ``LONGEST_LINE`` bytes may be read between two units."""
+    """A stream of XML; no more than ``LONGEST_LINE`` bytes may be read between two units."""
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self._stream, self.path, self.since_unit = stream, path, 0

@@ -1,8 +1,10 @@
 """Calibration: fits the confidence of a model's translations on its validation text, at the end of a training.
 
-The model translates validation sources, and chrF says which translations are good. To learn what it cannot do, it
-also translates what is no source: validation targets, which are in another language, and shuffled characters of
-sources. Of these only those count whose n-grams are unlike those of the sources; they are taken for bad.
+The model translates validation sources, and chrF says which translations are good. It translates them again with
+typing mistakes, as people type them: without these, hardly any of the words were never seen. To
+learn what it cannot do, it also translates what is no source: validation targets, which are in another language, and
+shuffled characters of sources. Of these only those count whose n-grams are unlike those of the sources; they are
+taken for bad.
 """
 
 import math
@@ -23,6 +25,7 @@ from glassformer.decoding.translator import Translator
 from glassformer.errors import TextError
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.noise import misspell
 from glassformer.text.corpus.prepare import PreparedText, read_prepared
 from glassformer.training.evaluation.evaluation import to_nfc
 
@@ -54,18 +57,22 @@ def fit_confidence(
     began, exact = time.monotonic(), metric == "exact_match"
     pairs = Random(1).sample(text.valid_text, min(SENTENCES, len(text.valid_text)))
     seen = _read_seen_text(text, pairs)
-    done = list(_translate(translator, [pair.src for pair in pairs], began + 0.8 * budget_s))
+    done = list(_translate(translator, [pair.src for pair in pairs], began + 0.5 * budget_s))
     if len(done) < MIN_SENTENCES:
         return None
     pairs = pairs[: len(done)]
+    typed = [] if exact else _misspelled(pairs)  # of which another target may be right
+    mistaken = list(_translate(translator, [pair.src for pair in typed], began + 0.8 * budget_s))
     foreign = list(_translate(translator, _foreign_texts(pairs, seen.ngrams), began + budget_s))
-    good = np.array([_is_good(one.text, pair.tgt, exact=exact) for one, pair in zip(done, pairs, strict=True)])
+    judged = zip((*done, *mistaken), (*pairs, *typed[: len(mistaken)]), strict=True)
+    good = np.array([_is_good(one.text, pair.tgt, exact=exact) for one, pair in judged])
     ratio = float(np.median([log_length_ratio(pair.src, pair.tgt) for pair in pairs]))
     values = np.array([
         list(features(one.read, one.hypotheses[0], seen.unseen(one.read), ratio).values())
-        for one in (*done, *foreign)
+        for one in (*done, *mistaken, *foreign)
     ])  # fmt: skip
     weights, bias = _fit(values, good, len(foreign))
+    good = good[: len(done)]
     found = Confidence(
         good="exact match" if exact else f"chrF >= {GOOD_CHRF:g}",
         seen=seen,
@@ -73,7 +80,12 @@ def fit_confidence(
         weights=weights,
         bias=bias,
         doubtful=_SURELY,
-        fitted_on={"sentences": len(done), "good": int(good.sum()), "foreign": len(foreign)},
+        fitted_on={
+            "sentences": len(done),
+            "good": int(good.sum()),
+            "misspelled": len(mistaken),
+            "foreign": len(foreign),
+        },
     )
     chances = np.array([found.judge(one.read, one.hypotheses[:1])[0][0] for one in done])
     return replace(found, doubtful=_choose_threshold(chances[good]))
@@ -107,7 +119,8 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callabl
     counts = found.fitted_on
     report(
         f"Confidence: fitted on {counts['sentences']:,} validation translations, {counts['good']:,} of them good "
-        f"({found.good}), and {counts['foreign']:,} texts that are no sources."
+        f"({found.good}), {counts['misspelled']:,} with typing mistakes, and {counts['foreign']:,} texts that are no "
+        "sources."
     )
 
 
@@ -133,6 +146,12 @@ def _choose_threshold(chances: Floats) -> float:
     """The chance below which a translation is doubted, from the ``chances`` of good ones."""
     few = float(np.quantile(chances, _FALSE_FLAGS)) if len(chances) else _SURELY
     return min(max(few, _SURELY), _PERHAPS)
+
+
+def _misspelled(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs with typing mistakes in their sources; those without a word that is long enough are left out."""
+    copies = (misspell(pair, Random("\t".join(pair))) for pair in pairs)
+    return [copy for copy, pair in zip(copies, pairs, strict=True) if copy != pair]
 
 
 def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:

@@ -26,8 +26,8 @@ from glassformer.files import is_unfinished, read_json_file, remove_unfinished
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig, name_languages
 from glassformer.text.corpus.corpus import Pair, is_validation, to_line, write_pairs, write_texts
+from glassformer.text.corpus.encoding import chunks
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk
-from glassformer.text.corpus.prepare import chunks
 from glassformer.training.reporting.run_log import Display
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource

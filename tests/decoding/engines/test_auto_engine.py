@@ -73,7 +73,12 @@ def outcome(translation) -> list[tuple]:
     return [(one.text, one.ids, one.truncated, round(one.confidence or 0, 2)) for one in translation.hypotheses]
 
 
-@pytest.mark.parametrize("name", OPTIONS)
+OWN = ("no_repeat", "never", "penalty", "uncached")  # which PyTorch runs, as "sample" and "min_length"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=pytest.mark.slow) if one in OWN else one for one in OPTIONS]
+)
 def test_outputs_scores_and_confidence_are_those_of_torch_whatever_the_options(auto, expected, name):
     options = DecodeConfig().with_changes(OPTIONS[name])
     found, right = auto.translate(TEXTS, options), expected.translate(TEXTS, options)

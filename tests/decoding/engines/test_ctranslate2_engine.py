@@ -19,7 +19,7 @@ from glassformer.checkpoint import MANIFEST, save_checkpoint, weights_of
 from glassformer.cli.main import app
 from glassformer.decoding import Request
 from glassformer.decoding.engines.export_cache import CACHE
-from glassformer.decoding.translator import ENGINES
+from glassformer.decoding.loading import ENGINES
 from glassformer.errors import ConfigError, InputError, RunError, StorageError
 from glassformer.files import lock_file, open_to_append, sha256
 from glassformer.run_directory import RunDirectory
@@ -148,6 +148,19 @@ def test_attention_is_the_last_layers_mean(torch_engine, fast):
             for part in ({"layer": 1}, {"head": 0}):
                 with pytest.raises(InputError, match="layer, head: found with engine ctranslate2"):
                     other.hypotheses[0].alignment(**part)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_what_a_search_tells_of_attention_is_never_more_than_there_is(fast, beam):
+    """Of one source it is all; of several that a beam searches together all but what the first token gives."""
+    texts, options = [text for text in TEXTS if text.strip()], DecodeConfig(beam=beam)
+    together = fast.translate(texts, options, attention=True)
+    alone = [fast.translate([text], options, attention=True)[0] for text in texts]
+    for number, one in enumerate([*together, *alone]):
+        best = one.hypotheses[0]
+        first = 1 if beam > 1 and number < len(texts) > 1 else 0
+        expected = best.alignment()[first:].sum(0)
+        assert best.received == pytest.approx(expected.tolist(), abs=1e-4)
 
 
 def test_targets_are_scored(torch_engine, fast):

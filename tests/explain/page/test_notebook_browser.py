@@ -7,10 +7,7 @@ import pytest
 
 pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwright's Python client")
 
-import nbconvert
-import nbformat
 from browsing import living, open_page, until
-from nbclient import NotebookClient
 
 pytestmark = pytest.mark.browser
 
@@ -26,6 +23,9 @@ WALK, TRACE, TRANSLATION, LIVING = 1, 2, 3, 4
 
 @pytest.fixture(scope="module")
 def notebook():
+    import nbformat  # as the others here, which take half a second, only where the tests are run
+    from nbclient import NotebookClient
+
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return NotebookClient(made, timeout=300).execute()
@@ -34,6 +34,8 @@ def notebook():
 @pytest.fixture(scope="module")
 def shown(notebook, tmp_path_factory) -> Path:
     """The notebook as an HTML page; what its template would fetch is left out."""
+    import nbconvert
+
     templates = Path(nbconvert.__file__).parents[4] / "share" / "jupyter"
     fetched = dict.fromkeys(("mathjax_url", "require_js_url", "mermaid_js_url", "jquery_url"), "")
     with pytest.MonkeyPatch.context() as patch:

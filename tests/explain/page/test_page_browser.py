@@ -438,6 +438,33 @@ def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(browser, b
         assert "(reads → writes)" in page.inner_text(".axes")
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)])
+def test_each_sentence_of_a_typed_text_is_translated_by_itself_and_can_be_looked_at(browser, bundled_file, size):
+    sentences = ["I am tired.", "I go home."]
+    expected = [one.text for one in Translator.load().translate(sentences)]
+    with open_page(browser, bundled_file, viewport=dict(zip(("width", "height"), size, strict=True))) as page:
+        living(page)
+        buttons = page.locator("#sentences button")
+        assert buttons.count() == 0
+        type_text(page, " ".join(sentences), sentences[1])  # the caret stands at the end
+        until(page, "!/…/.test(document.querySelector('#sentences').textContent)")
+        shown = [one.split("\n") for one in buttons.all_inner_texts()]
+        assert shown == [list(pair) for pair in zip(sentences, expected, strict=True)]
+        assert page.inner_text(".translation") == expected[1]
+        buttons.first.click()
+        until(page, f"window.glassformer.record.sentence.source === {json.dumps(sentences[0])}")
+        assert page.inner_text(".translation") == expected[0]
+        assert [one.get_attribute("aria-pressed") for one in buttons.all()] == ["true", "false"]
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        buttons.last.click()
+        until(page, "location.hash.includes('shown=1')")
+        link = page.evaluate("location.hash")
+        type_text(page, OTHER)
+        assert buttons.count() == 0
+    with open_page(browser, bundled_file, link) as page:
+        until(page, f"window.glassformer.record.sentence.source === {json.dumps(sentences[1])}")
+
+
 def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(browser, tmp_path):
     translator = Translator.load()
     translator.config = replace(translator.config, no_repeat_ngram=2, repetition_penalty=1.2)

@@ -17,6 +17,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 from glassformer.text.lines import normalize_source
+from glassformer.text.sentence_splitter import split_sentences
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation
 from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, KINDS
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
@@ -152,16 +153,26 @@ def test_a_source_is_read_as_translate_reads_it(run_js) -> None:
     assert found == [normalize_source(text) for text in texts]
 
 
+def test_a_text_is_cut_into_sentences_as_translate_cuts_it(run_js) -> None:
+    texts = ["I am tired. I go home.", "  What?! No... Yes! ", "Dr. Smith met J. R. Lee. He left.", "one. two. Three.", "",
+             "He said: “Go.” I went.", "At 5 p.m. he came. See fig. 3 now.", "No end", "私は疲れた。家に帰る。", "Really? - Yes.",
+             "Item 3. Next", "3.5 is more. U.S. law. Mr. X vs. Mrs. Y.", "Hm… Well. \"Yes.\" (No.) Ok."]  # fmt: skip
+    found = run_js(
+        'import { splitSentences } from "./worker/sentences.js";', "return data.map(splitSentences);", texts
+    )
+    assert found == [[one.text.strip() for one in split_sentences(text)] for text in texts]
+
+
 def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
     lines = [text for text in TEXTS[:-1] if len(text.splitlines()) < 2]  # the field of the page has one line
-    texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "NATO", "iPhone is new", "I love you ❤️",
+    texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "hello!", "x2", "eBay", "ok...", "ǆep", "straße", "ªb", "naïve", "NATO", "iPhone is new", "I love you ❤️",
              "🎉 HELLO 🎉🎉 ", "My cat 🐱 sleeps.", "tired 😴, but", "bad😴news", "(❤️ you)", "a 🎉  🎉\ufe0f b", "AM 🍕 AB",
              "👨\u200d👩\u200d👧 my family", "ΣΟΦΟΣ ΟΔΟΣ", "ßtraße am see", "🎉🎉", "3 MEN SLEEP", "ǆ džep je tu",
              "МОЙ ДОМ", "今日は晴れです。", "ﬁne words", "\u3000a b\u3000",
              "- item one", "3) 🎉 (WHAT?!)", "(a) or (b)", "[ Wait... ]", "1...", "\"i don't know.\"", "(", "-5 degrees"]  # fmt: skip
     body = "return data.texts.map(readSentence);"
     found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})
-    assert found == [read_text(text, DecodeConfig(match_style=True)) for text in texts]
+    assert found == [read_text(text, DecodeConfig(match_style=True, keep_codes=False)) for text in texts]
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

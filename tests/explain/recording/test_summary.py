@@ -147,7 +147,8 @@ POSITIONS, TIED, NORMS = (ModelConfig.choices(name) for name in ("positions", "t
 
 @pytest.mark.parametrize(("positions", "tied", "norm"), list(zip(cycle(POSITIONS), cycle(TIED), [*NORMS] * 8)))
 def test_the_rows_add_up_to_the_models_parameters(positions, tied, norm):
-    model = meta_model("tiny", positions=positions, tie_embeddings=tied, norm=norm, max_length=5)
+    sizes = {"n_encoder_layers": 1, "n_decoder_layers": 2, "max_length": 5}
+    model = meta_model("tiny", positions=positions, tie_embeddings=tied, norm=norm, **sizes)
     rows = summary_rows(model)
     assert sum(row.parameters for row in rows) == sum(parameter.numel() for parameter in model.parameters())
     shared = {row.path for row in rows if row.shared}

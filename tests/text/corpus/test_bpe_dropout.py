@@ -12,7 +12,7 @@ from glassformer.settings import TextConfig
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Tokenizer
 from glassformer.text.corpus.bpe_dropout import BpeDropout, MergeTable, text_keys
 from glassformer.text.corpus.dataset import EncodedTexts
-from glassformer.text.corpus.prepare import ChunkEncoder
+from glassformer.text.corpus.encoding import ChunkEncoder
 
 TEXTS = [
     "the lower and the slower newest widest tower", "He didn't say: 日本語 naïve!", "  two  spaces </s> ", "x",

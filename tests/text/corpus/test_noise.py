@@ -6,8 +6,8 @@ import pytest
 
 from glassformer.settings import TextConfig
 from glassformer.text.corpus.corpus import Pair
+from glassformer.text.corpus.encoding import ChunkEncoder
 from glassformer.text.corpus.noise import KINDS, given_names, noisy_copies
-from glassformer.text.corpus.prepare import ChunkEncoder
 from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 TOM = Pair("Tom has 12 dogs, and Mary has 7.", "Tom hat 12 Hunde, und Maria hat 7.")

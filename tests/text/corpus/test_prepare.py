@@ -448,7 +448,7 @@ def files(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_the_number_of_processes_does_not_change_the_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(import_module("glassformer.text.corpus.prepare"), "PAIRS_IN_CHUNK", 50)
+    monkeypatch.setattr(import_module("glassformer.text.corpus.encoding"), "PAIRS_IN_CHUNK", 50)
     monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 2)
     pairs = [*corpus(1500), Pair("", "x"), Pair("cat " * 40, "tac " * 40)]
     found = []

@@ -12,7 +12,6 @@ import { COMPUTING } from "./views/sentence.js";
 
 const PAUSE_MS = 180;
 const MAX_TRIES = 80; // of silencing heads, in search of some that tell
-const SENTENCES = /[.!?…]["'”’»)]*\s+\S|[。！？]\S|\n/u; // more than one in a text, at first sight
 
 export class Living {
   /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
@@ -24,6 +23,9 @@ export class Living {
     this.busy = false;
     this.held = true;
     this.text = app.record.sentence.source;
+    /** The sentences of the text, each of which is translated by itself. */ this.sentences = [this.text];
+    /** The number of the one that is shown. */ this.shown = 0;
+    /** The translation of each sentence that is known. @type {Map<string, string>} */ this.translations = new Map();
     /** @type {PassRecord | null} */ this.record = null;
     /** The sentence with the translation that the edits lead to. @type {any} */ this.written = null;
     /** The heads whose silence changes the translation; null for none. @type {Edit[] | null | undefined} */
@@ -54,6 +56,7 @@ export class Living {
       const edits = readEdits(asked.get("edits") ?? "[]");
       this.app.edits.push(...edits.filter(isEdit));
       this.text = asked.get("text") ?? this.text;
+      this.shown = /^\d{1,6}$/.test(asked.get("shown") ?? "") ? Number(asked.get("shown")) : 0;
       this.drawTyping();
       if (this.app.edits.length || asked.get("text") !== null) await this.recompute();
       else {
@@ -129,7 +132,9 @@ export class Living {
     this.app.before = null;
     setTimeout(() => {
       this.text = this.app.record.sentence.source;
+      this.sentences = [this.text];
       this.drawTyping();
+      this.drawSentences();
     });
   }
 
@@ -140,9 +145,10 @@ export class Living {
     this.recompute();
   }
 
-  /** @param {string} text */
-  type(text) {
+  /** @param {string} text @param {number} caret in it: the sentence in which it stands is shown */
+  type(text, caret) {
     this.text = text;
+    this.caret = caret;
     this.setBusy(true);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.recompute(), PAUSE_MS);
@@ -154,12 +160,17 @@ export class Living {
     const job = (this.job += 1);
     const recorded = app.records[app.sentence];
     this.trouble = "";
-    if (this.text === recorded.sentence.source && !app.edits.length) return this.settle(job, recorded, null, null);
-    this.setBusy(true);
+    const isRecorded = () => this.sentences[this.shown] === recorded.sentence.source;
     try {
-      const plain = this.text === recorded.sentence.source ? recorded.sentence : await this.read(this.text);
+      const known = this.text === recorded.sentence.source;
+      const sentences = known ? [this.text] : await this.call("split", this.text);
       if (job !== this.job) return undefined;
-      const before = this.text === recorded.sentence.source ? recorded : await this.pass(plain, []);
+      this.choose(sentences);
+      if (isRecorded() && !app.edits.length) return this.settle(job, recorded, null, null);
+      this.setBusy(true);
+      const plain = isRecorded() ? recorded.sentence : await this.read(sentences[this.shown]);
+      if (job !== this.job) return undefined;
+      const before = isRecorded() ? recorded : await this.pass(plain, []);
       if (!app.edits.length) return this.settle(job, before, null, null);
       const found = await this.call("beam", plain.src_ids, { ...this.search(), edits: app.edits });
       const written = await this.sentenceOf(plain, found.best);
@@ -173,6 +184,47 @@ export class Living {
     }
   }
 
+  /** Which of the sentences is shown: that of the caret, or the one before. @param {string[]} sentences */
+  choose(sentences) {
+    this.sentences = sentences;
+    let end = 0;
+    const ends = sentences.map((one) => (end = this.text.indexOf(one, end) + one.length));
+    const { caret } = this;
+    if (caret !== undefined) this.shown = ends.findIndex((one) => caret <= one);
+    this.caret = undefined;
+    if (this.shown < 0 || this.shown >= sentences.length) this.shown = sentences.length - 1;
+    this.drawSentences();
+  }
+
+  /** A button for each sentence, where the text has several. */
+  drawSentences() {
+    const many = this.sentences.length > 1;
+    const buttons = this.sentences.map((text, at) =>
+      element(
+        "button",
+        {
+          "aria-pressed": String(at === this.shown),
+          onclick: () => {
+            this.shown = at;
+            this.recompute();
+          },
+        },
+        element("bdi", {}, text),
+        element("bdi.soft", {}, this.translations.get(text) ?? "…"),
+      ),
+    );
+    document.getElementById("sentences")?.replaceChildren(...(many ? buttons : []));
+  }
+
+  /** In the background, the translations of the sentences that are not shown. @param {number} job */
+  async translateOthers(job) {
+    for (const text of this.sentences.length > 1 ? this.sentences : []) {
+      if (!this.translations.has(text)) await this.read(text).catch(() => this.translations.set(text, "too long"));
+      if (job !== this.job) return;
+      this.drawSentences();
+    }
+  }
+
   /** @param {number} job @param {PassRecord} record @param {PassRecord | null} before @param {any} written */
   settle(job, record, before, written) {
     if (job !== this.job) return;
@@ -183,7 +235,9 @@ export class Living {
     this.app.consumers = null;
     this.setBusy(false);
     this.app.set({});
-    this.findTellingHeads();
+    this.translateOthers(job).then(() => {
+      if (job === this.job) this.findTellingHeads();
+    });
   }
 
   /** In the background, the first heads whose silence changes the translation. */
@@ -219,7 +273,7 @@ export class Living {
 
   /** Which settings of the run the page's search leaves out, where it shows what that search found. */
   ignoredNote() {
-    const ignored = this.ignored.filter((name) => name !== "split_sentences" || SENTENCES.test(this.text));
+    const { ignored } = this;
     if (!ignored.length) return null;
     const settings = ignored.map((name) => `${name} = ${this.packed.decode[name]}`).join(", ");
     return element(
@@ -248,10 +302,12 @@ export class Living {
       })),
     };
     const { best } = await this.call("beam", src_ids, this.search());
-    return this.sentenceOf(
+    const found = await this.sentenceOf(
       { source: read.text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
       best,
     );
+    this.translations.set(text, found.target);
+    return found;
   }
 
   /** @param {any} source @param {{ids: number[], log_prob: number}} best what was written, with </s>
@@ -295,6 +351,7 @@ export class Living {
     /** @type {Record<string, string>} */
     const carried = {};
     if (this.text !== this.app.records[this.app.sentence].sentence.source) carried.text = this.text;
+    if (this.shown) carried.shown = String(this.shown);
     if (this.app.edits.length) carried.edits = JSON.stringify(this.app.edits);
     return carried;
   }
@@ -318,7 +375,7 @@ export class Living {
         dir: "auto",
         spellcheck: "false",
         "aria-label": "Source sentence: type, and the model translates it",
-        oninput: (/** @type {any} */ event) => this.type(event.target.value),
+        oninput: (/** @type {any} */ event) => this.type(event.target.value, event.target.selectionStart),
       }),
     );
     return undefined;

@@ -234,6 +234,7 @@ function frame(app) {
       large,
       theme,
     ),
+    element("nav#sentences.sentences", { "aria-label": "Sentences of the text" }),
     element("section#band.band", { "aria-label": "Sentence and translation" }),
     element("div#edits.edits", { "aria-live": "polite" }),
     element("div#tour", { "aria-live": "polite" }),

@@ -40,7 +40,6 @@ const NEUTRAL = {
   coverage_penalty: 0,
   sample: false,
   mbr: 0,
-  split_sentences: false,
 };
 
 /** The settings among a run's decode section that the page's searches leave out.

@@ -623,6 +623,8 @@ function withoutSigns(text) {
   return /\p{L}/u.test(read) ? read : text;
 }
 
+const LOWER_WORD = /^(?=.*\p{Lowercase})[^\p{Uppercase}\p{Lt}\P{L}]+[.!?…]?$/u;
+
 /** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; signs stay
  * out. @param {string} text */
 export const readSentence = (text) => {
@@ -630,7 +632,7 @@ export const readSentence = (text) => {
   if (!letters.length) return normalizeSource(text);
   const read = withoutPictures(normalizeSource(withoutSigns(text)));
   const capitals = letters.length >= LEAST_CAPITALS && letters.every((one) => /\p{Uppercase}/u.test(one));
-  if (!capitals && !/^\p{Lowercase}.* /u.test(read)) return read;
+  if (!capitals && !/^\p{Lowercase}.* /u.test(read) && !LOWER_WORD.test(read)) return read;
   const [first, ...rest] = capitals ? read.toLowerCase() : read;
   return first.toUpperCase() + rest.join("");
 };

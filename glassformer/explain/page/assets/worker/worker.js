@@ -5,6 +5,7 @@ import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { createConfidence } from "./confidence.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
+import { splitSentences } from "./sentences.js";
 import { createTokenizer, normalizeSource, readSentence } from "./tokenizer.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
@@ -22,6 +23,7 @@ export class PageWorker {
     /** @type {PassRecord | null} */
     this.last = null;
     this.matchesStyle = false;
+    this.splits = false;
     /** @type {ReturnType<typeof createConfidence>} */
     this.estimate = null;
   }
@@ -37,6 +39,7 @@ export class PageWorker {
   load({ config, weights, tokenizers, decode = {}, confidence = null }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     this.matchesStyle = Boolean(decode.match_style);
+    this.splits = Boolean(decode.split_sentences);
     this.estimate = confidence && createConfidence(confidence);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
@@ -47,6 +50,11 @@ export class PageWorker {
   tokenizer(side) {
     if (!this.tokenizers) throw new Error("load: expected before every other call.");
     return this.tokenizers[side];
+  }
+
+  /** The texts that are translated by themselves. @param {string} text */
+  split(text) {
+    return this.splits ? splitSentences(text) : [text];
   }
 
   /** With the text as the model reads it. @param {"src" | "tgt"} side @param {string} text */
@@ -128,6 +136,7 @@ export class PageWorker {
 
 const CALLS = new Set([
   "load",
+  "split",
   "encodeText",
   "decodeIds",
   "confidence",

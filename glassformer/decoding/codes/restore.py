@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
 
+from glassformer.decoding.codes.alignment import (
+    SIGNS_AT_ENDS,
+    Alignment,
+    Span,
+    TokenEnds,
+    find_words,
+    has_content,
+    stem,
+)
+from glassformer.decoding.codes.parts_writer import PartsWriter, PlacedMark
 from glassformer.decoding.translation import Doubt, Translation
-from glassformer.documents.alignment import Alignment, Span, TokenEnds, find_words
-from glassformer.documents.draft import Draft, Mark, find_word
-from glassformer.documents.parts_writer import PartsWriter, PlacedMark
-from glassformer.documents.placeholders import is_link
+from glassformer.text.codes.draft import Draft, Mark, find_word
+from glassformer.text.codes.placeholders import is_link
 from glassformer.text.formats.segment import Code, Part, join_parts
-from glassformer.text.scripts import is_unspaced, split_words
 
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
 _ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
-_SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
-_LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 
 
 @dataclass(frozen=True)
@@ -258,7 +263,7 @@ class _Layout:
 
     def _same_words(self, mark: Mark, free: list[int]) -> list[int] | None:
         """The words that a pair encloses, if the translation has them once as they are."""
-        enclosed = self._draft.text[mark.start : mark.end].strip(_SIGNS_AT_ENDS + " ")
+        enclosed = self._draft.text[mark.start : mark.end].strip(SIGNS_AT_ENDS + " ")
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
@@ -266,22 +271,22 @@ class _Layout:
     def _own_text(self, mark: Mark) -> str:
         """The translation of what a pair encloses alone, if there is one."""
         own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
-        return own.strip(_SIGNS_AT_ENDS + " ")
+        return own.strip(SIGNS_AT_ENDS + " ")
 
     def _own_words(self, mark: Mark, free: list[int]) -> list[int] | None:
         """The words side by side that its own text has, too: half as many as that at least, and one of content."""
         own = self._own_text(mark)
-        wanted = {_stem(own[start:end].lower()) for start, end in find_words(own)}
+        wanted = {stem(own[start:end].lower()) for start, end in find_words(own)}
         groups = [list[int]()]
         for word in free:
             start, end = self._alignment.tgt_words[word]
-            if _stem(self._text[start:end].lower()) not in wanted:
+            if stem(self._text[start:end].lower()) not in wanted:
                 continue
             groups += [] if groups[-1][-1:] == [word - 1] else [[]]
             groups[-1].append(word)
         best = max(groups, key=len)
         texts = [self._text[slice(*self._alignment.tgt_words[word])] for word in best]
-        return best if 2 * len(best) >= len(wanted) and any(map(_has_content, texts)) else None
+        return best if 2 * len(best) >= len(wanted) and any(map(has_content, texts)) else None
 
     def _inside_word(self, mark: Mark, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
@@ -380,29 +385,3 @@ class _Layout:
                 place = start if mark.start <= other.start and start <= span[0] else end
                 return place, place
         return span
-
-
-def is_better(reference: Translation, translation: Translation) -> bool:
-    """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
-
-    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
-    model is surer.
-    """
-    text, words = translation.text.lower(), split_words(reference.text.lower())
-    if all(_stem(word) in text for word in words if _has_content(word)):
-        return True
-    return reference.source[:1].islower() and _certainty(translation) > _certainty(reference)
-
-
-def _has_content(word: str) -> bool:
-    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
-
-
-def _stem(word: str) -> str:
-    word = word.strip(_SIGNS_AT_ENDS)
-    return word[: max(3, len(word) - 2)]
-
-
-def _certainty(translation: Translation) -> float:
-    best = translation.hypotheses[0]
-    return best.log_prob / max(1, len(best.ids))

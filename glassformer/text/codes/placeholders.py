@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+from glassformer.text.codes import may_have_codes
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.scripts import CLOSING
 from glassformer.text.sentence_splitter import Sentence, split_sentences
@@ -27,6 +28,9 @@ _PLACEHOLDERS = re.compile(
     | (?P<name>\$\w*\([^()\n]*\) | \$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%|(?<![\w:/]):[A-Za-z_]\w+(?![\w:])
         | @@\w+@@ | @:[A-Za-z_][\w.]*\w | (?<!\w)__[A-Za-z]\w*?__(?!\w))
     | (?P<square>\[\[[^\[\]\n]*\]\] | \[/?[A-Za-z_][\w.-]*(?:=[^\[\]\n]*)?\])
+    | (?P<file>(?<![\w./\\-])[\w-]++(?:\.[\w-]++)*?\.(?i:txt|md|[ct]sv|jsonl?|xml|ya?ml|toml|ini|html?|css|js|py|ipynb
+        |cpp|php|sql|pdf|docx?|xlsx?|pptx?|od[tsp]|rtf|tex|xliff|tmx|srt|vtt|png|jpe?g|gif|svg|webp|mp[34]|wav|zip|gz|tar
+        |rar|exe|dll|apk|iso)(?!\w))
     | (?P<path>(?<![\w/.~<])(?:~|\.{1,2})?(?:/\.?(?!\d)[\w-]++(?:\.[\w-]++)*+)(?:/[\w-]*+(?:\.[\w-]++)*+)*
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
     | (?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s<>"']*[\w/])?|-[A-Za-z](?![\w-])))
@@ -35,14 +39,12 @@ _PLACEHOLDERS = re.compile(
     | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+)
     | (?P<escape>\\[nrtN])
     | (?P<entity>&(?:\#\d+|\#x[0-9A-Fa-f]+|[A-Za-z]+);)
-    | (?P<tag></?[A-Za-z][^<>\n]*>)
+    | (?P<tag></?(?:[A-Za-z][^<>\n]*|\d{1,3}/?)>)
     """,
     re.VERBOSE,
 )
-# One of these is in every placeholder; most texts have none.
-_HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹]|www\.|\.[xX*]")
 _BLOCK = re.compile(r"\{(?:%-?\s*|\{~?(?=[#/^]))(end|[#/^])?(\w+)")
-_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z][\w:.-]*)")
+_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z\d][\w:.-]*)")
 _PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _MESSAGE = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")
@@ -68,7 +70,7 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
     found: list[Part] = []
     for part in parts:
         found += [part] if isinstance(part, Code) else _read_messages(part)
-    if not any(isinstance(part, str) and _HINT.search(part) for part in found):
+    if not any(isinstance(part, str) and may_have_codes(part) for part in found):
         return _pair_blocks([part for part in found if part != ""])
     closing = set(re.findall(r"\[/([\w.-]+)\]", join_parts(found)))
 
@@ -82,10 +84,9 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
         return Code(raw, "closes" if raw[1] == "/" else "opens", is_text=True)
 
     once = mark_codes(found, _PLACEHOLDERS, code)
-    is_new = len(once) > sum(part != "" for part in found)
-    return _pair_blocks(
-        mark_codes(once, _PLACEHOLDERS, code) if is_new else once
-    )  # in \\nfoo() no word precedes foo()
+    if len(once) > sum(part != "" for part in found):
+        once = mark_codes(once, _PLACEHOLDERS, code)  # in \\nfoo() no word precedes foo()
+    return _pair_blocks(once)
 
 
 def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.documents.alignment import Span
-from glassformer.documents.checks import is_code
-from glassformer.documents.draft import Mark
-from glassformer.documents.placeholders import unused_signs
+from glassformer.decoding.codes.alignment import Span
+from glassformer.text.codes.checks import is_code
+from glassformer.text.codes.draft import Mark
+from glassformer.text.codes.placeholders import unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 

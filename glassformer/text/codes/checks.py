@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeGuard
 
-from glassformer.documents.placeholders import pair_name
+from glassformer.text.codes.placeholders import pair_name
 from glassformer.text.formats.segment import Code, Part, join_parts
 
 _NUMBER = re.compile(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from glassformer.documents.checks import DROPPED
-from glassformer.documents.placeholders import pair_name, stands_for_word, unused_signs
+from glassformer.text.codes.checks import DROPPED
+from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.lines import normalize_source, normalize_spaces
 from glassformer.text.scripts import is_unspaced

@@ -8,12 +8,15 @@ from functools import cached_property
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
 from glassformer.text.scripts import is_unspaced, word_spans
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 Span = tuple[int, int]
 TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
+SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
+_LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 _UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
@@ -33,6 +36,17 @@ def find_words(text: str) -> list[Span]:
         else:
             found.append((start, end))
     return found
+
+
+def has_content(word: str) -> bool:
+    """Whether a word is no particle, by its length."""
+    return len(word) > _LONGEST_PARTICLE or is_unspaced(word[0])
+
+
+def stem(word: str) -> str:
+    """A word without signs at its ends and without the letters that an ending may change."""
+    word = word.strip(SIGNS_AT_ENDS)
+    return word[: max(3, len(word) - 2)]
 
 
 class Alignment:
@@ -99,6 +113,11 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
     return found
 
 
+def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tuple[list[int], list[int]]:
+    """Where each token ends, in the characters of a source and of its translation, by their tokenizers."""
+    return [end for _, end in src.offsets(translation.source)], tgt.ends(translation.hypotheses[0].ids)
+
+
 def is_short(translation: Translation, confidence: Confidence | None) -> bool:
     """Whether an output is so short that it should be asked, by its attention, whether something is missing."""
     return confidence is None or _relative_length(translation, confidence) < _SHORT
@@ -114,6 +133,15 @@ def content_doubts(translation: Translation, confidence: Confidence | None, ends
     return []
 
 
+def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
+    """Whether what the search has told of the attention is enough to see that no word is missing."""
+    if not (received := translation.hypotheses[0].received):
+        return False
+    src_ends, _ = ends(translation)
+    is_one_sentence = len(received) == len(src_ends) + 1  # its end token
+    return is_one_sentence and not _unattended(translation.source, received, src_ends)
+
+
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
     return log_length_ratio(translation.source, translation.text) - confidence.length_ratio
 
@@ -123,11 +151,15 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
     weights = translation.hypotheses[0].alignment()
     if weights is None or not len(weights):
         return []
-    received, (src_ends, _) = weights.sum(dim=0).tolist(), ends(translation)
-    words = find_words(translation.source)
+    return _unattended(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+
+
+def _unattended(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
+    """The longer words none of whose tokens has received enough."""
+    words = find_words(source)
     best = [0.0 for _ in words]
-    for token, numbers in enumerate(_words_of_tokens(translation.source, words, src_ends)):
+    for token, numbers in enumerate(_words_of_tokens(source, words, src_ends)):
         for number in numbers:
             best[number] = max(best[number], received[token])
     spans = [span for span, most in zip(words, best, strict=True) if most < _LEAST_ATTENTION]
-    return [word for start, end in spans if _CONTENT.search(word := translation.source[start:end])]
+    return [word for start, end in spans if _CONTENT.search(word := source[start:end])]

@@ -1,0 +1,1 @@
+"""Codes put back into a translation, where its words are."""

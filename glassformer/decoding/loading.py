@@ -1,0 +1,76 @@
+"""What a translator is loaded from: the run directories of its models, and the engine that runs them with PyTorch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from glassformer.bundled import find_run
+from glassformer.decoding.engines.engine import check_workers
+from glassformer.errors import ConfigError, RunError, TokenizerError, check_type
+from glassformer.run_directory import LoadedRun, RunDirectory
+
+if TYPE_CHECKING:
+    from glassformer.decoding.engines.torch_engine import TorchEngine
+    from glassformer.model import Transformer
+
+ENGINES = ("auto", "torch", "ctranslate2")
+
+
+def check_loading(engine: object, precision: object, shortlist: object) -> None:
+    """Raise ``ConfigError`` for an engine that is not there, and for a shortlist with one that has none."""
+    check_type("precision", precision, str | None, "the name of a precision, a str")
+    check_type("shortlist", shortlist, bool, "True or False")
+    if not isinstance(engine, str) or engine not in ENGINES:
+        raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
+    if shortlist and engine == "torch":
+        raise ConfigError(
+            "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
+            "use engine ctranslate2."
+        )
+
+
+def find_runs(directories: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The directories as a list; raises ``RunError`` for none, and for what is no path."""
+    if isinstance(directories, str | Path):
+        return [find_run(directories)]
+    check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
+    if not directories:
+        raise RunError("run: found none, expected at least one run directory. Name one.")
+    for number, directory in enumerate(directories):
+        check_type(f"run[{number}]", directory, str | Path, "the path of a run directory", RunError)
+    return [find_run(directory) for directory in directories]
+
+
+def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
+    """Each run, on ``device``; raises ``TokenizerError`` if their tokenizers differ."""
+    runs = [RunDirectory(place).load(device) for place in places]
+    for place, run in zip(places, runs, strict=True):
+        for side in ("src", "tgt"):
+            one, other = (getattr(each, f"{side}_tokenizer") for each in (runs[0], run))
+            if one.digest != other.digest:
+                raise TokenizerError(
+                    f"{place}/tokenizer.{side}.json: is not the tokenizer of {places[0]}, expected the same: in an "
+                    "ensemble an id must have one meaning. Train the runs on one text with one vocabulary."
+                )
+    return runs
+
+
+def open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
+    """The engine of one run on the CPU, with as many threads as suit its model."""
+    from glassformer.threads import fit_threads
+
+    model = run.load("cpu", checkpoint=checkpoint).model
+    fit_threads(model)
+    return make_torch_engine([model], None, workers)
+
+
+def make_torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int | None) -> "TorchEngine":
+    """The engine for some models, in this process or in ``workers`` of its own."""
+    from glassformer.decoding.engines.torch_engine import TorchEngine
+    from glassformer.decoding.engines.worker_pool import WorkerPool
+    from glassformer.model.linears import read_precision
+
+    workers = 1 if workers is None else check_workers(workers)
+    if workers == 1:
+        return TorchEngine(models, read_precision(precision))
+    return WorkerPool(models, read_precision(precision), workers)
