@@ -239,6 +239,8 @@ def main() -> None:
         parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
         modules=["starlette", "httpx", "ctranslate2"], files=[which("wrk") or "/usr/bin/wrk"], kept="serving.json",
     )  # fmt: skip
+    if which("wrk") is None:
+        parser.error("wrk is not installed, which makes the load: apt install wrk")
     results: dict[str, Any] = {}
     for engine in options.engines:
         ours = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--engine", engine]

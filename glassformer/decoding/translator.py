@@ -382,7 +382,7 @@ class Translator:
         attention: bool,
         report: Callable[[Iterable[int]], None] = lambda _: None,
     ) -> list[Translation]:
-        """The translation of each segment as it is read; ``report`` is told which are done, after each batch."""
+        """The translation of each segment as it is read; ``report`` gets the numbers that each batch has done."""
         results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
         numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
         lengths = [len(segment.source.ids) for segment in segments]

@@ -1,4 +1,4 @@
-"""What the translation of a file has done so far, in a hidden file beside the output: who stops it loses little.
+"""What the translation of a file has done so far, in a hidden file next to the output: who stops it loses little.
 
 The texts are translated in chunks of one size, so that the batches, and with them the translations, are those of a
 process that was never stopped. The first line of the file is a key of the texts and of all that translates them; each

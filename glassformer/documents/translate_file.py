@@ -29,12 +29,13 @@ from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.checks import changes
-from glassformer.text.codes.typed import Parts, has_words, is_crowded
+from glassformer.text.codes.typed import Parts, TypedSentence, has_words, is_crowded, read_typed
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import FileSegment
+from glassformer.text.formats.segment import Code, FileSegment
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
+from glassformer.text.style import PLAIN
 
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
@@ -66,7 +67,7 @@ class FileTranslator:
         ``check_content``: whether a short translation lacks a word is seen by its attention, which is computed.
 
         ``key`` changes with the translator and its options. With it a call of ``translate`` that was stopped is
-        continued by the next one to the same output: what it had done is kept in a hidden file beside that.
+        continued by the next one to the same output: what it had done is kept in a hidden file next to that.
         """
         check_type("glossary", glossary, Glossary | None, "a Glossary; Glossary.read gives one")
         check_type("memory", memory, Memory | None, "a Memory; Memory.read gives one")
@@ -145,14 +146,23 @@ class FileTranslator:
             parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
         }
         sources = [parts for parts in waiting if parts not in results]
-        coded = dict(zip(sources, translate_coded(sources, self._translate_drafts, self._token_ends), strict=True))
-        for source, one in coded.items():
-            results[source] = self._finish(one)
+        read = [self._read(parts) for parts in sources]
+        found = translate_coded([one.parts for one in read], self._translate_drafts, self._token_ends)
+        coded = dict(zip(sources, found, strict=True))
+        for (source, one), typed in zip(coded.items(), read, strict=True):
+            results[source] = self._finish(one, typed)
         if self.check_content:
             self._check_content(results, {source: one.translation for source, one in coded.items()})
         if self.glossary is not None:
             self.glossary.apply(self.translator, results, self._check_translation, self.options)
         return results
+
+    def _read(self, parts: Parts) -> TypedSentence:
+        """A text as the model reads it; the translator itself matches the style of one without codes."""
+        matches_style = isinstance(self.options, DecodeConfig) and self.options.match_style
+        if matches_style and any(isinstance(part, Code) for part in parts):
+            return read_typed(parts, matches_style=True)
+        return TypedSentence("", parts, "", PLAIN)
 
     def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
         """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
@@ -171,14 +181,15 @@ class FileTranslator:
             doubts = content_doubts(translation, confidence, self._token_ends)
             results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
 
-    def _finish(self, found: CodedTranslation) -> Result:
-        """The best result with flags: what it has lost, and doubts."""
+    def _finish(self, found: CodedTranslation, typed: TypedSentence) -> Result:
+        """The best result in the style of its text, with flags: what it has lost, and doubts."""
         result, translation = found.results[0], found.translation
+        parts = tuple(part for part in (typed.before, *typed.restore(result.parts), typed.after) if part)
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
             doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, flags=(*result.flags, *found.lost, *doubts), scores=scores)
+        return replace(result, parts=parts, flags=(*result.flags, *found.lost, *doubts), scores=scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:

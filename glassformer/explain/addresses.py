@@ -4,6 +4,7 @@ Imports no walk and no entry of a tap.
 """
 
 from glassformer.axes import LEGEND
+from glassformer.errors import check_type
 from glassformer.trace import Step
 
 _WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
@@ -73,6 +74,7 @@ _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
 
 def resolved_axes(step: Step) -> tuple[str, ...]:
     """The step's axis words, with ``src`` or ``tgt`` in place of ``position``, ``query`` and ``key``."""
+    check_type("step", step, Step, "a step of a trace")
     return tuple(_resolve(step.address, word) for word in step.axes)
 
 

@@ -123,7 +123,7 @@ def _as_sentence(text: str) -> str:
 
 
 def _as_typed(text: str, phrase: str) -> str:
-    """The text with a phrase in the spelling that is asked for, if a change of case has given it another."""
+    """The text with a phrase in the spelling wanted, if a change of case has given it another."""
     if phrase in text:
         return text
     form = next((form for form in (phrase.upper(), phrase[:1].lower() + phrase[1:]) if form in text), "")

@@ -4,6 +4,7 @@ import random
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,11 @@ from benchmarks.generated_strings import is_whole, make_string
 from glassformer import Translator
 from glassformer.decoding import Request
 from glassformer.decoding.request import keeps_capital
+from glassformer.documents import FileTranslator
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.placeholders import find_codes
 from glassformer.text.codes.typed import read_typed
+from glassformer.text.formats.segment import join_parts
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +113,7 @@ def test_the_case_of_a_sentence_is_that_of_its_words(text: str, parts: str, styl
     typed = read_typed(find_codes((text,)), matches_style=True)
     assert "".join(getattr(part, "raw", part) for part in typed.parts) == parts
     assert [name for name in ("lower_start", "capitals") if getattr(typed.style, name)] == [style] * bool(style)
-    assert typed.restore(typed.parts) == text
+    assert join_parts(typed.restore(typed.parts)) == text
 
 
 @pytest.mark.parametrize(
@@ -142,3 +145,16 @@ def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it
     assert "".join(translator.stream("yes")) == found[0].text
     kept = {word: keeps_capital(word, translator.tgt_tokenizer) for word in ("Ja", "Danke", "Wasser", "Haus")}
     assert kept == {"Ja": False, "Danke": False, "Wasser": True, "Haus": True}
+
+
+def test_a_file_is_translated_as_the_same_lines_typed(translator: Translator, tmp_path: Path) -> None:
+    lines = [
+        "PLEASE OPEN THE <b>DOOR</b> NOW!!!",
+        "where is {name}",
+        "My cat 🐱 sees %s and <i>me</i>.",
+        "(I am {0})",
+    ]
+    (tmp_path / "a.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    FileTranslator(translator).translate(tmp_path / "a.txt", tmp_path / "b.txt")
+    written = (tmp_path / "b.txt").read_text(encoding="utf-8").splitlines()
+    assert written == [one.text for one in translator.translate(lines)]

@@ -1,5 +1,6 @@
 """A wrong value at a door of the Python API is one of our errors, never a bare TypeError or AttributeError."""
 
+import io
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,12 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from glassformer import DecodeConfig, ModelConfig, RunConfig, TrainConfig, Translator
 from glassformer.decoding import Request
 from glassformer.documents import FileTranslator, FormatOptions, Glossary, Memory
 from glassformer.errors import GlassformerError
-from glassformer.explain import story_of, walk
+from glassformer.explain import (
+    narrate_step,
+    print_attention,
+    print_heads,
+    print_heatmap,
+    print_summary,
+    print_walk,
+    record_pass,
+    resolved_axes,
+    story_of,
+    summary_rows,
+    symbols,
+    walk,
+)
 from glassformer.explain.walks import walk_generation
 from glassformer.tasks import load_task
 from glassformer.text import Tokenizer, read_lines
@@ -24,6 +39,7 @@ WRONG: list[Any] = [
     7, -1, 2.5, float("nan"), b"x", "x", [None], [1], [b"x"], [[1]], {"a": 1}, {"encoder.memory": 1}, {1}, object(), int,
     lambda *_: None, Path("x"), np.zeros(2), torch.zeros(2), iter([]),
 ]  # fmt: skip
+SCREEN, IDS = Console(file=io.StringIO()), torch.tensor([[1, 2]])
 DOORS: dict[str, Callable[[Translator, Any], object]] = {
     "prefixes": lambda one, value: one.translate(["A man."], prefixes=value),
     "constraints": lambda one, value: one.translate(["A man."], constraints=value),
@@ -94,6 +110,29 @@ DOORS: dict[str, Callable[[Translator, Any], object]] = {
     "a choice of a model": lambda _, value: ModelConfig(norm=value),
     "a choice of training": lambda _, value: TrainConfig(precision=value),
     "a number of threads": lambda _, value: TrainConfig(threads=value),
+    "a translation to look into": lambda _, value: print_attention(value, SCREEN),
+    "a console for attention": lambda one, value: print_attention(
+        one.translate(["A man."], attention=True)[0], value
+    ),
+    "attention of heads": lambda _, value: print_heads(value, SCREEN),
+    "a console for heads": lambda _, value: print_heads(torch.ones(1, 1, 1, 1), value),
+    "weights": lambda _, value: print_heatmap(value, ["a"], ["b"], SCREEN),
+    "source tokens": lambda _, value: print_heatmap(torch.ones(1, 1), value, ["b"], SCREEN),
+    "target tokens": lambda _, value: print_heatmap(torch.ones(1, 1), ["a"], value, SCREEN),
+    "a console for weights": lambda _, value: print_heatmap(torch.ones(1, 1), ["a"], ["b"], value),
+    "a walk to print": lambda _, value: print_walk(value, SCREEN),
+    "a walk to narrate": lambda _, value: narrate_step(value, 0),
+    "a model to sum up": lambda _, value: print_summary(value, SCREEN),
+    "a console for a summary": lambda one, value: print_summary(one.model, value),
+    "rows of a summary": lambda _, value: summary_rows(value),
+    "a number of source tokens": lambda one, value: summary_rows(one.model, n_src=value),
+    "a number of target tokens": lambda one, value: summary_rows(one.model, n_tgt=value),
+    "a model to record": lambda _, value: record_pass(value, IDS, IDS),
+    "source ids": lambda one, value: record_pass(one.model, value, IDS),
+    "target ids": lambda one, value: record_pass(one.model, IDS, value),
+    "steps to record": lambda one, value: record_pass(one.model, IDS, IDS, value),
+    "a step": lambda _, value: resolved_axes(value),
+    "a step with symbols": lambda _, value: symbols(value),
     "a section": lambda _, value: RunConfig(model=value),
 }
 
@@ -114,6 +153,12 @@ def document(
 
 
 RIGHT: dict[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(
+        ("a number of source tokens", "a number of target tokens"),
+        lambda value: isinstance(value, int) and value == 7,
+    ),
+    **dict.fromkeys(("source tokens", "target tokens"), lambda value: isinstance(value, dict)),
+    "steps to record": lambda value: isinstance(value, str),
     "progress of texts": callable,
     "a text for a tokenizer": lambda value: isinstance(value, str),
     "texts of a tokenizer": lambda value: isinstance(value, Iterable),

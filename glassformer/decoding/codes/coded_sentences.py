@@ -15,6 +15,7 @@ from glassformer.decoding.sentences import SourceSentence
 from glassformer.decoding.translation import Translation
 from glassformer.settings import ModelConfig
 from glassformer.text.codes.typed import TypedSentence
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 Search = Callable[[Sequence[SourceSentence], bool], list[Translation]]
@@ -29,7 +30,7 @@ def translate_sentences(
     *,
     attention: bool,
 ) -> list[Translation]:
-    """The translation of each sentence, all of which have codes."""
+    """The translation of each sentence; all have codes."""
     coded = [sentence.coded for sentence in sentences if sentence.coded is not None]
 
     def translate(drafts: Sequence[NumberedDraft], for_codes: bool) -> list[Translation]:
@@ -48,9 +49,9 @@ def translate_sentences(
 
 
 def _restore(typed: TypedSentence, found: CodedTranslation, attention: bool) -> Translation:
-    """The translation with the codes in each hypothesis; the attention that they needed was not asked for."""
+    """The translation with the codes in each hypothesis; attention that only the codes needed is left out."""
     hypotheses = [
-        replace(one, text=typed.restore(result.parts), attention=one.attention if attention else None)
+        replace(one, text=join_parts(typed.restore(result.parts)), attention=one.attention if attention else None)
         for one, result in zip(found.translation.hypotheses, found.results, strict=True)
     ]
     return replace(found.translation, hypotheses=hypotheses)

@@ -226,7 +226,7 @@ class _Layout:
     def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
         """The words side by side, of those that are free, that were written from what a pair encloses.
 
-        None for a link of which nothing seems to be there: it goes behind the text.
+        None for a link whose words all seem to be missing: it goes behind the text.
         """
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
@@ -274,7 +274,7 @@ class _Layout:
         return own.strip(SIGNS_AT_ENDS + " ")
 
     def _own_words(self, mark: Mark, free: list[int]) -> list[int] | None:
-        """The words side by side that its own text has, too: half as many as that at least, and one of content."""
+        """The adjacent words that its own text has, too: at least half as many as that has, and one of content."""
         own = self._own_text(mark)
         wanted = {stem(own[start:end].lower()) for start, end in find_words(own)}
         groups = [list[int]()]

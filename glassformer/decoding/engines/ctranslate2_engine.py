@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 _Found = list[tuple[list[int], float]]
 """The ids and the log-probability of each output of a source."""
+_MAX_TOLD = 64  # tokens of a source up to which a search tells its attention at no cost
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
 
@@ -221,7 +222,7 @@ class CTranslate2Engine:
         asked = {
             "beam_size": 1 if options.sample else options.beam, "num_hypotheses": options.rows_per_source,
             "length_penalty": options.length_penalty or _NO_PENALTY, "return_scores": True, "return_end_token": True,
-            "return_attention": not options.sample,
+            "return_attention": not options.sample and max(len(job.sources[row]) for row in rows) <= _MAX_TOLD,
             "max_input_length": 0, "max_decoding_length": limit, "use_vmap": self._shortlist,
             "min_decoding_length": min(options.min_length, limit), "no_repeat_ngram_size": options.no_repeat_ngram,
             "suppress_sequences": [

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from torch import Tensor
 
+from glassformer.errors import InputError, check_type
 from glassformer.explain.plain import clip_text
 from glassformer.explain.recording.walk_data import WalkData
 
@@ -17,6 +18,13 @@ def narrate_step(walk: WalkData, position: int, *, sentence: int = 0) -> list[tu
     ``walk`` is a whole forced walk, as ``glassformer.explain.walk`` makes it. Of the decoder's layers the first and
     the last are described, three lines each: twelve lines in all, nine for a decoder of one layer.
     """
+    check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
+    for name, number, count in (
+        ("sentence", sentence, len(walk.sentences.sources)),
+        ("position", position, walk.sentences.batch.tgt_in_ids.shape[1]),
+    ):
+        if not isinstance(number, int) or not 0 <= number < count:
+            raise InputError(f"{name}: found {number!r:.40}, expected a number from 0 to {count - 1}.")
     layers = sorted({0, walk.config.n_decoder_layers - 1})
     told = [_encoder(walk, sentence), *_embedding(walk, sentence, position)]
     for layer in layers:

@@ -4,14 +4,15 @@ from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps, pad_ids
-from glassformer.errors import InputError
+from glassformer.errors import InputError, check_type
 from glassformer.model import Transformer
+from glassformer.model.checks import check_id_shape
 from glassformer.model.inference import evaluating
 from glassformer.settings import ModelConfig
 from glassformer.trace import Trace, tracing
@@ -49,6 +50,9 @@ def record_pass(
 
     The pass runs on the model's device; the model's mode is the same afterwards.
     """
+    check_type("model", model, nn.Module, "a model, such as a Translator's")
+    check_id_shape("src_ids", src_ids)
+    check_id_shape("tgt_in_ids", tgt_in_ids)
     device = next(model.parameters()).device
     with torch.no_grad(), evaluating(model), tracing(model, edits, only) as trace:
         model(src_ids.to(device), tgt_in_ids.to(device))

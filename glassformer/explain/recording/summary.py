@@ -16,6 +16,7 @@ from rich.text import Text
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from glassformer.errors import InputError, check_type
 from glassformer.explain.addresses import layer_of, symbols
 from glassformer.explain.plain import symbols_text
 from glassformer.explain.recording.recording import record_pass
@@ -101,6 +102,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
     The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``; by default, and at most, the
     longest that the model takes. The parameters of the rows add up to those of the model.
     """
+    check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()
     rows = []
@@ -142,6 +144,9 @@ def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, n
 
 def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> tuple[Tensor, Tensor]:
     """Some ids, without the random generator; the shapes do not depend on them."""
+    for name, length in (("n_src", n_src), ("n_tgt", n_tgt)):
+        if length is not None and (not isinstance(length, int) or length < 1):
+            raise InputError(f"{name}: found {length!r:.40}, expected a number of tokens, from 1.")
     src, tgt = (min(length or config.max_length, config.max_length) for length in (n_src, n_tgt))
     return (torch.arange(src) % config.src_vocab)[None], (torch.arange(tgt) % config.tgt_vocab)[None]
 
@@ -168,6 +173,7 @@ def print_summary(
 
     Where there is no room for the symbols of each output, they stand below the table.
     """
+    check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))
     wide = sum(max(map(len, column)) for column in zip(_HEADINGS, *lines, strict=True)) + len(_HEADINGS) - 1

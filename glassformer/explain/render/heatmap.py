@@ -9,7 +9,8 @@ from rich.text import Text
 from torch import Tensor
 
 from glassformer.decoding import Translation
-from glassformer.errors import InputError
+from glassformer.decoding.batching import check_texts
+from glassformer.errors import InputError, check_type
 from glassformer.explain.plain import clip_text
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS
 from glassformer.trace.palette import SHADE
@@ -29,6 +30,8 @@ def print_attention(
     ``head`` one of its heads. Raises ``InputError`` for a translation made
     without attention, and for a layer or head that the model does not have.
     """
+    check_type("translation", translation, Translation, "a Translation, as Translator.translate gives it")
+    check_type("console", console, Console, "a Console of rich")
     best = translation.hypotheses[0]
     if not best.tokens:
         console.print(Text("nothing was translated, so there is no attention to show", style="dim"))
@@ -43,6 +46,10 @@ def print_heads(
     attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
 ) -> None:
     """Print every head of every layer as a small map, one character for each weight; ``marked`` = (layer, head)."""
+    check_type("attention", attention, Tensor, "a tensor of weights")
+    if attention.ndim != 4:
+        raise InputError(f"attention: found {attention.ndim} axes, expected 4: layers, heads, tgt, src.")
+    check_type("console", console, Console, "a Console of rich")
     n_layers, n_heads, _, src = attention.shape
     size = max(src, len("head 00*")) + 2
     per_line = max(1, (console.width - _MARGIN) // size)
@@ -79,6 +86,10 @@ def print_heatmap(
     A map wider than the console is split into blocks of source tokens. Raises ``InputError`` when the shape of the
     weights does not match the tokens.
     """
+    check_type("weights", weights, Tensor, "a tensor of weights")
+    check_texts("src_tokens", src_tokens)
+    check_texts("tgt_tokens", tgt_tokens)
+    check_type("console", console, Console, "a Console of rich")
     if tuple(weights.shape) != (len(tgt_tokens), len(src_tokens)):
         raise InputError(
             f"weights: found {tuple(weights.shape)}, expected (tgt, src) = ({len(tgt_tokens)}, {len(src_tokens)}), "

@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from glassformer.errors import check_type
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
@@ -44,6 +45,8 @@ def print_walk(
     after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight are
     folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
     """
+    check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
+    check_type("console", console, Console, "a Console of rich")
     check_sentence(walk, sentence)
     pairs = zip(walk.sentences.sources, walk.sentences.targets, strict=True)
     for number, (source, target) in enumerate(pairs):

@@ -1,6 +1,6 @@
 """The text of a segment without its codes, as the model reads it, and where the codes were.
 
-A code has no word in the text, unless stand-ins are asked for: names and numbers, where codes seem to carry grammar.
+A code has no word in the text, unless stand-ins are wanted: names and numbers where codes seem to carry grammar.
 """
 
 import re
@@ -97,7 +97,7 @@ def mark_numbers(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | None:
-    """The text of ``parts`` without codes; with an ``attempt``, with stand-ins, of which each attempt takes others.
+    """The text of ``parts`` without codes; with an ``attempt``, with stand-ins, which differ from attempt to attempt.
 
     None if no code seems to carry grammar, or if there are not enough stand-ins.
     """

@@ -189,7 +189,7 @@ def pair_name(code: Code) -> str:
 
 
 def is_link(parts: Sequence[Part]) -> bool:
-    """Whether a pair that ``parts`` open is a link or code, of which none may be in another."""
+    """Whether a pair that ``parts`` open is a link or code; neither may be inside another."""
     opening = next((part for part in parts if isinstance(part, Code) and part.kind == "opens"), None)
     if opening is None:
         return False

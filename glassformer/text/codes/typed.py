@@ -26,14 +26,14 @@ class TypedSentence(NamedTuple):
     after: str
     style: Style
 
-    def restore(self, parts: Sequence[Part]) -> str:
-        """The text of a translation with its codes, in the style of the sentence."""
+    def restore(self, parts: Sequence[Part]) -> Parts:
+        """The parts of a translation in the style of the sentence."""
         found = list(parts)
         if self.style.capitals:
             found = [part.upper() if isinstance(part, str) else part for part in parts]
         elif self.style.lower_start:
             _change_first_letter(found, str.lower)
-        return join_parts(found)
+        return tuple(found)
 
 
 def _change_first_letter(parts: list[Part], change: Callable[[str], str]) -> None:
