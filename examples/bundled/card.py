@@ -112,9 +112,8 @@ have which reason; *none* is no warning:
 ## A hundred and twenty texts as people type them
 
 They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none was
-changed or left out. All answers were judged twice by one reader, the second time in a random order without the name
-of the model, on the same day, which is less than two readers or some days between; where both differ, the worse one
-counts. The rules:
+changed or left out. All answers were judged twice, by another judge each time, in a random order among those of the
+model before, without the name of the model or its warning; where both differ, the worse one counts. The rules:
 
 {rules}
 
@@ -149,7 +148,8 @@ before this one.{doubted}
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
   whole: it learned lines of one or two sentences and leaves out most of a longer one.
-- News, e-mails, idioms and times of day (*half past three*) it mostly gets wrong, and says so of more than half.
+- News and idioms it mostly gets wrong; e-mails, texts with typing mistakes and paragraphs half of the time. It warns
+  of less than half of its wrong answers.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
 
