@@ -17,16 +17,16 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_660,
     "trace": 720,
-    "text": 5_870,
+    "text": 6_740,
     "interop": 2_700,
-    "decoding": 4_460,
-    "training": 4_930,
-    "explain": 8_520,
-    "documents": 2_540,
+    "decoding": 5_560,
+    "training": 4_950,
+    "explain": 8_590,
+    "documents": 1_130,
     "cli": 2_250,
     "serving": 3_390,
     OTHERS: 2_950,
-    ASSETS: 9_430,  # what Prettier made of it, plus 300
+    ASSETS: 9_560,  # what Prettier made of it, plus 300
 }
 
 

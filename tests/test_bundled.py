@@ -400,7 +400,7 @@ def test_packing_refuses_what_cannot_ship(
 )
 def test_packing_refuses_to_judge_by_what_was_trained_on(pack: ModuleType, tmp_path: Path, line: str) -> None:
     learned = "Tom went home now.\tGeh, Tom!\nHe saw Tom, Mary and Tom.\tEr sah sie.\nI know Tom and Mary.\tJa."
-    for name, text in {"train": learned, "learned": learned, "valid": "a\tb", "test": "x\ty"}.items():
+    for name, text in {"train": learned, "wide": learned, "valid": "a\tb", "test": "x\ty"}.items():
         (tmp_path / f"{name}.tsv").write_text(f"{text}\n", encoding="utf-8")
     assert pack.read_all(tmp_path)["test"] == [("x", "y")]
     (tmp_path / "test.tsv").write_text(f"{line}\n", encoding="utf-8")

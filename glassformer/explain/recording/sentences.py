@@ -1,7 +1,7 @@
 """Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -72,7 +72,8 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         check_texts("targets", targets)
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
-    read = [read_segments(without_surrogates(text), translator.config) for text in sources]
+    options = translator.config if targets is None else replace(translator.config, keep_codes=False)
+    read = [read_segments(without_surrogates(text), options) for text in sources]  # a target has the codes itself
     if targets is None:  # as translate does, each sentence by itself
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]  # others are copied
     else:
