@@ -264,14 +264,12 @@ for head in range(model.config.n_heads):
     edits = {"decoder.layers.1.cross_attention.heads": silence}
     without = [translated_with(edits, text) for text in (SENTENCE, "I am hungry.")]
     print(f"without head {head}  {without[0]}  {without[1]}")
-    ours = "Auch ich liebe dich." if head == 1 else "Ich liebe dich auch."
-    assert without == [ours, "Ich bin hungrig." if head == 3 else "Ich habe Hunger."]
+    assert without == ["Ich liebe dich auch.", "Ich bin hungrig." if head == 3 else "Ich habe Hunger."]
 
 # %% [markdown]
-# Our sentence loses no word with any of them: even when the head that looks ahead to *▁too* is silent, the others
-# find it, but *auch* moves to the front, and now it is I who love you, too. And one head kept the model from saying
-# *Ich bin hungrig*. That is good German, word by word what the English says; the usual way to say it depended on a
-# single head.
+# Our sentence stays the same without any of them: even when the head that looks ahead to *▁too* is silent, the others
+# find it. But one head kept the model from saying *Ich bin hungrig*. That is good German, word by word what the
+# English says; the usual way to say it depended on a single head.
 #
 # ## 6. A word takes shape
 #
@@ -292,13 +290,13 @@ axes.set(xlabel="tgt: the token that is read", ylabel="stage")
 plt.show()
 first, second, last = (translator.tgt_tokenizer.to_tokens(one[0].argmax(-1).tolist()) for one in stages.values())
 assert first == list(walked.sentences.tgt_in_tokens[0])
-assert second[2:4] == ["▁dich", "▁ja"]
+assert second[:5] == ["<s>", "Ich", "▁liebe", "▁ja", "▁immer"]
 assert last == list(walked.sentences.tgt_out_tokens[0])
 
 # %% [markdown]
 # A column is a step, from left to right. At first there is just the token that was read. After one layer the model
-# has begun to turn from reading to writing: *▁dich* is already there in the third column, and in the fourth it has
-# only *▁ja*. After the second layer all six words stand.
+# has begun to turn from reading to writing: in three columns the token that was read still stands, in the next two it
+# has *▁ja* and *▁immer*, which could follow as well. After the second layer all six words stand.
 #
 # **Guess before you look.** A layer has three parts: it looks at its own words, it looks at the English words, and
 # a *feed-forward* network works on each position by itself. We take away each part in both layers. Which one can
