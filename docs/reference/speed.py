@@ -284,7 +284,7 @@ def _students() -> Iterator[str]:
         return
     yield "## Students"
     yield (
-        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model before its last training and "
+        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model before its last two trainings and "
         f"what was made of it, on {found['sentences']:,} test sentences that none has learned, in one thread, from "
         "text to text, by turns (sentences a second of processor time). "
         + " ".join(_student(*each) for each in found["students"].items())
