@@ -59,8 +59,8 @@ The other files hold every setting, the counters of the training, the confidence
   [Babel](https://babel.pocoo.org) (Unicode License v3).
 - **Written pairs**: 9,940 sentences and phrases with their translations, written for this model by the glassformer
   authors (`examples/bundled/written.tsv`, Apache License 2.0): letters and offices, news, speech and sayings, words
-  of daily life, grammar, stories, work and study. They were written without a look at the texts below, and 29 that are
-  like one of them or like a held-out pair were left out; each other one is in the last training four times.
+  of daily life, grammar, stories, work and study. They were written without a look at the texts below, and 29 that
+  are like one of them or like a held-out pair were left out; each other one is in the last training four times.
 
 The model learned from {n_wide} pairs: {n_train} of Tatoeba, whose sources have {median_words} words in the median
 and {most_words} at most, what was made from them, the phrasebook and the written pairs. {n_valid} pairs chose the

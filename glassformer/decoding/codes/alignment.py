@@ -139,7 +139,7 @@ def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
         return False
     src_ends, _ = ends(translation)
     is_one_sentence = len(received) == len(src_ends) + 1  # its end token
-    return is_one_sentence and not _unattended(translation.source, received, src_ends)
+    return is_one_sentence and not _find_ignored_words(translation.source, received, src_ends)
 
 
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
@@ -151,10 +151,10 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
     weights = translation.hypotheses[0].alignment()
     if weights is None or not len(weights):
         return []
-    return _unattended(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+    return _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
 
 
-def _unattended(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
+def _find_ignored_words(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
     """The longer words none of whose tokens has received enough."""
     words = find_words(source)
     best = [0.0 for _ in words]

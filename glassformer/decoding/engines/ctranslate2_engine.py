@@ -251,7 +251,10 @@ class CTranslate2Engine:
                     again.setdefault((limit, _constraints_of(job, row).banned), []).append(row)
                 else:
                     best, *others = self._rank(job, self._rescore(job, row, outputs))
-                    found[row] = [replace(best, received=_received(call, outputs, best, output.attention)), *others]
+                    found[row] = [
+                        replace(best, received=_sum_attention(call, outputs, best, output.attention)),
+                        *others,
+                    ]
         if again:
             later = self._finish(job, [self._call(job, rows, limit) for (limit, _), rows in again.items()])
             found = [mine or other for mine, other in zip(found, later, strict=True)]
@@ -292,7 +295,7 @@ class CTranslate2Engine:
         return [self._src[number] for number in source]
 
 
-def _received(call: _Call, outputs: _Found, best: Output, attention: Sequence[Any]) -> tuple[float, ...]:
+def _sum_attention(call: _Call, outputs: _Found, best: Output, attention: Sequence[Any]) -> tuple[float, ...]:
     """The attention that each id of the source gets from the best of the outputs; it costs the search nothing.
 
     Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.

@@ -61,7 +61,7 @@ def fit_confidence(
     if len(done) < MIN_SENTENCES:
         return None
     pairs = pairs[: len(done)]
-    typed = [] if exact else _misspelled(pairs)  # of which another target may be right
+    typed = [] if exact else _misspell_sources(pairs)  # of which another target may be right
     mistaken = list(_translate(translator, [pair.src for pair in typed], began + 0.8 * budget_s))
     foreign = list(_translate(translator, _foreign_texts(pairs, seen.ngrams), began + budget_s))
     judged = zip((*done, *mistaken), (*pairs, *typed[: len(mistaken)]), strict=True)
@@ -148,7 +148,7 @@ def _choose_threshold(chances: Floats) -> float:
     return min(max(few, _SURELY), _PERHAPS)
 
 
-def _misspelled(pairs: Sequence[Pair]) -> list[Pair]:
+def _misspell_sources(pairs: Sequence[Pair]) -> list[Pair]:
     """The pairs with typing mistakes in their sources; those without a word that is long enough are left out."""
     copies = (misspell(pair, Random("\t".join(pair))) for pair in pairs)
     return [copy for copy, pair in zip(copies, pairs, strict=True) if copy != pair]
