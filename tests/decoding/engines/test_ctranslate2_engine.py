@@ -125,7 +125,7 @@ def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
 )
 def test_an_output_as_long_as_the_model_takes(torch_engine, fast, options):
     """After a filter only greedy outputs are the same: a beam sees what the filter leaves renormalised."""
-    asked, long = DecodeConfig(**{"beam": 1, **options}), "word " * 600
+    asked, long = DecodeConfig(**{"beam": 1, **options}), "tree " * 600
     ours, theirs = (engine.translate([long, "A man."], asked) for engine in (torch_engine, fast))
     longest = torch_engine.model.config.max_length
     assert len(ours[0].hypotheses[0].ids) == len(theirs[0].hypotheses[0].ids) == longest
