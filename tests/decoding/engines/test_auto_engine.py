@@ -18,7 +18,12 @@ from glassformer.files import lock_file, open_to_append
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
-TEXTS = ["I love you, too.", "", "The children are playing in the garden.", "She gave him a book that he had read before."]
+TEXTS = [
+    "I love you, too.",
+    "",
+    "The children are playing in the garden.",
+    "She gave him a book that he had read before.",
+]
 OPTIONS = {
     "beam": {"beam": 4, "n_best": 2}, "greedy": {"beam": 1}, "power": {"length_norm": "power"},
     "sample": {"sample": True, "seed": 3}, "min_length": {"min_length": 12}, "no_repeat": {"no_repeat_ngram": 1},
