@@ -5,7 +5,7 @@ Which routes each of them used, as the server counts them, is the table of docs/
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -78,19 +78,21 @@ def test_deepl(url, tmp_path):
             tmp_path / "a.txt", tmp_path / "b.txt", source_lang="EN", target_lang="DE"
         )
         assert (tmp_path / "b.txt").read_text(encoding="utf-8") == f"{GERMAN}\n"
-    with pytest.raises(deepl.DeepLException, match="XX is not supported"):
+    with closing(client), pytest.raises(deepl.DeepLException, match="XX is not supported"):
         client.translate_text(HOUSE, target_lang="XX")
 
 
 def test_openai(url):
     openai = pytest.importorskip("openai")
-    client = openai.OpenAI(base_url=f"{url}/v1", api_key="any")
-    with table_says(url, "openai"):
-        assert client.models.retrieve("en-de").id == "en-de"
-        assert [model.id for model in client.models.list()] == ["en-de"]
-        messages = [{"role": "user", "content": HOUSE}]
-        assert client.chat.completions.create(model="en-de", messages=messages).choices[0].message.content == GERMAN
-        chunks = client.chat.completions.create(model="en-de", messages=messages, stream=True)
-        assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == GERMAN
-    with pytest.raises(openai.NotFoundError, match="does not exist"):
-        client.chat.completions.create(model="gpt", messages=messages)
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="any") as client:
+        with table_says(url, "openai"):
+            assert client.models.retrieve("en-de").id == "en-de"
+            assert [model.id for model in client.models.list()] == ["en-de"]
+            messages = [{"role": "user", "content": HOUSE}]
+            assert (
+                client.chat.completions.create(model="en-de", messages=messages).choices[0].message.content == GERMAN
+            )
+            chunks = client.chat.completions.create(model="en-de", messages=messages, stream=True)
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == GERMAN
+        with pytest.raises(openai.NotFoundError, match="does not exist"):
+            client.chat.completions.create(model="gpt", messages=messages)
