@@ -21,10 +21,8 @@ from glassformer.serving.refusal import Refusal
 MAX_BATCH = 32  # sentences; the engines are not faster with more
 _SECONDS_PER_TOKEN = 0.002  # that a sentence ranks behind others for each token of its request before it
 _CHARACTERS_PER_TOKEN = 4
-_PATIENCE, _MAX_PATIENCE_S = (
-    0.1,
-    0.1,
-)  # how long a worker waits for more texts: a share of the time of a batch, at most
+_PATIENCE = 0.1  # how long a worker waits for more texts: this share of the time of a batch,
+_MAX_PATIENCE_S = 0.1  # but no longer
 _FORGET = 0.9  # what is left of the usual number of clients after each batch with fewer
 
 
