@@ -148,7 +148,10 @@ def test_attention_opens_on_its_weights_and_heads_are_numbered(browser, bundled_
     with open_page(browser, bundled_file, "#encoder.layers.0.self_attention") as page:
         assert page.locator("#view svg.matrix").is_visible()
         assert not page.locator("#view .step").first.is_visible()
-        page.click("#view .other-steps > summary")
+        # A click whose view is drawn anew at once, as when the model of the page wakes: what was opened stays open.
+        page.evaluate("document.querySelector('#view .other-steps > summary').click(); window.glassformer.redraw()")
+        assert page.locator("#view .step").first.is_visible()
+        living(page)
         assert page.locator("#view .step").first.is_visible()
     with open_page(browser, bundled_file) as page:
         n_heads = Translator.load().model.config.n_heads

@@ -53,7 +53,6 @@ function createApp({ about, records }, root) {
     /** @type {Map<string, string[]> | null} */ consumers: null,
     /** @type {Record<string, Panel>} */ panels: {},
     /** @type {WeakMap<Float32Array, import("./drawing/scale.js").Scale>} */ scaleCache: new WeakMap(),
-    otherSteps: false,
     width: 600,
     /** For a matrix, so that none is cut off by the end of the screen. */ height: 400,
     /** @param {boolean} down */
@@ -270,13 +269,21 @@ function draw(app) {
   put("figure", figureOne(app), figureChips(app), exports);
   const held = app.root.querySelector("#view svg.matrix:focus");
   const address = held ? app.drawn : null;
+  const open = openSummaries(app);
   put("view", viewOf(app));
   if (held && address === app.place.address) holdFocus(app, /** @type {SVGElement} */ (held));
   app.drawn = app.place.address;
   put("about", explanationOf(app));
+  for (const summary of app.root.querySelectorAll("details > summary"))
+    if (open.has(summary.textContent)) /** @type {HTMLDetailsElement} */ (summary.parentElement).open = true;
   drawCrumbs(app);
   app.living?.draw();
   showStop(app);
+}
+
+/** What a person has opened, by its words: it stays open when the page is drawn anew. @param {App} app */
+function openSummaries(app) {
+  return new Set([...app.root.querySelectorAll("details[open] > summary")].map((one) => one.textContent));
 }
 
 /** The room that the middle has, in px of the type that is chosen. @param {App} app */

@@ -234,9 +234,6 @@ function groupView(app, address, inside) {
       ),
     );
   });
-  const ontoggle = (/** @type {any} */ event) => {
-    app.otherSteps = event.target.open; // stays so when the view is drawn anew
-  };
   const weights = /_attention$/.test(address) ? app.record.at(`${address}.weights`) : undefined;
   return element(
     "section.view",
@@ -246,12 +243,7 @@ function groupView(app, address, inside) {
     weights
       ? [
           ...tapParts(app, weights, `${address}.weights`, {}, LEAD_HEIGHT),
-          element(
-            "details.other-steps",
-            { open: app.otherSteps, ontoggle },
-            element("summary", {}, "The other steps, in order"),
-            ...parts,
-          ),
+          element("details.other-steps", {}, element("summary", {}, "The other steps, in order"), ...parts),
         ]
       : parts,
   );
