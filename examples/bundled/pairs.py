@@ -29,7 +29,7 @@ from glassformer.text.corpus.corpus import Pair, read_pairs
 
 BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
 VALID = 1000
-WRITTEN, COPIES = Path(__file__).parent / "written.tsv", 4  # further pairs, and how often each is in wide.tsv
+WRITTEN, COPIES = Path(__file__).parent / "written.tsv", 3  # further pairs, and how often each is in wide.tsv
 NAME = "#"
 GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
 _WORD = re.compile(r"[^\W_]+")
