@@ -3,20 +3,17 @@
 from hmac import compare_digest
 from typing import Any
 
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import Response
+from starlette.routing import Router
 from starlette.types import ASGIApp
 
-from glassformer.errors import GlassformerError
 from glassformer.serving.contracts import libretranslate, native, openai
 from glassformer.serving.contracts.deepl import DeepL
 from glassformer.serving.contracts.openapi import description_endpoints
 from glassformer.serving.door import Door
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Serving, Visit, bearer
-from glassformer.serving.refusal import INTERNAL, Refusal, error_body
+from glassformer.serving.refusal import Refusal
 from glassformer.version import __version__
 
 
@@ -40,7 +37,7 @@ async def metrics(visit: Visit, _: Nothing) -> Response:
     wanted = visit.serving.config.metrics_key
     if wanted and not compare_digest(bearer(visit.request).encode(), wanted.encode()):
         raise Refusal(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
-    return Response(visit.serving.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(visit.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 ENDPOINTS = [
@@ -55,21 +52,5 @@ def make_app(serving: Serving) -> ASGIApp:
         *ENDPOINTS, *libretranslate.ENDPOINTS, *native.ENDPOINTS, *openai.ENDPOINTS, *DeepL().endpoints()
     ]  # fmt: skip
     endpoints += description_endpoints(endpoints)
-    handlers: dict[Any, Any] = {Refusal: _answer, HTTPException: _answer, GlassformerError: _answer, 500: _answer}
-    app = Starlette(routes=[one.route() for one in endpoints], exception_handlers=handlers)
-    app.state.serving = serving
     serving.metrics.watch_waiting(lambda: serving.service.loaded.queue.waiting)
-    return Door(app, serving.config, serving.metrics)
-
-
-async def _answer(request: Request, error: Exception) -> Response:
-    """The response to a client about an error, in the shape of its contract."""
-    refusal = Refusal(500, INTERNAL)
-    if isinstance(error, Refusal):
-        refusal = error
-    elif isinstance(error, HTTPException):
-        refusal = Refusal(error.status_code, error.detail, headers=error.headers)
-    elif isinstance(error, GlassformerError):
-        refusal = Refusal(400, f"Invalid request: {error}")
-    body = error_body(request.url.path, refusal.status, refusal.message)
-    return JSONResponse(body, refusal.status, refusal.headers)
+    return Door(Router([one.route(serving) for one in endpoints]), serving.config, serving.metrics)

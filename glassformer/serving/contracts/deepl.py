@@ -14,25 +14,31 @@ from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
-from glassformer.serving.files import Upload, delete, file_endings
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.service import Order, mark_untranslated
-from glassformer.serving.store import Store, new_id
+from glassformer.serving.store import Store, Upload, delete, file_endings, new_id
 from glassformer.settings import language_name
 
 _MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
 _MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100
 _UNLIMITED = 1_000_000_000_000
 CONTRACT = Contract(
-    "auth_key", missing="Parameter '{}' not specified", wrong={"text": "Parameter 'text' not specified"}
+    "auth_key",
+    missing="Parameter '{}' not specified",
+    wrong={
+        "text": "Parameter 'text' not specified",
+        "type": "Value for 'type' not supported, expected source or target",
+        "entries_format": "Value for 'entries_format' not supported, expected tsv or csv",
+    },
 )
+Entries = tuple[tuple[str, str], ...]
 
 
 class TranslateForm(Struct):
@@ -66,7 +72,7 @@ class TranslateAnswer(Struct):
 class LanguagesForm(Struct):
     """Which side is meant: source or target."""
 
-    type: str = "source"
+    type: Literal["source", "target"] = "source"
 
 
 class GlossaryForm(Struct):
@@ -76,7 +82,7 @@ class GlossaryForm(Struct):
     source_lang: str
     target_lang: str
     entries: str
-    entries_format: str = "tsv"
+    entries_format: Literal["tsv", "csv"] = "tsv"
 
 
 class Glossary(Struct):
@@ -116,13 +122,6 @@ class DocumentState(Struct, omit_defaults=True):
     error_message: str | UnsetType = UNSET
 
 
-class StoredGlossary(NamedTuple):
-    """A glossary with its entries."""
-
-    shown: Glossary
-    entries: tuple[tuple[str, str], ...]
-
-
 @dataclass
 class Document:
     """A document that is translated, the key that its client has to it, and the task that translates it."""
@@ -145,7 +144,7 @@ class DeepL:
     """What a server remembers for clients of this contract."""
 
     def __init__(self) -> None:
-        self.glossaries = Store[StoredGlossary](_MAX_GLOSSARIES)
+        self.glossaries = Store[tuple[Glossary, Entries]](_MAX_GLOSSARIES)
         self.documents = Store[Document](_MAX_DOCUMENTS, forget=Document.forget)
         self.characters = Counter[str]()
 
@@ -157,7 +156,7 @@ class DeepL:
         target = visit.languages.read(asked.target_lang)
         if asked.formality in ("more", "less"):
             raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
-        terms = self._find(asked.glossary_id, visit).entries if asked.glossary_id else ()
+        terms = self._find(asked.glossary_id, visit)[1] if asked.glossary_id else ()
         order = Order(
             "", "", target, "html" if asked.tag_handling == "html" else "text",
             split=str(asked.split_sentences) not in ("0", "False", "false"),
@@ -180,15 +179,10 @@ class DeepL:
 
     async def languages(self, visit: Visit, asked: LanguagesForm) -> list[dict[str, Any]]:
         """The languages of one side."""
-        if asked.type not in ("source", "target"):
-            raise Refusal(400, "Value for 'type' not supported, expected source or target")
-        served = visit.languages
-        codes = served.sources
-        if is_target := asked.type == "target":
-            codes = [
-                code for code in served.codes if any(code in served.targets(one) for one in codes if one != code)
-            ]
+        is_target = asked.type == "target"
+        sides = {pair[is_target] for pair in visit.languages.routes}
         more = {"supports_formality": False} if is_target else {}
+        codes = [code for code in visit.languages.codes if code in sides]
         return [{"language": code.upper(), "name": language_name(code)} | more for code in codes]
 
     async def usage(self, visit: Visit, _: Nothing) -> dict[str, int]:
@@ -202,39 +196,37 @@ class DeepL:
 
     async def make_glossary(self, visit: Visit, asked: GlossaryForm) -> Response:
         """Keep a glossary."""
-        if asked.entries_format not in ("tsv", "csv"):
-            raise Refusal(400, "Value for 'entries_format' not supported, expected tsv or csv")
         entries = _read_entries(asked.entries, asked.entries_format)
         source, target = map(visit.languages.read, (asked.source_lang, asked.target_lang))
         if len(visit.languages.route(source, target)) != 1:
             raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
         created = datetime.now(UTC).isoformat()
         made = Glossary(new_id(), asked.name[:1000], source, target, created, len(entries))
-        self.glossaries.keep(made.glossary_id, StoredGlossary(made, entries), visit.client)
+        self.glossaries.keep(made.glossary_id, (made, entries), visit.client)
         return JSONResponse(to_builtins(made), 201)
 
     async def list_glossaries(self, visit: Visit, _: Nothing) -> dict[str, list[Glossary]]:
         """The glossaries of this client."""
-        return {"glossaries": [one.shown for one in self.glossaries.of(visit.client)]}
+        return {"glossaries": [shown for shown, _ in self.glossaries.of(visit.client)]}
 
     async def show_glossary(self, visit: Visit, _: Nothing) -> Glossary:
         """A glossary without its entries."""
-        return self._asked_for(visit).shown
+        return self._asked_for(visit)[0]
 
     async def delete_glossary(self, visit: Visit, _: Nothing) -> Response:
         """Forget a glossary."""
-        self.glossaries.take(self._asked_for(visit).shown.glossary_id)
+        self.glossaries.take(self._asked_for(visit)[0].glossary_id)
         return Response(status_code=204)
 
     async def show_entries(self, visit: Visit, _: Nothing) -> Response:
         """The entries of a glossary, as TSV."""
-        text = "\n".join(map("\t".join, self._asked_for(visit).entries))
+        text = "\n".join(map("\t".join, self._asked_for(visit)[1]))
         return PlainTextResponse(text, media_type="text/tab-separated-values")
 
-    def _asked_for(self, visit: Visit) -> StoredGlossary:
+    def _asked_for(self, visit: Visit) -> tuple[Glossary, Entries]:
         return self._find(visit.request.path_params["number"], visit)
 
-    def _find(self, number: str, visit: Visit) -> StoredGlossary:
+    def _find(self, number: str, visit: Visit) -> tuple[Glossary, Entries]:
         if (found := self.glossaries.find(number, visit.client)) is None:
             raise Refusal(404, "Glossary not found")
         return found
@@ -311,7 +303,7 @@ def _ignored_tags(asked: TranslateForm) -> list[str]:
     return [name for name in names if name] if asked.tag_handling == "xml" else []
 
 
-def _read_entries(text: str, kind: str) -> tuple[tuple[str, str], ...]:
+def _read_entries(text: str, kind: str) -> Entries:
     rows = csv.reader(io.StringIO(text)) if kind == "csv" else (line.split("\t") for line in text.splitlines())
     entries = []
     try:

@@ -13,10 +13,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import FileResponse
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
-from glassformer.serving.files import Upload, file_endings
 from glassformer.serving.languages import Detected
-from glassformer.serving.refusal import bad_request
+from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.service import Answer, Order, lost_codes
+from glassformer.serving.store import Upload, file_endings, new_id
 from glassformer.settings import language_name
 
 _FRONTEND_MS = 500  # how long a page waits while a person types
@@ -136,7 +136,7 @@ async def settings(visit: Visit, _: Nothing) -> dict[str, Any]:
     config, pair = visit.serving.config, visit.languages.models[0]
     return {
         "charLimit": config.char_limit or -1, "frontendTimeout": _FRONTEND_MS,
-        "apiKeys": visit.serving.access.has_keys, "keyRequired": config.require_key,
+        "apiKeys": bool(config.keys), "keyRequired": config.require_key,
         "suggestions": bool(config.suggestions), "filesTranslation": config.files,
         "supportedFilesFormat": file_endings(),
         "language": {side: {"code": code, "name": language_name(code)}
@@ -148,15 +148,16 @@ async def translate_file(visit: Visit, asked: FileForm) -> dict[str, str]:
     """A file in its own form; the answer says where it can be fetched."""
     target = visit.languages.read(asked.target)
     out, _ = await visit.translate_file(asked.file, asked.source, target)
-    name = Path(asked.file.name)
-    number = visit.serving.files.keep(out, f"{name.stem}_{target}{name.suffix}")
+    name, number = Path(asked.file.name), new_id()
+    visit.serving.files.kept.keep(number, (out, f"{name.stem}_{target}{name.suffix}"))
     return {"translatedFileUrl": str(visit.request.url_for("download_file", number=number))}
 
 
 async def download_file(visit: Visit, _: Nothing) -> FileResponse:
     """A translated file."""
-    kept = visit.serving.files.find(visit.request.path_params["number"])
-    return FileResponse(kept.path, media_type="application/octet-stream", filename=kept.name)
+    if (kept := visit.serving.files.kept.find(visit.request.path_params["number"])) is None:
+        raise Refusal(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
+    return FileResponse(kept[0], media_type="application/octet-stream", filename=kept[1])
 
 
 async def suggest(visit: Visit, asked: SuggestForm) -> Success:

@@ -1,6 +1,6 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
 from glassformer.serving.explanations import ExplainRequest
 from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.serving.service import Answer, Order, lost_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
@@ -115,9 +116,7 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
     if asked.n_best > (most := visit.serving.config.n_best_limit):
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
-        raise bad_request(
-            "a term of the glossary has no translation, expected a list of the term and its translation"
-        )
+        raise bad_request("a term of the glossary has no translation, expected a list of the term and that")
     order = Order(
         "", "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
         changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
@@ -145,22 +144,16 @@ def _translation(order: Order, answer: Answer) -> Translation:
         answer.text, order.source, order.target, list(answer.check), list(dict.fromkeys(answer.flags)),
         list(answer.notes), answer.engine,
     )  # fmt: skip
-    if answer.scores:
-        found.log_prob = sum(one.log_prob for one in answer.scores)
-        found.score = sum(one.score for one in answer.scores)
-        if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
-            found.confidence = min(chances)
-        if doubts := [one.doubt for one in answer.scores if one.doubt is not None]:
-            found.doubt = convert(doubts[0].to_mapping(), Doubt)
-    if answer.output is not None:
-        hypotheses = [_hypothesis(str(order.text), one) for one in answer.output["hypotheses"]]
-        best = hypotheses[0]
-        found.log_prob, found.score, found.confidence = best.log_prob, best.score, best.confidence
-        found.hypotheses, found.source_tokens = hypotheses, answer.output["source_tokens"]
-        if doubt := answer.output.get("doubt"):
-            found.doubt = convert(doubt, Doubt)
+    if scores := answer.scores:
+        found.log_prob, found.score = sum(one.log_prob for one in scores), sum(one.score for one in scores)
+        found.confidence = min((one.confidence for one in scores if one.confidence is not None), default=UNSET)
+        doubts = (convert(one.doubt.to_mapping(), Doubt) for one in scores if one.doubt is not None)
+        found.doubt = next(doubts, UNSET)
+    if (output := answer.output) is not None:
+        found.hypotheses = [_hypothesis(str(order.text), one) for one in output["hypotheses"]]
+        found.source_tokens = output["source_tokens"]
         if order.alignment:
-            found.alignment = [(source, target) for source, target in answer.output.get("links", [])]
+            found.alignment = output.get("links", [])
     return found
 
 
@@ -169,7 +162,7 @@ def _hypothesis(source: str, output: dict[str, Any]) -> Hypothesis:
     return Hypothesis(**given, check=not lost_codes(source, output["text"]))
 
 
-async def _events(visit: Visit, order: Order) -> AsyncIterator[bytes]:
+async def _events(visit: Visit, order: Order) -> AsyncGenerator[bytes, None]:
     async with visit.task() as task:
         async for piece in task.stream(order):
             if isinstance(piece, Answer):
@@ -185,12 +178,12 @@ def _error_event(refusal: Refusal) -> bytes:
 async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
     """A translation, with every step on the way to it."""
     source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
-    route = visit.languages.route(source, target)
+    route, text = visit.languages.route(source, target), asked.text.strip()
     if len(route) != 1:
-        raise bad_request(
-            f"{source} to {target} is not the work of one model, expected languages that one translates"
-        )
-    wanted = ExplainRequest(route[0].name, asked.text, _changes(asked.beam), asked.values)
+        raise bad_request(f"{source} to {target} is not the work of one model, expected languages of one")
+    if len(text.splitlines()) != 1:
+        raise bad_request("text: found none, or several lines, expected one sentence to explain")
+    wanted = ExplainRequest(Recipe(route[0].name, "explain", _changes(asked.beam)), text, asked.values)
     answer = await visit.serving.explanations.explain(wanted, visit.client)
     return ExplainAnswer(**{name: answer[name] for name in ExplainAnswer.__struct_fields__})
 

@@ -1,5 +1,6 @@
 """The description of all endpoints, made from their types, and a page for people that shows it without a network."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -39,7 +40,7 @@ def _operation(one: Endpoint, method: str, by_kind: dict[str, Any]) -> dict[str,
     found: dict[str, Any] = {
         "summary": (one.handler.__doc__ or "").partition("\n")[0], "operationId": f"{method} {one.path}",
         "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-                       for name in one.route().param_convertors],
+                       for name in re.findall(r"{(\w+)}", one.path)],
         "responses": {"200": ok, "default": {"description": "why not"} | _content(by_kind[str(Error)])},
     }  # fmt: skip
     if one.reads is not Nothing and method == "post":
