@@ -32,6 +32,7 @@ class Client(NamedTuple):
 class _Count:
     minute: float = 0.0
     texts: int = 0
+    characters: int = 0
     violations: int = 0
     first_violation: float = 0.0
 
@@ -88,12 +89,17 @@ class Access:
             self._counts.popitem(last=False)
         return counts
 
-    def check_size(self, texts: Sequence[str]) -> None:
-        """Raise ``Refusal`` for more texts or characters than one request may have."""
+    def characters_of(self, client: str) -> int:
+        """Those that a client has sent since the server started."""
+        return self._count(client).characters
+
+    def check_size(self, client: str, texts: Sequence[str]) -> None:
+        """Count characters of a client; ``Refusal`` for more texts or characters than one request may have."""
         characters, config = sum(map(len, texts)), self._config
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
             if most and found > most:
                 raise bad_request(f"request ({found}) exceeds text limit ({most})")
+        self._count(client).characters += characters
 
 
 def _rate_headers(limit: int, remaining: int, reset: float) -> dict[str, str]:

@@ -7,10 +7,9 @@ foresaw without a traceback.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
@@ -48,10 +47,6 @@ class Metrics:
 
     def _make(self, kind: Any, name: str, about: str, **options: Any) -> Any:
         return kind(f"glassformer_{name}", about, registry=self.registry, **options)
-
-    def watch_waiting(self, waiting: Callable[[], float]) -> None:
-        """Tell the number of waiting texts, too."""
-        self._make(Gauge, "waiting_texts", "Texts that wait").set_function(waiting)
 
 
 class Door:

@@ -188,7 +188,7 @@ class Visit:
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raise ``Refusal`` for more texts or characters than one request may have."""
-        self.serving.access.check_size(texts)
+        self.serving.access.check_size(self.client, texts)
         self.serving.metrics.characters.inc(sum(map(len, texts)))
 
     @property

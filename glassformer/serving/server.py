@@ -56,11 +56,8 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
     logging.basicConfig(format="%(message)s")
     door.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
     _allow_connections()
-    listener = listen(config)
-    try:
+    with listen(config) as listener:
         asyncio.run(_serve(listener, runs, langs, config, report))
-    finally:
-        listener.close()
 
 
 def _allow_connections() -> None:
@@ -72,8 +69,9 @@ def _allow_connections() -> None:
 
 def listen(config: ServeConfig) -> socket.socket:
     """The socket that clients connect to; raises ``ConfigError`` for a port that cannot be had."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        listener = socket.create_server((config.host, config.port), family=_family(config.host), backlog=2048)
+        listener = socket.create_server((config.host, config.port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(
             f"--port {config.port}: cannot be listened at on {config.host} ({error.strerror or error}), expected a "
@@ -84,10 +82,6 @@ def listen(config: ServeConfig) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # of a client that takes nothing, also where the kernel holds the answer
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * config.door_s))
     return listener
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 async def _serve(

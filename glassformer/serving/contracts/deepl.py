@@ -7,7 +7,6 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,7 +25,7 @@ from glassformer.serving.service import Order, mark_untranslated
 from glassformer.serving.store import Store, Upload, delete, file_endings, new_id
 from glassformer.settings import language_name
 
-_MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
+_MAX_TEXTS, _MAX_ENTRIES = 50, 10_000
 _MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100
 _UNLIMITED = 1_000_000_000_000
 CONTRACT = Contract(
@@ -146,7 +145,6 @@ class DeepL:
     def __init__(self) -> None:
         self.glossaries = Store[tuple[Glossary, Entries]](_MAX_GLOSSARIES)
         self.documents = Store[Document](_MAX_DOCUMENTS, forget=Document.forget)
-        self.characters = Counter[str]()
 
     async def translate(self, visit: Visit, asked: TranslateForm) -> TranslateAnswer:
         """Texts of one language, or each of its own."""
@@ -168,14 +166,8 @@ class DeepL:
             for text, source in zip(texts, sources, strict=True)
         ]
         answers = [answer.text for answer in await visit.translate(*orders)]
-        self._bill(visit, sum(map(len, texts)))
         billed = [len(text) if asked.show_billed_characters else UNSET for text in texts]
         return TranslateAnswer(list(map(Translation, map(str.upper, sources), answers, billed)))
-
-    def _bill(self, visit: Visit, count: int) -> None:
-        self.characters[visit.client] += count
-        if len(self.characters) > _MAX_CLIENTS:
-            del self.characters[next(iter(self.characters))]
 
     async def languages(self, visit: Visit, asked: LanguagesForm) -> list[dict[str, Any]]:
         """The languages of one side."""
@@ -187,7 +179,7 @@ class DeepL:
 
     async def usage(self, visit: Visit, _: Nothing) -> dict[str, int]:
         """The characters of this client since the server started; there is no quota."""
-        return {"character_count": self.characters[visit.client], "character_limit": _UNLIMITED}
+        return {"character_count": visit.serving.access.characters_of(visit.client), "character_limit": _UNLIMITED}
 
     async def glossary_pairs(self, visit: Visit, _: Nothing) -> dict[str, Any]:
         """The languages that a glossary may have."""
