@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -27,10 +28,11 @@ from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.explanations import Explanations
-from glassformer.serving.languages import Languages
+from glassformer.serving.languages import Detected, Languages
 from glassformer.serving.refusal import INTERNAL, Refusal, bad_request
-from glassformer.serving.service import Answer, Order, Service, Task
+from glassformer.serving.service import Answer, Order, Service, Task, Text
 from glassformer.serving.store import Files, Upload, delete
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import without_surrogates
 
 CHECK = "X-Glassformer-Check"
@@ -178,6 +180,7 @@ class Visit:
 
     def __init__(self, serving: Serving, request: Request) -> None:
         self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
+        self.detected = list[Detected]()
 
     def admit(self, key: str, cost: int) -> None:
         """Raise ``Refusal`` for who may not ask, or not so much now."""
@@ -199,8 +202,15 @@ class Visit:
     def sources(self, given: str, texts: Sequence[str]) -> list[str]:
         """The language of each text: the one that is given, or what each seems to be in."""
         if given.strip().lower() in ("", "auto"):
-            return [self.languages.detect(text)[0].language for text in texts]
+            self.detected = [self.languages.detect(text)[0] for text in texts]
+            return [found.language for found in self.detected]
         return [self.languages.read(given)] * len(texts)
+
+    def orders(self, order: Order, texts: Sequence[Text]) -> list[Order]:
+        """One like ``order`` for each text, in languages that are served."""
+        order = replace(order, target=self.languages.read(order.target))
+        sources = self.sources(order.source, [text if isinstance(text, str) else join_parts(text) for text in texts])
+        return [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
 
     @asynccontextmanager
     async def task(self, *, times: int = 1, outlives_request: bool = False) -> AsyncIterator[Task]:

@@ -11,7 +11,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
@@ -40,28 +42,34 @@ Text = str | Parts
 """A text, or one whose codes a client has marked."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a client asks for, in the languages that are served."""
+class Order(Struct, kw_only=True):
+    """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
-    text: Text
-    source: str
+    text: Any
+    """A ``Text``, in one of the served languages, as are ``source`` and ``target``."""
     target: str
+    source: str
     format: Literal["text", "html"] = "text"
-    split: bool = True
-    n_best: int = 1
-    changes: tuple[tuple[str, Any], ...] = ()
-    prefix: str = ""
-    must: tuple[str, ...] = ()
-    ban: tuple[str, ...] = ()
-    alignment: bool = False
-    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    memory: tuple[tuple[str, str], ...] = ()
+    split_sentences: bool = True
+    beam: Annotated[int, Meta(ge=1, le=64)] | None = None
+    n_best: Annotated[int, Meta(ge=1, description="outputs of the model for each text, best first")] = 1
+    prefix: Annotated[str, Meta(description="what the translation begins with")] = ""
+    must: Annotated[list[str], Meta(description="phrases that must occur")] = []
+    ban: Annotated[list[str], Meta(description="phrases that must not occur")] = []
+    alignment: Annotated[bool, Meta(description="whether to say which token was written from which")] = False
+    glossary: Annotated[list[list[str]], Meta(description="each a term, its translation, other forms of that")] = []
+    memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
 
     @property
     def is_plain(self) -> bool:
         """Whether it needs what only the model's own output has."""
         return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
+
+    def recipe(self, model: ServedModel, kind: Literal["document", "plain", "stream"], **changes: Any) -> Recipe:
+        """What its sentences have in common with those that share a batch with them."""
+        changes |= {} if self.beam is None else {"beam": self.beam}
+        terms = tuple((src, tuple(forms)) for src, *forms in self.glossary) if kind == "document" else ()
+        return Recipe(model.name, kind, tuple(sorted(changes.items())), terms, kind == "plain" and self.alignment)
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ class Task:
 
     def _route(self, order: Order) -> tuple[ServedModel, ...]:
         route = self.loaded.languages.route(order.source, order.target)
-        if (order.terms or order.memory) and len(route) > 1:
+        if (order.glossary or order.memory) and len(route) > 1:
             raise bad_request(
                 f"a glossary or a memory from {order.source} to {order.target}, by way of {route[0].target}, "
                 "expected languages that one model translates"
@@ -147,17 +155,14 @@ class Task:
     async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
         is_long = len(join_parts(_parts(text))) > _INLINE
         plan = await _in_thread(is_long, partial(_Plan, text, order, model.source))
-        results = await self.ask(Recipe(model.name, "document", order.changes, order.terms), _sized(plan.texts))
+        results = await self.ask(order.recipe(model, "document"), _sized(plan.texts))
         answer: Answer = await _in_thread(is_long, partial(plan.fill, results))
         return answer
 
     async def _translate_plain(self, model: ServedModel, text: Text, order: Order) -> Answer:
-        constrained = bool(order.prefix.strip() or order.must)
-        changes = dict(order.changes) | {"split_sentences": order.split and not constrained}
-        if order.n_best > 1:
-            changes["n_best"] = order.n_best
-        recipe = Recipe(model.name, "plain", tuple(sorted(changes.items())), attention=order.alignment)
-        request = _request(text, order)
+        splits = order.split_sentences and not (order.prefix.strip() or order.must)
+        more = {"n_best": order.n_best} if order.n_best > 1 else {}
+        recipe, request = order.recipe(model, "plain", split_sentences=splits, **more), _request(text, order)
         (output,) = await self.ask(recipe, [(request, count_tokens(request.text))])
         return _plain_answer(output)
 
@@ -172,14 +177,15 @@ class Task:
         """The translation in pieces and at last the answer; whole where codes have to be put in."""
         route, parts = self._route(order), find_codes(_parts(order.text))
         has_codes = not all(isinstance(part, str) for part in parts)
-        if has_codes or len(route) != 1 or order.terms or order.memory or order.format == "html":
+        if has_codes or len(route) != 1 or order.glossary or order.memory or order.format == "html":
             answer = await self.translate(order)
             yield answer.text
             yield answer
             return
         request, pieces = _request(order.text, order), self._job.pieces
-        recipe = Recipe(route[0].name, "stream", order.changes)
-        (future,) = self.loaded.queue.put(recipe, [(request, count_tokens(request.text))], self._job)
+        (future,) = self.loaded.queue.put(
+            order.recipe(route[0], "stream"), [(request, count_tokens(request.text))], self._job
+        )
         future.add_done_callback(lambda _: pieces.put_nowait(None))
         while (piece := await pieces.get()) is not None:
             yield piece.text
@@ -205,7 +211,7 @@ class _Plan:
         found = self._find(self._html) if self._html else [FileSegment(_parts(text), 0, lambda _: [])]
         self._segments = [segment for segment in found if not is_blank(segment.text)]
         memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
-        split = partial(split_sentences, language=source) if order.split else split_lines
+        split = partial(split_sentences, language=source) if order.split_sentences else split_lines
         self._plan = SegmentTexts(self._segments, memory, split)
         self.texts = self._plan.texts
 
@@ -261,7 +267,7 @@ def _sized(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
 
 
 def _request(text: Text, order: Order) -> Request:
-    return Request(join_parts(_parts(text)), order.prefix, order.must, order.ban)
+    return Request(join_parts(_parts(text)), order.prefix, tuple(order.must), tuple(order.ban))
 
 
 def _check(source: Text, answer: Answer) -> tuple[str, ...]:

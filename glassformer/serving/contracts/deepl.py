@@ -7,7 +7,7 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
@@ -151,23 +151,19 @@ class DeepL:
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         if len(texts) > _MAX_TEXTS:
             raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
-        target = visit.languages.read(asked.target_lang)
         if asked.formality in ("more", "less"):
-            raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
+            raise Refusal(400, f"'formality' is not supported for given 'target_lang': {asked.target_lang.upper()}")
         terms = self._find(asked.glossary_id, visit)[1] if asked.glossary_id else ()
         order = Order(
-            "", "", target, "html" if asked.tag_handling == "html" else "text",
-            split=str(asked.split_sentences) not in ("0", "False", "false"),
-            terms=tuple((src, (tgt,)) for src, tgt in terms),
+            text="", source=asked.source_lang, target=asked.target_lang,
+            format="html" if asked.tag_handling == "html" else "text", glossary=list(map(list, terms)),
+            split_sentences=str(asked.split_sentences) not in ("0", "False", "false"),
         )  # fmt: skip
-        sources, tags = visit.sources(asked.source_lang, texts), _ignored_tags(asked)
-        orders = [
-            replace(order, text=mark_untranslated(text, tags) if tags else text, source=source)
-            for text, source in zip(texts, sources, strict=True)
-        ]
+        tags = _ignored_tags(asked)
+        orders = visit.orders(order, [mark_untranslated(text, tags) if tags else text for text in texts])
         answers = [answer.text for answer in await visit.translate(*orders)]
         billed = [len(text) if asked.show_billed_characters else UNSET for text in texts]
-        return TranslateAnswer(list(map(Translation, map(str.upper, sources), answers, billed)))
+        return TranslateAnswer(list(map(Translation, [one.source.upper() for one in orders], answers, billed)))
 
     async def languages(self, visit: Visit, asked: LanguagesForm) -> list[dict[str, Any]]:
         """The languages of one side."""

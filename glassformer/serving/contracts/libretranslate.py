@@ -5,11 +5,11 @@ Written from what clients send and read; nothing is taken from LibreTranslate, w
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 from starlette.responses import FileResponse
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
@@ -93,11 +93,8 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     if asked.alternatives > (most := visit.serving.config.n_best_limit):
         raise bad_request(f"alternatives parameter must be <= {most}")
-    is_auto = asked.source.strip().lower() == "auto"
-    detected = [visit.languages.detect(text)[0] for text in texts] if is_auto else []
-    sources = [found.language for found in detected] or visit.sources(asked.source, texts)
-    target, number = visit.languages.read(asked.target), asked.alternatives
-    orders = [Order(text, source, target, asked.format) for text, source in zip(texts, sources, strict=True)]
+    order, number = Order(text="", source=asked.source, target=asked.target, format=asked.format), asked.alternatives
+    orders = visit.orders(order, texts)
     more = [replace(one, n_best=number + 1) for one in orders] if number > 0 and asked.format == "text" else []
     found = await visit.translate(*orders, *more)
     answers = found[: len(texts)]
@@ -109,7 +106,7 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
 
     return TranslateAnswer(
         one_or_all([one.text for one in answers]),
-        one_or_all(detected) if detected else UNSET,
+        one_or_all(visit.detected) if visit.detected else UNSET,
         one_or_all(others or [[] for _ in texts]) if number > 0 else UNSET,
     )
 

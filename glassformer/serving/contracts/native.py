@@ -1,7 +1,6 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
@@ -14,26 +13,15 @@ from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.serving.service import Answer, Order, lost_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
-_Beam = Annotated[int, Meta(ge=1, le=64)]
 CONTRACT = Contract(is_json=True)
 
 
-class TranslateRequest(Struct, forbid_unknown_fields=True):
+class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
     """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Annotated[str | list[str], Meta(description="one text, or several")]
     target: Language
     source: Annotated[Language, Meta(description="a code, or auto")] = "auto"
-    format: Literal["text", "html"] = "text"
-    split_sentences: bool = True
-    beam: _Beam | None = None
-    n_best: Annotated[int, Meta(ge=1, description="outputs of the model for each text, best first")] = 1
-    prefix: Annotated[str, Meta(description="what the translation begins with")] = ""
-    must: Annotated[list[str], Meta(description="phrases that must occur")] = []
-    ban: Annotated[list[str], Meta(description="phrases that must not occur")] = []
-    alignment: Annotated[bool, Meta(description="whether to say which token was written from which")] = False
-    glossary: Annotated[list[list[str]], Meta(description="each a term, its translation, other forms of that")] = []
-    memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
 
 
@@ -90,7 +78,7 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1)]
     target: Language
     source: Language
-    beam: _Beam | None = None
+    beam: Annotated[int, Meta(ge=1, le=64)] | None = None
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
@@ -117,26 +105,15 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
         raise bad_request("a term of the glossary has no translation, expected a list of the term and that")
-    order = Order(
-        "", "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
-        changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
-        alignment=asked.alignment, terms=tuple((src, tuple(forms)) for src, *forms in asked.glossary),
-        memory=tuple(asked.memory),
-    )  # fmt: skip
-    sources = visit.sources(asked.source, texts)
-    orders = [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
+    if asked.beam is not None and asked.beam < asked.n_best:
+        raise bad_request(f"n_best: found {asked.n_best} with a beam of {asked.beam}, expected at most that")
+    orders = visit.orders(asked, texts)
     if asked.stream:
         if len(orders) != 1:
             raise bad_request(f"stream: found {len(orders)} texts, expected one")
         return await event_stream(_events(visit, orders[0]), _error_event)
     answers = await visit.translate(*orders)
     return TranslateAnswer(list(map(_translation, orders, answers)))
-
-
-def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
-    if beam is not None and beam < n_best:
-        raise bad_request(f"n_best: found {n_best} with a beam of {beam}, expected at most that")
-    return () if beam is None else (("beam", beam),)
 
 
 def _translation(order: Order, answer: Answer) -> Translation:
@@ -183,7 +160,8 @@ async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
         raise bad_request(f"{source} to {target} is not the work of one model, expected languages of one")
     if len(text.splitlines()) != 1:
         raise bad_request("text: found none, or several lines, expected one sentence to explain")
-    wanted = ExplainRequest(Recipe(route[0].name, "explain", _changes(asked.beam)), text, asked.values)
+    changes = () if asked.beam is None else (("beam", asked.beam),)
+    wanted = ExplainRequest(Recipe(route[0].name, "explain", changes), text, asked.values)
     answer = await visit.serving.explanations.explain(wanted, visit.client)
     return ExplainAnswer(**{name: answer[name] for name in ExplainAnswer.__struct_fields__})
 

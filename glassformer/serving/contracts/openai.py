@@ -122,14 +122,13 @@ def _read_weblate(text: str) -> WeblateRequest | None:
 
 
 def _orders(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> list[Order]:
+    source, target = pair
     if structured is None:
-        return [Order(_mark_samples(part), *pair) for part in text.split(_PART)]
-    source, target = map(visit.languages.read, (structured.source_language, structured.target_language))
-    pairs = [(one.get("source"), one.get("target")) for one in structured.glossary]
-    terms = tuple(
-        (src, (tgt,)) for src, tgt in pairs if isinstance(src, str) and isinstance(tgt, str) and src and tgt
-    )
-    return [Order(_parts_of(one), source, target, terms=terms) for one in structured.strings]
+        return [Order(text=_mark_samples(part), source=source, target=target) for part in text.split(_PART)]
+    pairs = [[one.get("source"), one.get("target")] for one in structured.glossary]
+    terms = [[str(word) for word in pair] for pair in pairs if all(isinstance(word, str) and word for word in pair)]
+    order = Order(text="", source=structured.source_language, target=structured.target_language, glossary=terms)
+    return visit.orders(order, [_parts_of(one) for one in structured.strings])
 
 
 def _mark_samples(text: str) -> Text:
