@@ -14,11 +14,14 @@ class Refusal(Exception):  # noqa: N818  # a refused request is no error of ours
     def __init__(
         self, status: int, message: str, *, retry_after: float | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(message)
+        super().__init__(status, message)  # as a worker sends it, too
         self.status, self.message = status, message
         self.headers = dict(headers or {})
         if retry_after is not None:
             self.headers["Retry-After"] = str(max(1, round(retry_after)))
+
+    def __str__(self) -> str:
+        return self.message
 
 
 def bad_request(message: str) -> Refusal:

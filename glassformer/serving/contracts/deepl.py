@@ -7,18 +7,18 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
+from glassformer.documents.report import DocumentReport
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.service import Order, mark_untranslated
@@ -121,20 +121,33 @@ class DocumentState(Struct, omit_defaults=True):
     error_message: str | UnsetType = UNSET
 
 
-@dataclass
-class Document:
-    """A document that is translated, the key that its client has to it, and the task that translates it."""
+class Document(NamedTuple):
+    """A document, the key that its client has to it, and the task that translates it."""
 
-    state: DocumentState
-    key: str
     name: str
-    path: Path | None = None
-    task: "asyncio.Task[None] | None" = None
+    size: int
+    key: str
+    task: "asyncio.Task[tuple[Path, DocumentReport]]"
+
+    @property
+    def path(self) -> Path | None:
+        """The translated file, once there is one."""
+        is_there = self.task.done() and not self.task.cancelled() and self.task.exception() is None
+        return self.task.result()[0] if is_there else None
+
+    def state(self, number: str) -> DocumentState:
+        """How far it is."""
+        if self.path is not None:
+            return DocumentState(number, "done", billed_characters=self.size)
+        if not self.task.done():
+            return DocumentState(number, "translating", 1)
+        error = self.task.exception()
+        message = error.message if isinstance(error, Refusal) else INTERNAL
+        return DocumentState(number, "error", error_message=message)
 
     def forget(self) -> None:
         """End what is done for it, and delete its file."""
-        if self.task is not None:
-            self.task.cancel()
+        self.task.cancel()
         if self.path is not None:
             delete(self.path)
 
@@ -153,7 +166,7 @@ class DeepL:
             raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
         if asked.formality in ("more", "less"):
             raise Refusal(400, f"'formality' is not supported for given 'target_lang': {asked.target_lang.upper()}")
-        terms = self._find(asked.glossary_id, visit)[1] if asked.glossary_id else ()
+        terms = self._glossary(visit, asked.glossary_id)[1] if asked.glossary_id else ()
         order = Order(
             text="", source=asked.source_lang, target=asked.target_lang,
             format="html" if asked.tag_handling == "html" else "text", glossary=list(map(list, terms)),
@@ -199,23 +212,21 @@ class DeepL:
 
     async def show_glossary(self, visit: Visit, _: Nothing) -> Glossary:
         """A glossary without its entries."""
-        return self._asked_for(visit)[0]
+        return self._glossary(visit)[0]
 
     async def delete_glossary(self, visit: Visit, _: Nothing) -> Response:
         """Forget a glossary."""
-        self.glossaries.take(self._asked_for(visit)[0].glossary_id)
+        self.glossaries.take(self._glossary(visit)[0].glossary_id)
         return Response(status_code=204)
 
     async def show_entries(self, visit: Visit, _: Nothing) -> Response:
         """The entries of a glossary, as TSV."""
-        text = "\n".join(map("\t".join, self._asked_for(visit)[1]))
+        text = "\n".join(map("\t".join, self._glossary(visit)[1]))
         return PlainTextResponse(text, media_type="text/tab-separated-values")
 
-    def _asked_for(self, visit: Visit) -> tuple[Glossary, Entries]:
-        return self._find(visit.request.path_params["number"], visit)
-
-    def _find(self, number: str, visit: Visit) -> tuple[Glossary, Entries]:
-        if (found := self.glossaries.find(number, visit.client)) is None:
+    def _glossary(self, visit: Visit, number: str = "") -> tuple[Glossary, Entries]:
+        found = self.glossaries.find(number or visit.request.path_params["number"], visit.client)
+        if found is None:
             raise Refusal(404, "Glossary not found")
         return found
 
@@ -224,34 +235,34 @@ class DeepL:
         target, name = visit.languages.read(asked.target_lang), asked.filename or asked.file.name
         if Path(name).suffix.lower() not in file_endings():
             raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
-        document = Document(DocumentState(new_id(), "translating", 1), token_hex(32), Path(name).name)
-        upload = Upload(name, asked.file.content)
-        document.task = asyncio.create_task(_translate_document(visit, document, upload, asked.source_lang, target))
-        self.documents.keep(document.state.document_id, document)
-        return {"document_id": document.state.document_id, "document_key": document.key}
+        upload, number, key = Upload(name, asked.file.content), new_id(), token_hex(32)
+        work = visit.translate_file(upload, asked.source_lang, target, outlives_request=True)
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which only the state tells
+        self.documents.keep(number, Document(Path(name).name, len(upload.content), key, task))
+        return {"document_id": number, "document_key": key}
 
     async def document_status(self, visit: Visit, asked: KeyForm) -> DocumentState:
         """How far a document is."""
-        return self._document(visit, asked).state
+        number, document = self._document(visit, asked)
+        return document.state(number)
 
     async def document_result(self, visit: Visit, asked: KeyForm) -> FileResponse:
         """The translated file, once."""
-        document = self._document(visit, asked)
+        number, document = self._document(visit, asked)
         if document.path is None:
-            status = document.state.status
+            status = document.state(number).status
             raise Refusal(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
-        self.documents.take(document.state.document_id)
-        sent = BackgroundTask(delete, document.path)
-        kind = "application/octet-stream"
+        self.documents.take(number)
+        sent, kind = BackgroundTask(delete, document.path), "application/octet-stream"
         return FileResponse(document.path, media_type=kind, filename=document.name, background=sent)
 
-    def _document(self, visit: Visit, asked: KeyForm) -> Document:
-        document = self.documents.find(visit.request.path_params["number"])
-        if document is None or not compare_digest(
-            document.key.encode(), asked.document_key.encode("utf-8", "replace")
-        ):
+    def _document(self, visit: Visit, asked: KeyForm) -> tuple[str, Document]:
+        number, key = visit.request.path_params["number"], asked.document_key.encode("utf-8", "replace")
+        document = self.documents.find(number)
+        if document is None or not compare_digest(document.key.encode(), key):
             raise Refusal(404, "Document not found")
-        return document
+        return number, document
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """All of the contract."""
@@ -274,16 +285,6 @@ class DeepL:
         )
 
 
-async def _translate_document(visit: Visit, document: Document, upload: Upload, given: str, target: str) -> None:
-    state = document.state
-    try:
-        document.path, _ = await visit.translate_file(upload, given, target, outlives_request=True)
-        document.state = DocumentState(state.document_id, "done", billed_characters=len(upload.content))
-    except Exception as error:  # nobody waits for it
-        message = error.message if isinstance(error, Refusal) else INTERNAL
-        document.state = DocumentState(state.document_id, "error", error_message=message)
-
-
 def _ignored_tags(asked: TranslateForm) -> list[str]:
     """The names of elements that are not to be translated."""
     given = [asked.ignore_tags] if isinstance(asked.ignore_tags, str) else asked.ignore_tags
@@ -293,16 +294,14 @@ def _ignored_tags(asked: TranslateForm) -> list[str]:
 
 def _read_entries(text: str, kind: str) -> Entries:
     rows = csv.reader(io.StringIO(text)) if kind == "csv" else (line.split("\t") for line in text.splitlines())
-    entries = []
     try:
-        for number, row in enumerate(rows, 1):
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) < 2 or not row[0].strip() or not row[1].strip():
-                raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
-            entries.append((row[0].strip(), row[1].strip()))
+        pairs = [[cell.strip() for cell in row[:2]] for row in rows]
     except csv.Error as error:
         raise Refusal(400, "Invalid glossary entries provided: the CSV is damaged") from error
+    for number, pair in enumerate(pairs, 1):
+        if any(pair) and not (len(pair) == 2 and all(pair)):
+            raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
+    entries = tuple((pair[0], pair[1]) for pair in pairs if any(pair))
     if not 0 < len(entries) <= _MAX_ENTRIES:
         raise Refusal(400, f"Invalid glossary entries provided: found {len(entries)}, expected 1 to {_MAX_ENTRIES}")
-    return tuple(entries)
+    return entries

@@ -5,6 +5,7 @@ that text alone. Its messages name no text.
 """
 
 import ctypes
+import logging
 import os
 import signal
 import threading
@@ -22,20 +23,14 @@ from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.documents import FileTranslator, Glossary
 from glassformer.documents.glossary import Term
 from glassformer.errors import GlassformerError, InputError
-from glassformer.serving.refusal import place_of
+from glassformer.serving.refusal import INTERNAL, Refusal, place_of
 from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.settings import DecodeConfig
 
+logger = logging.getLogger(__name__)
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
 _TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
-
-
-class Failure(NamedTuple):
-    """In place of a result: a sentence for the client, or, of a fault of ours, where it happened."""
-
-    message: str
-    is_ours: bool = False
 
 
 class Output(NamedTuple):
@@ -74,7 +69,7 @@ def run_worker(connection: Connection, plan: WorkerPlan) -> None:
 def answer_messages(
     connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
 ) -> None:
-    """Send ``first``, and then the answer to each message, or a failure, until the pipe ends."""
+    """Send ``first``, and then the answer to each message, or a refusal, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
     connection.send(first)
     if meanwhile is not None:
@@ -102,17 +97,18 @@ def trim_memory() -> None:
 
 
 def guard(call: Callable[[], Any]) -> Any:
-    """What a call gives, or a failure in its place."""
+    """What a call gives, or a refusal in its place; a fault of ours is logged, without any text."""
     try:
         return call()
     except SearchStoppedError:
-        return Failure("stopped")
+        return Refusal(499, "the client has left")
     except GlassformerError as error:
-        return Failure(str(error))
+        return Refusal(400, str(error))
     except (EOFError, BrokenPipeError):
         raise
     except Exception as error:
-        return Failure(place_of(error), is_ours=True)
+        logger.error("a worker failed: %s. Please report it.", place_of(error))
+        return Refusal(500, INTERNAL)
 
 
 class _Worker:
@@ -135,7 +131,7 @@ class _Worker:
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:
-        """A result, or a failure, for each text of a batch."""
+        """A result, or a refusal, for each text of a batch."""
         recipe, texts = message
         kinds = {"document": self._translate_parts, "plain": self._translate_plain}
         kinds |= {"stream": self._stream, "explain": self._explain}
@@ -143,7 +139,7 @@ class _Worker:
             return kinds[recipe.kind](recipe, texts)
         except GlassformerError as error:
             if len(texts) == 1:
-                return [Failure(str(error))]
+                return [Refusal(400, str(error))]
             return [result for text in texts for result in self.answer((recipe, [text]))]
 
     def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:

@@ -17,9 +17,9 @@ from glassformer.errors import GlassformerError, WorkerError
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.languages import Languages, read_models
-from glassformer.serving.refusal import INTERNAL, Refusal
+from glassformer.serving.refusal import Refusal
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
-from glassformer.serving.scheduling.worker import STOP, Failure, Piece, WorkerPlan, run_worker
+from glassformer.serving.scheduling.worker import STOP, Piece, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
@@ -47,12 +47,12 @@ class WorkerProcess:
         engines = await self._next_answer(_LOAD_S)
         if engines is None:
             raise WorkerError(_ENDED)
-        if isinstance(engines, Failure):
+        if isinstance(engines, Refusal):
             raise GlassformerError(engines.message)
         return dict(engines)
 
     async def translate(self, batch: Batch) -> Any:
-        """The result of each text of a batch, or one failure; its pieces go to its job."""
+        """The result of each text of a batch, or one refusal; its pieces go to its job."""
         until, was_told = max(item.job.deadline for item in batch.items) + _GRACE_S, False
         self._send((batch.recipe, [item.text for item in batch.items]))
         while time.monotonic() < until:
@@ -173,11 +173,11 @@ class Loaded:
         self.queue.measure(batch, seconds)
         self._metrics.batch_seconds.observe(seconds)
         self._metrics.batch_texts.observe(len(batch.items))
-        if isinstance(answers, Failure):
+        if isinstance(answers, Refusal):
             answers = [answers] * len(batch.items)
         for item, answer in zip(batch.items, answers, strict=True):
-            if isinstance(answer, Failure):
-                item.refuse(_refusal_of(answer))
+            if isinstance(answer, Refusal):
+                item.refuse(answer)
             elif not item.future.done():
                 item.future.set_result(answer)
 
@@ -200,11 +200,3 @@ class Loaded:
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
-
-
-def _refusal_of(failure: Failure) -> Refusal:
-    """The message to a client about a failure; a fault of ours is logged, without any text."""
-    if failure.is_ours:
-        logger.error("a worker failed: %s. Please report it.", failure.message)
-        return Refusal(500, INTERNAL)
-    return Refusal(400, failure.message)
