@@ -125,13 +125,15 @@ class BatchQueue:
         """Forget a job and what it has waiting."""
         self.open_jobs -= 1
         job.is_gone = True
-        for heap in self._heaps.values():
+        for recipe, heap in list(self._heaps.items()):
             gone = [item for _, _, item in heap if item.job is job]
-            if gone:
-                heap[:] = [entry for entry in heap if entry[2].job is not job]
-                heapify(heap)
             for item in gone:
                 item.future.cancel()
+            if len(gone) == len(heap):
+                del self._heaps[recipe]
+            elif gone:
+                heap[:] = [entry for entry in heap if entry[2].job is not job]
+                heapify(heap)
 
     def put(self, recipe: Recipe, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
         """The future result of each text, given with its tokens; ``Refusal`` if nothing is translated any more."""
@@ -171,7 +173,7 @@ class BatchQueue:
     async def _next_batch(self) -> Batch | None:
         idle_since = time.monotonic()
         while not self.is_closed:
-            if not (heaps := {recipe: heap for recipe, heap in self._heaps.items() if heap}):
+            if not (heaps := self._heaps):
                 await self._wait_for_change(None)
                 continue
             recipe = min(heaps, key=lambda one: heaps[one][0])
@@ -181,7 +183,7 @@ class BatchQueue:
                 continue
             items = self._pop(heaps[recipe], 1 if is_single else MAX_BATCH)
             if not heaps[recipe]:
-                del self._heaps[recipe]
+                del heaps[recipe]
             if items:
                 return Batch(recipe, items)
         return None

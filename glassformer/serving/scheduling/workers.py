@@ -17,7 +17,7 @@ from glassformer.errors import GlassformerError, WorkerError
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.languages import Languages, read_models
-from glassformer.serving.refusal import Refusal
+from glassformer.serving.refusal import Refusal, place_of
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
 from glassformer.serving.scheduling.worker import STOP, Piece, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
@@ -73,7 +73,7 @@ class WorkerProcess:
                 answer = await self._answers.get()
         except TimeoutError:
             return None
-        if isinstance(answer, Exception):
+        if isinstance(answer, WorkerError):
             raise answer
         return answer
 
@@ -147,7 +147,8 @@ class Loaded:
         while (batch := await self.queue.take()) is not None:
             try:
                 await self._translate(worker, batch)
-            except WorkerError:
+            except Exception as error:  # one that nobody foresaw, too: without this task nothing would be translated
+                logger.warning("a worker ended: %s; another one is started.", place_of(error))
                 self.queue.put_back(batch)
                 worker = await self._replace(worker)
             except asyncio.CancelledError:
@@ -159,7 +160,6 @@ class Loaded:
         self._end(worker)
         self._metrics.worker_restarts.inc()
         while True:
-            logger.warning("a worker ended; another one is started.")
             try:
                 return await self._start_one()
             except GlassformerError as error:
