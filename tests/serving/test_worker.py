@@ -11,7 +11,6 @@ import pytest
 from glassformer.bundled import BUNDLED
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
-from glassformer.serving.languages import read_models
 from glassformer.serving.scheduling import worker, workers
 from glassformer.serving.scheduling.batch_queue import Batch, Recipe
 from glassformer.serving.scheduling.worker import answer_messages, trim_memory
