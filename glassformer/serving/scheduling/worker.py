@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,7 @@ from glassformer.settings import DecodeConfig
 logger = logging.getLogger(__name__)
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
+_RECIPES = 16  # that are held ready; each may have a glossary
 _TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
 
 
@@ -115,6 +117,7 @@ class _Worker:
     def __init__(self, connection: Connection, plan: WorkerPlan) -> None:
         self._connection, self._plan = connection, plan
         self._translators = dict[str, Translator]()
+        self._files = lru_cache(_RECIPES)(self._make_files)
 
     def load(self) -> dict[str, str]:
         """Load all models and let each translate once; the engine of each."""
@@ -143,11 +146,12 @@ class _Worker:
             return [result for text in texts for result in self.answer((recipe, [text]))]
 
     def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        translator = self._translators[recipe.model]
-        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
-        files = FileTranslator(translator, self._options(recipe), glossary=glossary)
-        results = files.translate_texts(dict.fromkeys(texts))
+        results = self._files(recipe).translate_texts(dict.fromkeys(texts))
         return [results[parts] for parts in texts]
+
+    def _make_files(self, recipe: Recipe) -> FileTranslator:
+        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
+        return FileTranslator(self._translators[recipe.model], self._options(recipe), glossary=glossary)
 
     def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         translator, options = self._translators[recipe.model], self._options(recipe)
