@@ -258,6 +258,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
     parser.add_argument("--connections", type=int, default=2000)
+    parser.add_argument("--servers", nargs="*", default=["ours", "plain"], choices=["ours", "plain"])
     parser.add_argument("--libretranslate", metavar="PROGRAM", help="LibreTranslate's own command")
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
@@ -270,12 +271,14 @@ def main() -> None:
     for engine in options.engines:
         ours = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--engine", engine]
         plain = [sys.executable, "-c", PLAIN, engine]
-        results[engine] = {"in_process": in_process(engine)}
+        results[engine] = {"in_process": in_process(engine)} if "plain" in options.servers else {}
         for name, command in (("ours", ours), ("plain", plain)):
-            print(f"{engine}, {name}:", flush=True)
-            results[engine][name] = measure(command, options, engine if name == "ours" else "")
-        results[engine]["aims"] = aims(results[engine])
-        print(engine, results[engine]["aims"], flush=True)
+            if name in options.servers:
+                print(f"{engine}, {name}:", flush=True)
+                results[engine][name] = measure(command, options, engine if name == "ours" else "")
+        if len(results[engine]) == 3:
+            results[engine]["aims"] = aims(results[engine])
+            print(engine, results[engine]["aims"], flush=True)
     if options.libretranslate:
         print("LibreTranslate:", flush=True)
         address, port = "http://127.0.0.1:5999", ["--port", "5999", "--load-only", "en,de", "--disable-web-ui"]
