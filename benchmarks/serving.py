@@ -14,6 +14,17 @@ for one by itself. These alone take two minutes:
 
 On a machine with other work, one core by itself says more than all: put ``taskset -c 1`` before it.
 
+LibreTranslate itself stands beside them where it is installed, with the same model as a package of Argos. It splits
+sentences by a model that it downloads; where that cannot be, by the rules of a blank spaCy pipeline in its cache:
+
+    glassformer export --to argos --out packages
+    python -m venv other && other/bin/pip install libretranslate spacy
+    other/bin/python -c "from pathlib import Path; from argostranslate import package
+    package.install_from_path(Path('packages/translate-en_de.argosmodel'))"
+    other/bin/python -c "import spacy; from argostranslate import settings; path = settings.cache_dir / 'spacy'
+    spacy.blank('xx').to_disk(path); (path / 'senter' / 'model').mkdir(parents=True)"
+    ARGOS_CHUNK_TYPE=SPACY python benchmarks/serving.py --libretranslate other/bin/libretranslate
+
 A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """
 
@@ -171,16 +182,17 @@ def aims(found: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def measure(command: list[str], options: argparse.Namespace, engine: str) -> dict[str, Any]:
-    """Start a server and load it; of ours, which has an ``engine``, more is measured."""
+def measure(command: list[str], options: argparse.Namespace, engine: str, url: str = "") -> dict[str, Any]:
+    """Start a server and load it; of ours, which has an ``engine``, more is measured.
+
+    One without ``url`` says it in its first line.
+    """
     began = time.perf_counter()
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL if url else subprocess.PIPE, text=True)
     try:
-        line = process.stderr.readline()  # type: ignore[union-attr]
-        url = line.partition(": ")[0]
-        httpx.post(
-            f"{url}/translate", json={"q": "Hello.", "source": "en", "target": "de"}, timeout=60
-        ).raise_for_status()
+        if not url:
+            url = process.stderr.readline().partition(": ")[0]  # type: ignore[union-attr]
+        wait_for_answer(url)
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
         time.sleep(options.rest)
         found |= {str(number): load(url, number, options.seconds, family(process.pid)) for number in options.clients}
@@ -192,6 +204,18 @@ def measure(command: list[str], options: argparse.Namespace, engine: str) -> dic
     finally:
         process.terminate()
         process.communicate()
+
+
+def wait_for_answer(url: str) -> None:
+    """Wait until a server has translated something."""
+    body = {"q": "Hello.", "source": "en", "target": "de"}
+    for _ in range(600):
+        try:
+            httpx.post(f"{url}/translate", json=body, timeout=60).raise_for_status()
+            return
+        except httpx.TransportError:
+            time.sleep(0.1)
+    raise SystemExit(f"{url}: does not answer")
 
 
 def load(url: str, clients: int, seconds: float, pids: list[int]) -> dict[str, float]:
@@ -234,6 +258,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
     parser.add_argument("--connections", type=int, default=2000)
+    parser.add_argument("--servers", nargs="*", default=["ours", "plain"], choices=["ours", "plain"])
+    parser.add_argument("--libretranslate", metavar="PROGRAM", help="LibreTranslate's own command")
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
         parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
@@ -245,12 +271,18 @@ def main() -> None:
     for engine in options.engines:
         ours = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--engine", engine]
         plain = [sys.executable, "-c", PLAIN, engine]
-        results[engine] = {"in_process": in_process(engine)}
+        results[engine] = {"in_process": in_process(engine)} if "plain" in options.servers else {}
         for name, command in (("ours", ours), ("plain", plain)):
-            print(f"{engine}, {name}:", flush=True)
-            results[engine][name] = measure(command, options, engine if name == "ours" else "")
-        results[engine]["aims"] = aims(results[engine])
-        print(engine, results[engine]["aims"], flush=True)
+            if name in options.servers:
+                print(f"{engine}, {name}:", flush=True)
+                results[engine][name] = measure(command, options, engine if name == "ours" else "")
+        if len(results[engine]) == 3:
+            results[engine]["aims"] = aims(results[engine])
+            print(engine, results[engine]["aims"], flush=True)
+    if options.libretranslate:
+        print("LibreTranslate:", flush=True)
+        address, port = "http://127.0.0.1:5999", ["--port", "5999", "--load-only", "en,de", "--disable-web-ui"]
+        results["libretranslate"] = measure([options.libretranslate, *port], options, "", address)
     found = {"machine": machine(), "cores_used": available_cores(), "load": os.getloadavg()[1], "results": results}
     write_json(options.json, found)
     if options.json is None:

@@ -51,8 +51,10 @@ def request(draw: random.Random, number: int) -> tuple[str, dict[str, Any]]:
 
 async def soak(url: str, pid: int, clients: int, seconds: float) -> list[dict[str, float]]:
     """The requests so far and the memory of server and workers, every few seconds."""
-    numbers, until = count(), time.monotonic() + seconds
+    began, numbers = time.monotonic(), count()
+    until = began + seconds
     statuses, samples = dict[int, int](), list[dict[str, float]]()
+    failures = list[str]()
     limits = httpx.Limits(max_connections=clients, keepalive_expiry=2.0)
     async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
 
@@ -60,8 +62,10 @@ async def soak(url: str, pid: int, clients: int, seconds: float) -> list[dict[st
             draw = random.Random(seed)
             while time.monotonic() < until:
                 path, sent = request(draw, next(numbers))
-                status = (await client.post(path, **sent)).status_code
-                statuses[status] = statuses.get(status, 0) + 1
+                answer = await client.post(path, **sent)
+                statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
+                if answer.status_code >= 500:
+                    failures.append(f"{time.monotonic() - began:.1f} s: {path}: {answer.status_code} {answer.text}")
 
         async def watch() -> None:
             while time.monotonic() < until:
@@ -74,7 +78,7 @@ async def soak(url: str, pid: int, clients: int, seconds: float) -> list[dict[st
 
         await asyncio.gather(watch(), *map(ask, range(clients)))
     print("statuses:", dict(sorted(statuses.items())), flush=True)
-    assert not [status for status in statuses if status >= 500], statuses
+    assert not failures, failures
     return samples
 
 

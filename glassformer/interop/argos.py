@@ -59,7 +59,8 @@ def export_argos(
         (folder / _METADATA).write_text(json.dumps(_metadata(source, target), indent=1), encoding="utf-8")
         (folder / "README.md").write_text(_readme(source, target), encoding="utf-8")
         _zip(folder, temporary / (name + ENDING))
-    return [f"install it: argospm install {directory / (name + ENDING)}", *_notes(run)]
+    install = f"from argostranslate.package import install_from_path as i; i('{directory / (name + ENDING)}')"
+    return [f'install it: python -c "{install}"', *_notes(run)]
 
 
 def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from glassformer.errors import ConfigError
 from glassformer.serving.config import ServeConfig
@@ -20,8 +21,7 @@ _MINUTE, _HOUR = 60.0, 3600.0
 _MAX_CLIENTS = 100_000  # whose counts are held; the one that was seen longest ago is forgotten
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(NamedTuple):
     """Who asks: the sum of a key, or an address; and its texts a minute, 0 for any number."""
 
     name: str
@@ -32,6 +32,7 @@ class Client:
 class _Count:
     minute: float = 0.0
     texts: int = 0
+    characters: int = 0
     violations: int = 0
     first_violation: float = 0.0
 
@@ -45,22 +46,31 @@ class Access:
         self._keys = _read_keys(Path(config.keys), config.request_limit) if config.keys else {}
         self._counts = OrderedDict[str, _Count]()
 
-    @property
-    def has_keys(self) -> bool:
-        """Whether keys are looked at."""
-        return bool(self._config.keys)
-
     def admit(self, key: str, address: str, texts: int = 1) -> tuple[Client, dict[str, str]]:
         """The client, and headers on what it has left; ``Refusal`` for a ban, then for a key, then for a limit."""
-        counts = self._count(f"address {address}")
-        self._refuse_banned(counts)
+        of_address, most, now = self._count(f"address {address}"), self._config.ban_after, time.monotonic()
+        if not of_address.violations or now - of_address.first_violation > _HOUR:
+            of_address.first_violation, of_address.violations = now, 0
+        if most and of_address.violations >= most:
+            rest = of_address.first_violation + _HOUR - now
+            raise Refusal(403, "Too many request limits violations", retry_after=rest)
         client = self._identify(key, address)
         if not client.limit or not texts:
             return client, {}
-        return client, self._charge(client, texts, counts)
+        counts = self._count(client.name)
+        if now - counts.minute >= _MINUTE:
+            counts.minute, counts.texts = now, 0
+        reset, is_over = counts.minute + _MINUTE - now, counts.texts + texts > client.limit
+        counts.texts += 0 if is_over else texts
+        headers = _rate_headers(client.limit, client.limit - counts.texts, reset)
+        if is_over:
+            of_address.violations += 1
+            message = f"Slowdown: {client.limit} texts a minute are allowed"
+            raise Refusal(429, message, retry_after=reset, headers=headers)
+        return client, headers
 
     def _identify(self, key: str, address: str) -> Client:
-        if self.has_keys and key:
+        if self._config.keys and key:
             digest = _digest(key)
             found = [limit for known, limit in self._keys.items() if hmac.compare_digest(known, digest)]
             if not found:
@@ -72,26 +82,6 @@ class Access:
             raise Refusal(400, f"Visit {contact} to get an API key" if contact else unknown)
         return Client(f"address {address}", self._config.request_limit)
 
-    def _charge(self, client: Client, texts: int, of_address: _Count) -> dict[str, str]:
-        counts, now = self._count(client.name), time.monotonic()
-        if now - counts.minute >= _MINUTE:
-            counts.minute, counts.texts = now, 0
-        reset = counts.minute + _MINUTE - now
-        if counts.texts + texts > client.limit:
-            if now - of_address.first_violation > _HOUR:
-                of_address.first_violation, of_address.violations = now, 0
-            of_address.violations += 1
-            headers = _rate_headers(client.limit, client.limit - counts.texts, reset)
-            message = f"Slowdown: {client.limit} texts a minute are allowed"
-            raise Refusal(429, message, retry_after=reset, headers=headers)
-        counts.texts += texts
-        return _rate_headers(client.limit, client.limit - counts.texts, reset)
-
-    def _refuse_banned(self, counts: _Count) -> None:
-        most, passed = self._config.ban_after, time.monotonic() - counts.first_violation
-        if most and counts.violations >= most and passed < _HOUR:
-            raise Refusal(403, "Too many request limits violations", retry_after=_HOUR - passed)
-
     def _count(self, name: str) -> _Count:
         counts = self._counts.setdefault(name, _Count())
         self._counts.move_to_end(name)
@@ -99,12 +89,17 @@ class Access:
             self._counts.popitem(last=False)
         return counts
 
-    def check_size(self, texts: Sequence[str]) -> None:
-        """Raise ``Refusal`` for more texts or characters than one request may have."""
+    def characters_of(self, client: str) -> int:
+        """Those that a client has sent since the server started."""
+        return self._count(client).characters
+
+    def check_size(self, client: str, texts: Sequence[str]) -> None:
+        """Count characters of a client; ``Refusal`` for more texts or characters than one request may have."""
         characters, config = sum(map(len, texts)), self._config
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
             if most and found > most:
                 raise bad_request(f"request ({found}) exceeds text limit ({most})")
+        self._count(client).characters += characters
 
 
 def _rate_headers(limit: int, remaining: int, reset: float) -> dict[str, str]:

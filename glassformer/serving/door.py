@@ -1,23 +1,23 @@
 """What every connection meets first and last: limits of bytes and seconds, headers, counts, and the last resort.
 
-A request that is too large, too slow or packed ends here, and so does what nobody foresaw, without a traceback.
+A request that is too large, too slow or packed ends here, and every error becomes an answer here: one that nobody
+foresaw without a traceback.
 """
 
 import asyncio
-import json
 import logging
 import time
-import traceback
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from glassformer.errors import GlassformerError
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.refusal import INTERNAL, Refusal, error_body
+from glassformer.serving.refusal import INTERNAL, Refusal, bad_request, error_body, place_of
 
 logger = logging.getLogger(__name__)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -35,7 +35,7 @@ class Metrics:
     """Counters of one server, for /metrics, in a registry of its own."""
 
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self.requests = self._make(Counter, "requests", "Requests", labelnames=("route", "status"))
         self.seconds = self._make(
             Histogram, "request_seconds", "Time of a request", labelnames=("route",), buckets=_SECONDS
@@ -46,15 +46,7 @@ class Metrics:
         self.worker_restarts = self._make(Counter, "worker_restarts", "Workers replaced")
 
     def _make(self, kind: Any, name: str, about: str, **options: Any) -> Any:
-        return kind(f"glassformer_{name}", about, registry=self._registry, **options)
-
-    def watch_waiting(self, waiting: Callable[[], float]) -> None:
-        """Tell the number of waiting texts, too."""
-        self._make(Gauge, "waiting_texts", "Texts that wait").set_function(waiting)
-
-    def text(self) -> bytes:
-        """All of it now, in the text format of Prometheus."""
-        return generate_latest(self._registry)
+        return kind(f"glassformer_{name}", about, registry=self.registry, **options)
 
 
 class Door:
@@ -68,25 +60,32 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope["app"] = self  # then Starlette raises its refusals, too
         visit = _Visit(scope, receive, send, self._config)
         began = time.monotonic()
         try:
-            visit.check_headers()
-            if scope["method"] == "OPTIONS":
-                await visit.answer(200, {})
-            else:
-                await self._app(scope, visit.receive, visit.send)
-        except Refusal as refusal:
-            await visit.refuse(refusal)
+            await self._answer(visit)
         except TimeoutError:
             visit.status = 499  # the client does not take its answer
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            where = f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
-            logger.error("%s %s: %s. Please report it.", scope["method"], visit.route, where)
-            await visit.refuse(Refusal(500, INTERNAL))
         finally:
             self._count(visit, time.monotonic() - began)
+
+    async def _answer(self, visit: "_Visit") -> None:
+        try:
+            visit.check_headers()
+            if visit.method == "OPTIONS":
+                await visit.answer(JSONResponse({}))
+            else:
+                await self._app(visit.scope, visit.receive, visit.send)
+        except TimeoutError:
+            raise
+        except Exception as error:
+            if (refusal := _refusal_of(error)) is None:
+                logger.error("%s %s: %s. Please report it.", visit.method, visit.route, place_of(error))
+                refusal = Refusal(500, INTERNAL)
+            if visit.status == 0:  # no answer has begun
+                body = error_body(visit.scope["path"], refusal.status, refusal.message)
+                await visit.answer(JSONResponse(body, refusal.status, refusal.headers))
 
     def _count(self, visit: "_Visit", seconds: float) -> None:
         self._metrics.requests.labels(visit.route, str(visit.status)).inc()
@@ -95,12 +94,21 @@ class Door:
             logger.info("%s %s %d %.1f ms", visit.method, visit.route, visit.status, 1000 * seconds)
 
 
+def _refusal_of(error: Exception) -> Refusal | None:
+    """The refusal that an error stands for; None for a fault of ours."""
+    if isinstance(error, Refusal):
+        return error
+    if isinstance(error, HTTPException):
+        return Refusal(error.status_code, error.detail, headers=error.headers)
+    return bad_request(str(error)) if isinstance(error, GlassformerError) else None
+
+
 class _Visit:
     """One request and its answer, as they pass through the door."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, config: ServeConfig) -> None:
-        self.status, self.method = 0, str(scope["method"])
-        self._scope, self._receive, self._send, self._config = scope, receive, send, config
+        self.scope, self.status, self.method = scope, 0, str(scope["method"])
+        self._receive, self._send, self._config = receive, send, config
         self._bytes, self._most = 0, int(config.body_mb * 1_000_000)
         self._until = time.monotonic() + config.door_s
         self._is_read = False
@@ -108,12 +116,11 @@ class _Visit:
     @property
     def route(self) -> str:
         """The path as the routes have it, which does not grow with what clients ask for."""
-        route = self._scope.get("route")
-        return str(getattr(route, "path", "unknown"))
+        return str(getattr(self.scope.get("route"), "path", "unknown"))
 
     def check_headers(self) -> None:
         """Raise ``Refusal`` for a body that says it is too large, or packed."""
-        headers = Headers(scope=self._scope)
+        headers = Headers(scope=self.scope)
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refusal(415, "the body is packed, expected one that is not: without Content-Encoding")
         length = headers.get("content-length", "0")
@@ -147,16 +154,6 @@ class _Visit:
         async with asyncio.timeout(self._config.door_s):
             await self._send(message)
 
-    async def answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
-        """Send an answer in JSON."""
-        content = json.dumps(body).encode()
-        raw = {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})}
-        pairs = [(name.lower().encode(), value.encode("latin-1")) for name, value in raw.items()]
-        await self.send({"type": "http.response.start", "status": status, "headers": pairs})
-        await self.send({"type": "http.response.body", "body": content})
-
-    async def refuse(self, refusal: Refusal) -> None:
-        """Send a refusal, unless an answer has begun."""
-        if self.status == 0:
-            body = error_body(self._scope["path"], refusal.status, refusal.message)
-            await self.answer(refusal.status, body, refusal.headers)
+    async def answer(self, response: JSONResponse) -> None:
+        """Send an answer of the door itself."""
+        await response(self.scope, self.receive, self.send)

@@ -6,19 +6,21 @@ address; what is wrong with one is said in the words of the contract.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from glassformer.documents.report import DocumentReport
 from glassformer.errors import GlassformerError
@@ -26,20 +28,20 @@ from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.explanations import Explanations
-from glassformer.serving.files import Files, Upload, delete
-from glassformer.serving.languages import Languages
+from glassformer.serving.languages import Detected, Languages
 from glassformer.serving.refusal import INTERNAL, Refusal, bad_request
-from glassformer.serving.service import Answer, Order, Service, Task
+from glassformer.serving.service import Answer, Order, Service, Task, Text
+from glassformer.serving.store import Files, Upload, delete
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import without_surrogates
 
 CHECK = "X-Glassformer-Check"
 _MAX_FIELDS, _MAX_FILES = 5000, 1
-_MAX_AHEAD = 100  # events that a slow reader may leave waiting
 
 
 @dataclass
 class Serving:
-    """All that a server has; an application's ``state.serving``."""
+    """All that a server has."""
 
     config: ServeConfig
     metrics: Metrics
@@ -90,37 +92,33 @@ class Endpoint:
     closed: tuple[str, str] = ("", "")
     """The setting without which it is closed, and the message then."""
 
-    def route(self) -> Route:
+    def route(self, serving: Serving) -> Route:
         """For Starlette."""
-        return Route(self.path, self.serve, methods=self.methods.split(), name=self.handler.__name__)
+        serve = partial(self._serve, serving)
+        return Route(self.path, serve, methods=self.methods.split(), name=self.handler.__name__)
 
     @cached_property
     def lists(self) -> frozenset[str]:
         """The parameters that may be repeated."""
         return frozenset(one.name for one in msgspec.structs.fields(self.reads) if "list[" in str(one.type))
 
-    async def serve(self, request: Request) -> Response:
+    async def _serve(self, serving: Serving, request: Request) -> Response:
         """The answer to a request; ``Refusal`` for one that is not let in or not understood."""
-        values = await self._read(request)
-        visit = Visit(request)
+        values, visit = await self._read(request), Visit(serving, request)
         if self.access != "open":
             found = [values.get(name) for name in self.texts]
             texts = [text for each in found for text in (each if isinstance(each, list) else [each])]
-            visit.admit(str(values.get(self.contract.key) or "") or bearer(request), self._cost(found))
+            key = str(values.get(self.contract.key) or "") or bearer(request)
+            visit.admit(key, 0 if self.access == "free" else max(1, len(texts)))
             visit.check_size([text for text in texts if isinstance(text, str)])
         setting, message = self.closed
-        if setting and not getattr(visit.serving.config, setting):
+        if setting and not getattr(serving.config, setting):
             raise Refusal(403, message)
         answer = await self.handler(visit, self._convert(values))
         if not isinstance(answer, Response):
             answer = Response(msgspec.json.encode(answer), media_type="application/json")
         answer.headers.update(visit.headers)
         return answer
-
-    def _cost(self, found: Sequence[Any]) -> int:
-        if self.access == "free":
-            return 0
-        return max(1, len(found[0])) if found and isinstance(found[0], list) else 1
 
     async def _read(self, request: Request) -> dict[str, Any]:
         kind = request.headers.get("content-type", "").lower().partition(";")[0]
@@ -180,9 +178,9 @@ def _one_line_end(text: str) -> str:
 class Visit:
     """One request of a client; ``headers`` go with its answer, ``client`` names who was let in."""
 
-    def __init__(self, request: Request) -> None:
-        self.request, self.headers, self.client = request, dict[str, str](), ""
-        self.serving: Serving = request.app.state.serving
+    def __init__(self, serving: Serving, request: Request) -> None:
+        self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
+        self.detected = list[Detected]()
 
     def admit(self, key: str, cost: int) -> None:
         """Raise ``Refusal`` for who may not ask, or not so much now."""
@@ -193,7 +191,7 @@ class Visit:
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raise ``Refusal`` for more texts or characters than one request may have."""
-        self.serving.access.check_size(texts)
+        self.serving.access.check_size(self.client, texts)
         self.serving.metrics.characters.inc(sum(map(len, texts)))
 
     @property
@@ -204,8 +202,15 @@ class Visit:
     def sources(self, given: str, texts: Sequence[str]) -> list[str]:
         """The language of each text: the one that is given, or what each seems to be in."""
         if given.strip().lower() in ("", "auto"):
-            return [self.languages.detect(text)[0].language for text in texts]
+            self.detected = [self.languages.detect(text)[0] for text in texts]
+            return [found.language for found in self.detected]
         return [self.languages.read(given)] * len(texts)
+
+    def orders(self, order: Order, texts: Sequence[Text]) -> list[Order]:
+        """One like ``order`` for each text, in languages that are served."""
+        order = replace(order, target=self.languages.read(order.target))
+        sources = self.sources(order.source, [text if isinstance(text, str) else join_parts(text) for text in texts])
+        return [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
 
     @asynccontextmanager
     async def task(self, *, times: int = 1, outlives_request: bool = False) -> AsyncIterator[Task]:
@@ -256,35 +261,34 @@ def event(body: Any, name: str = "") -> bytes:
     return head + b"data: " + msgspec.json.encode(body) + b"\n\n"
 
 
-async def event_stream(events: AsyncIterator[bytes], error: Callable[[Refusal], bytes]) -> StreamingResponse:
+class _EventStream(StreamingResponse):
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send all in this task, whose time limit is that of the events."""
+        async with aclosing(self._events):
+            await self.stream_response(send)
+
+
+async def event_stream(events: AsyncGenerator[bytes, None], error: Callable[[Refusal], bytes]) -> StreamingResponse:
     """A response with the events, each as soon as it is there; ``error`` makes one of a refusal in the middle.
 
     What fails before the first event is refused as any request is.
     """
-    waiting: asyncio.Queue[bytes | Exception | None] = asyncio.Queue(_MAX_AHEAD)
+    first = await anext(events)
 
-    async def produce() -> None:
-        end: Exception | None = None
-        try:
-            async for one in events:
-                await waiting.put(one)
-        except Exception as failure:
-            end = failure
-        await waiting.put(end)
+    async def body() -> AsyncGenerator[bytes, None]:
+        async with aclosing(events):
+            yield first
+            try:
+                async for one in events:
+                    yield one
+            except Refusal as refusal:
+                yield error(refusal)
+            except Exception:
+                yield error(Refusal(500, INTERNAL))
+                raise
 
-    async def body(found: bytes | None) -> AsyncIterator[bytes]:
-        try:
-            following: bytes | Exception | None = found
-            while isinstance(following, bytes):
-                yield following
-                following = await waiting.get()
-            if following is not None:
-                yield error(following if isinstance(following, Refusal) else Refusal(500, INTERNAL))
-        finally:
-            producer.cancel()
-
-    producer = asyncio.create_task(produce())
-    first = await waiting.get()
-    if isinstance(first, Exception):
-        raise first
-    return StreamingResponse(body(first), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+    return _EventStream(body())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,11 @@ class ServedModel(NamedTuple):
         """Such as en-de."""
         return f"{self.source}-{self.target}"
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Of source and target, as a ``Translator`` has them."""
+        return self.source, self.target
+
 
 class Detected(Struct, frozen=True):
     """A language, and how sure that is, from 0 to 100."""
@@ -53,13 +59,17 @@ class Languages:
         return list(dict.fromkeys(code for model in self.models for code in (model.source, model.target)))
 
     @cached_property
-    def sources(self) -> list[str]:
-        """The languages that are translated from."""
-        return list(dict.fromkeys(model.source for model in self.models))
+    def routes(self) -> dict[tuple[str, str], tuple[ServedModel, ...]]:
+        """The models that lead from one language to another: one, or where there is none, two."""
+        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one.languages: (one,) for one in self.models}
+        for first, second in product(self.models, repeat=2):
+            if first.target == second.source and first.source != second.target:
+                found.setdefault((first.source, second.target), (first, second))
+        return found
 
     def targets(self, source: str) -> list[str]:
-        """What a language is translated to, directly or by way of a third one; itself, too, which changes nothing."""
-        return [code for code in self.codes if code == source or self._route(source, code)]
+        """What a language is translated to; itself, too, which changes nothing."""
+        return [code for code in self.codes if code == source or (source, code) in self.routes]
 
     def read(self, code: str) -> str:
         """A served language from a client's code, such as EN-GB; ``Refusal`` for one that is not served."""
@@ -72,34 +82,19 @@ class Languages:
         return found
 
     def route(self, source: str, target: str) -> tuple[ServedModel, ...]:
-        """The models that lead from one language to another, at most two; ``Refusal`` if none do."""
+        """The models that lead from one language to another, none for the same one; ``Refusal`` if none do."""
         if source == target:
             return ()
-        if not (found := self._route(source, target)):
-            raise Refusal(
-                400,
-                f"{language_name(target)} ({target}) is not available as a target language from "
-                f"{language_name(source)} ({source})",
-            )
-        return found
-
-    def _route(self, source: str, target: str) -> tuple[ServedModel, ...]:
-        known = {(model.source, model.target): model for model in self.models}
-        if (source, target) in known:
-            return (known[source, target],)
-        return next(
-            ((first, known[first.target, target]) for (start, _), first in known.items()
-             if start == source and (first.target, target) in known),
-            (),
-        )  # fmt: skip
+        if route := self.routes.get((source, target)):
+            return route
+        wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
+        raise Refusal(400, f"{wanted} is not available as a target language from {given}")
 
     def detect(self, text: str) -> list[Detected]:
         """The served languages that a text may be in, best first; ``Refusal`` without py3langid."""
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
-        if not any(map(str.isalpha, text)):
-            return [Detected(0.0, self.codes[0])]
-        ranked = _identifier(tuple(self.codes)).rank(text)
+        ranked = _identifier(tuple(self.codes)).rank(text) if any(map(str.isalpha, text)) else []
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
         found = [Detected(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
         return found or [Detected(0.0, self.codes[0])]
@@ -122,7 +117,9 @@ def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
     """
     given, models = iter(langs), dict[tuple[str, str], ServedModel]()
     for run in runs:
-        pair = run_languages(run) or _read_pair(next(given, None), run)
+        directory = RunDirectory(run)
+        own = directory.read_config()[0].languages if directory.exists else None
+        pair = own or _read_pair(next(given, None), run)
         if pair in models:
             raise ConfigError(
                 f"--run {run}: translates from {pair[0]} to {pair[1]}, as {models[pair].path} does, expected one "
@@ -132,12 +129,6 @@ def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
     if (left := next(given, None)) is not None:
         raise ConfigError(f"--langs {left}: every run has its languages, expected no further ones. Leave it out.")
     return Languages(tuple(models.values()))
-
-
-def run_languages(run: Path) -> tuple[str, str] | None:
-    """The languages that a run translates from and to; None if it does not say."""
-    directory = RunDirectory(run)
-    return directory.read_config()[0].languages if directory.exists else None
 
 
 def _read_pair(langs: str | None, run: Path) -> tuple[str, str]:

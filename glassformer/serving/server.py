@@ -21,10 +21,9 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.explanations import Explanations
-from glassformer.serving.files import Files
-from glassformer.serving.scheduling.worker import WorkerPlan
 from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Service
+from glassformer.serving.store import Files
 
 logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S = 75  # longer than clients and proxies do, so that none of them uses what is just being closed
@@ -38,8 +37,8 @@ async def open_serving(runs: Sequence[Path], langs: Sequence[str], config: Serve
     """Load the models, in processes of their own; raises ``GlassformerError`` for what cannot be served."""
     access, metrics = Access(config), Metrics()
     loaded = await Loaded.load(runs, langs, config, metrics)
-    plan = WorkerPlan(tuple((model.name, model.path) for model in loaded.languages.models), config.engine, 1)
-    return Serving(config, metrics, access, Service(loaded, config.time_limit_s), Explanations(plan, config), Files())
+    service, explanations = Service(loaded, config.time_limit_s), Explanations(loaded.languages, config)
+    return Serving(config, metrics, access, service, explanations, Files())
 
 
 async def close_serving(serving: Serving, drain_s: float) -> None:
@@ -54,23 +53,11 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
 
     Raises ``ConfigError`` for a port that cannot be had, and what ``open_serving`` raises.
     """
-    if config.access_log:
-        _print_visits(report)
+    logging.basicConfig(format="%(message)s")
+    door.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
     _allow_connections()
-    listener = listen(config)
-    try:
+    with listen(config) as listener:
         asyncio.run(_serve(listener, runs, langs, config, report))
-    finally:
-        listener.close()
-
-
-def _print_visits(report: Report) -> None:
-    """Let the door say each request that it has seen."""
-    handler = logging.Handler()
-    handler.emit = lambda record: report(record.getMessage())  # type: ignore[method-assign]  # of this one
-    handler.addFilter(lambda record: record.levelno == logging.INFO)
-    door.logger.addHandler(handler)
-    door.logger.setLevel(logging.INFO)
 
 
 def _allow_connections() -> None:
@@ -82,8 +69,9 @@ def _allow_connections() -> None:
 
 def listen(config: ServeConfig) -> socket.socket:
     """The socket that clients connect to; raises ``ConfigError`` for a port that cannot be had."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        listener = socket.create_server((config.host, config.port), family=_family(config.host), backlog=2048)
+        listener = socket.create_server((config.host, config.port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(
             f"--port {config.port}: cannot be listened at on {config.host} ({error.strerror or error}), expected a "
@@ -94,10 +82,6 @@ def listen(config: ServeConfig) -> socket.socket:
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # of a client that takes nothing, also where the kernel holds the answer
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * config.door_s))
     return listener
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 async def _serve(
@@ -117,7 +101,8 @@ def _first_line(serving: Serving, listener: socket.socket) -> str:
     shown = f"[{host}]" if ":" in host else host
     models = ", ".join(model.name for model in serving.languages.models)
     loaded = serving.service.loaded
-    return f"http://{shown}:{port}: {models} by {loaded.engines}, {len(loaded.workers.pids)} workers. Ctrl+C ends it."
+    engines = " and ".join(sorted(set(loaded.engines.values()) - {""}))
+    return f"http://{shown}:{port}: {models} by {engines}, {loaded.number} workers. Ctrl+C ends it."
 
 
 class _Server(uvicorn.Server):

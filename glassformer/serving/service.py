@@ -6,12 +6,14 @@ two do, by way of a third language.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
 
 from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
@@ -23,6 +25,7 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
+from glassformer.serving.scheduling.worker import Output
 from glassformer.serving.scheduling.workers import Loaded
 from glassformer.text.codes.checks import code_changes
 from glassformer.text.codes.placeholders import find_codes
@@ -35,33 +38,38 @@ from glassformer.text.sentence_splitter import split_lines, split_sentences
 
 _SLICE = 256  # sentences of one request that wait at a time
 _INLINE = 2000  # characters; the sentences of longer texts are found in a thread
-_HTML = Path("text.html")
 Text = str | Parts
 """A text, or one whose codes a client has marked."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a client asks for, in the languages that are served. A ``is_plain`` one goes to the model as it is."""
+class Order(Struct, kw_only=True):
+    """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
-    text: Text
-    source: str
+    text: Any
+    """A ``Text``, in one of the served languages, as are ``source`` and ``target``."""
     target: str
+    source: str
     format: Literal["text", "html"] = "text"
-    split: bool = True
-    n_best: int = 1
-    changes: tuple[tuple[str, Any], ...] = ()
-    prefix: str = ""
-    must: tuple[str, ...] = ()
-    ban: tuple[str, ...] = ()
-    alignment: bool = False
-    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    memory: tuple[tuple[str, str], ...] = ()
+    split_sentences: bool = True
+    beam: Annotated[int, Meta(ge=1, le=64)] | None = None
+    n_best: Annotated[int, Meta(ge=1, description="outputs of the model for each text, best first")] = 1
+    prefix: Annotated[str, Meta(description="what the translation begins with")] = ""
+    must: Annotated[list[str], Meta(description="phrases that must occur")] = []
+    ban: Annotated[list[str], Meta(description="phrases that must not occur")] = []
+    alignment: Annotated[bool, Meta(description="whether to say which token was written from which")] = False
+    glossary: Annotated[list[list[str]], Meta(description="each a term, its translation, other forms of that")] = []
+    memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
 
     @property
     def is_plain(self) -> bool:
-        """Whether the request needs something that only the model's own output has."""
+        """Whether it needs what only the model's own output has."""
         return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
+
+    def recipe(self, model: ServedModel, kind: Literal["document", "plain", "stream"], **changes: Any) -> Recipe:
+        """What its sentences have in common with those that share a batch with them."""
+        changes |= {} if self.beam is None else {"beam": self.beam}
+        terms = tuple((src, tuple(forms)) for src, *forms in self.glossary) if kind == "document" else ()
+        return Recipe(model.name, kind, tuple(sorted(changes.items())), terms, kind == "plain" and self.alignment)
 
 
 @dataclass(frozen=True)
@@ -80,8 +88,7 @@ class Answer:
     @property
     def engine(self) -> str:
         """What translated; empty where nothing had to be translated."""
-        engines = {score.engine for score in self.scores} | {str((self.output or {}).get("engine", ""))}
-        return " and ".join(sorted(engines - {""}))
+        return " and ".join(sorted({score.engine for score in self.scores} - {""}))
 
 
 class Service:
@@ -91,33 +98,31 @@ class Service:
         self.loaded, self._time_limit_s = loaded, time_limit_s
 
     @asynccontextmanager
-    async def job(self, *, is_gone: Callable[[], Any] | None = None, times: int = 1) -> AsyncIterator["Task"]:
+    async def job(
+        self, *, is_gone: Callable[[], Awaitable[Any]] | None = None, times: int = 1
+    ) -> AsyncIterator["Task"]:
         """What handles one client's request within the time limit. If ``is_gone`` ends, the client has left."""
         loaded, seconds = self.loaded, times * self._time_limit_s
         job = loaded.queue.open(seconds)
-        watch = asyncio.create_task(_cancel_when(is_gone, asyncio.current_task())) if is_gone is not None else None
+        watch = asyncio.ensure_future((is_gone or asyncio.Event().wait)())
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as limit:
+                watch.add_done_callback(partial(_end, limit))
                 yield Task(loaded, job)
         except TimeoutError:
+            if watch.done():
+                raise Refusal(499, "the client has left") from None
             message = f"the translation takes longer than the {seconds:g} seconds that a request may take"
             raise Refusal(503, message, retry_after=seconds) from None
-        except asyncio.CancelledError:
-            if watch is None or not watch.done():
-                raise
-            if (me := asyncio.current_task()) is not None:
-                me.uncancel()
-            raise Refusal(499, "the client has left") from None
         finally:
             loaded.queue.close_job(job)
-            if watch is not None:
-                watch.cancel()
+            watch.cancel()
 
 
-async def _cancel_when(is_gone: Callable[[], Any], task: "asyncio.Task[Any] | None") -> None:
-    await is_gone()
-    if task is not None:
-        task.cancel()
+def _end(limit: asyncio.Timeout, watch: asyncio.Future[Any]) -> None:
+    if not watch.cancelled():
+        with suppress(RuntimeError):  # it has just ended by itself
+            limit.reschedule(0.0)
 
 
 class Task:
@@ -135,12 +140,12 @@ class Task:
             following = await (self._translate_plain if is_plain else self._translate_document)(model, text, order)
             flags, scores = answer.flags + following.flags, answer.scores + following.scores
             answer = replace(following, flags=flags, scores=scores)
-            text = answer.text
+            text = answer.text if isinstance(order.text, str) else answer.parts
         return replace(answer, check=_check(order.text, answer)) if route else answer
 
     def _route(self, order: Order) -> tuple[ServedModel, ...]:
         route = self.loaded.languages.route(order.source, order.target)
-        if (order.terms or order.memory) and len(route) > 1:
+        if (order.glossary or order.memory) and len(route) > 1:
             raise bad_request(
                 f"a glossary or a memory from {order.source} to {order.target}, by way of {route[0].target}, "
                 "expected languages that one model translates"
@@ -150,23 +155,19 @@ class Task:
     async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
         is_long = len(join_parts(_parts(text))) > _INLINE
         plan = await _in_thread(is_long, partial(_Plan, text, order, model.source))
-        recipe = Recipe(model.name, "document", order.changes, order.terms)
-        results = await self._ask(recipe, [(parts, count_tokens(join_parts(parts))) for parts in plan.texts])
+        results = await self.ask(order.recipe(model, "document"), _sized(plan.texts))
         answer: Answer = await _in_thread(is_long, partial(plan.fill, results))
         return answer
 
     async def _translate_plain(self, model: ServedModel, text: Text, order: Order) -> Answer:
-        constrained = bool(order.prefix.strip() or order.must)
-        changes = dict(order.changes) | {"split_sentences": order.split and not constrained}
-        if order.n_best > 1:
-            changes["n_best"] = order.n_best
-        recipe = Recipe(model.name, "plain", tuple(sorted(changes.items())), attention=order.alignment)
-        request = _request(text, order)
-        (output,) = await self._ask(recipe, [(request, count_tokens(request.text))])
+        splits = order.split_sentences and not (order.prefix.strip() or order.must)
+        more = {"n_best": order.n_best} if order.n_best > 1 else {}
+        recipe, request = order.recipe(model, "plain", split_sentences=splits, **more), _request(text, order)
+        (output,) = await self.ask(recipe, [(request, count_tokens(request.text))])
         return _plain_answer(output)
 
-    async def _ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
-        """The result of each text; a long document waits slice by slice."""
+    async def ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
+        """The result of each text, given with its tokens; a long document waits slice by slice."""
         results = list[Any]()
         for start in range(0, len(texts), _SLICE):
             results += await asyncio.gather(*self.loaded.queue.put(recipe, texts[start : start + _SLICE], self._job))
@@ -176,14 +177,15 @@ class Task:
         """The translation in pieces and at last the answer; whole where codes have to be put in."""
         route, parts = self._route(order), find_codes(_parts(order.text))
         has_codes = not all(isinstance(part, str) for part in parts)
-        if has_codes or len(route) != 1 or order.terms or order.memory or order.format == "html":
+        if has_codes or len(route) != 1 or order.glossary or order.memory or order.format == "html":
             answer = await self.translate(order)
             yield answer.text
             yield answer
             return
         request, pieces = _request(order.text, order), self._job.pieces
-        recipe = Recipe(route[0].name, "stream", order.changes)
-        (future,) = self.loaded.queue.put(recipe, [(request, count_tokens(request.text))], self._job)
+        (future,) = self.loaded.queue.put(
+            order.recipe(route[0], "stream"), [(request, count_tokens(request.text))], self._job
+        )
         future.add_done_callback(lambda _: pieces.put_nowait(None))
         while (piece := await pieces.get()) is not None:
             yield piece.text
@@ -195,8 +197,7 @@ class Task:
         route, report = self.loaded.languages.route(source, target), DocumentReport()
         for number, model in enumerate(route):
             last = out if number == len(route) - 1 else path.with_stem(f"{path.stem}.{model.target}")
-            files = _QueuedFiles(model, self._ask, asyncio.get_running_loop())
-            report = await asyncio.to_thread(files.translate, path, last, files.options_for(path))
+            report = await asyncio.to_thread(_QueuedFiles(model, self.ask).translate, path, last)
             path = last
         return report
 
@@ -205,14 +206,12 @@ class _Plan:
     """The segments of a text, their sentences in ``texts``, and how the translations are put in."""
 
     def __init__(self, text: Text, order: Order, source: str) -> None:
-        self._text, self._find = text, find_segments(_HTML, FormatOptions())
-        self._is_html = order.format == "html" and isinstance(text, str)
-        found = (
-            self._find(text) if isinstance(text, str) and self._is_html else [FileSegment(_parts(text), 0, _write)]
-        )
+        self._text, self._find = text, find_segments(Path("text.html"), FormatOptions())
+        self._html = text if order.format == "html" and isinstance(text, str) else ""
+        found = self._find(self._html) if self._html else [FileSegment(_parts(text), 0, lambda _: [])]
         self._segments = [segment for segment in found if not is_blank(segment.text)]
         memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
-        split = partial(split_sentences, language=source) if order.split else split_lines
+        split = partial(split_sentences, language=source) if order.split_sentences else split_lines
         self._plan = SegmentTexts(self._segments, memory, split)
         self.texts = self._plan.texts
 
@@ -220,39 +219,27 @@ class _Plan:
         """The answer, from the translation of each of ``texts``."""
         report = DocumentReport()
         results = self._plan.join(dict(zip(self.texts, translations, strict=True)), report)
-        parts = self._fill(results) if self._segments else _parts(self._text)
+        parts = results[0].parts if results else _parts(self._text)
+        if self._html:
+            parts = Filling(self._html, self._find, self._segments, results, is_bilingual=False).fill()[:1]
         flags, notes = (tuple(one.remark for one in remarks) for remarks in (report.checks, report.notes))
-        return Answer(
-            join_parts(parts), parts, (), flags, notes, tuple(one for each in results for one in each.scores)
-        )
-
-    def _fill(self, results: list[Result]) -> Parts:
-        if not (isinstance(self._text, str) and self._is_html):
-            return results[0].parts
-        filled, _ = Filling(self._text, self._find, self._segments, results, is_bilingual=False).fill()
-        return (filled,)
+        scores = tuple(score for each in results for score in each.scores)
+        return Answer(join_parts(parts), parts, (), flags, notes, scores)
 
 
 class _QueuedFiles(FileTranslator):
     """Translates files by way of the queue; used in a thread."""
 
-    def __init__(self, model: ServedModel, ask: Callable[..., Any], loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(None)  # type: ignore[arg-type]  # the workers have the translators
-        self._model, self._queue, self._loop = model, ask, loop
+    def __init__(self, model: ServedModel, ask: Callable[..., Any]) -> None:
+        super().__init__(model)  # type: ignore[arg-type]  # whose languages are read; the workers have the translators
+        self._recipe, self._ask, self._loop = Recipe(model.name, "document"), ask, asyncio.get_running_loop()
         self._split = partial(split_sentences, language=model.source)
-
-    def options_for(self, path: Path) -> FormatOptions:
-        """The target language, where a file may not name it."""
-        from glassformer.text.formats import find_format
-
-        return FormatOptions(language=self._model.target if "language" in find_format(path).options else None)
 
     def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
         """Wait for the workers."""
-        recipe, texts = Recipe(self._model.name, "document"), list(waiting)
-        sized = [(parts, count_tokens(join_parts(parts))) for parts in texts]
-        results = asyncio.run_coroutine_threadsafe(self._queue(recipe, sized), self._loop).result()
-        return dict(zip(texts, results, strict=True))
+        asked = self._ask(self._recipe, _sized(waiting))
+        results = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
+        return dict(zip(waiting, results, strict=True))
 
 
 def lost_codes(source: str, text: str) -> bool:
@@ -275,8 +262,12 @@ def _parts(text: Text) -> Parts:
     return (text,) if isinstance(text, str) else text
 
 
+def _sized(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
+    return [(parts, count_tokens(join_parts(parts))) for parts in texts]
+
+
 def _request(text: Text, order: Order) -> Request:
-    return Request(join_parts(_parts(text)), order.prefix, order.must, order.ban)
+    return Request(join_parts(_parts(text)), order.prefix, tuple(order.must), tuple(order.ban))
 
 
 def _check(source: Text, answer: Answer) -> tuple[str, ...]:
@@ -285,12 +276,6 @@ def _check(source: Text, answer: Answer) -> tuple[str, ...]:
     return tuple(code_changes(find_codes(_parts(source)), find_codes(parts)))
 
 
-def _plain_answer(output: dict[str, Any]) -> Answer:
-    return Answer(
-        output["hypotheses"][0]["text"], output=output, flags=tuple(filter(None, (output["limit_warning"],)))
-    )
-
-
-def _write(_: Any) -> list[Any]:
-    """A text by itself is no part of a file that it would be written into."""
-    return []
+def _plain_answer(output: Output) -> Answer:
+    text = output.values["hypotheses"][0]["text"]
+    return Answer(text, output=output.values, flags=output.warnings, scores=(output.score,))

@@ -1,12 +1,20 @@
-"""What a server keeps for its clients: in memory, for a while, under ids that cannot be guessed."""
+"""What a server keeps for its clients: in memory or as files, for a while, under ids that cannot be guessed."""
 
+import shutil
+import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from pathlib import Path
 from secrets import token_hex
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
+
+from glassformer.serving.refusal import bad_request
+from glassformer.text.formats import endings, find_format
 
 T = TypeVar("T")
+_SECONDS, _MAX_FILES = 900.0, 200
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def new_id() -> str:
@@ -15,12 +23,14 @@ def new_id() -> str:
 
 
 class Store(Generic[T]):
-    """Things by their ids. The oldest is forgotten after so many ``seconds``, and when there are too many.
+    """Things in memory by their ids. The oldest is forgotten after so many ``seconds``, and when there are too many.
 
     ``forget`` is called with each that goes, for what it has outside of memory.
     """
 
-    def __init__(self, most: int, seconds: float = float("inf"), forget: Callable[[T], None] | None = None) -> None:
+    def __init__(
+        self, most: int, seconds: float = float("inf"), forget: Callable[[T], None] = lambda _: None
+    ) -> None:
         self._most, self._seconds, self._forget = most, seconds, forget
         self._kept = OrderedDict[str, tuple[T, str, float]]()
 
@@ -48,6 +58,47 @@ class Store(Generic[T]):
             number, (_, _, until) = next(iter(self._kept.items()))
             if len(self._kept) <= self._most and until > time.monotonic():
                 return
-            thing = self.take(number)
-            if self._forget is not None:
-                self._forget(thing)
+            self._forget(self.take(number))
+
+
+class Upload(NamedTuple):
+    """A file that a client sends; the door limits its size."""
+
+    name: str
+    content: bytes
+
+
+def file_endings() -> list[str]:
+    """Those of the formats that are translated in their own form."""
+    return endings(lambda each: each.segments)
+
+
+class Files:
+    """Files of clients, each in a directory of its own; ``kept`` has translated ones and the names that they get."""
+
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="glassformer-"))
+        self.kept = Store[tuple[Path, str]](_MAX_FILES, _SECONDS, lambda kept: delete(kept[0]))
+
+    def receive(self, upload: Upload) -> Path:
+        """Write what a client sends to a directory of its own; ``Refusal`` for an unknown kind and an empty file."""
+        name = Path(Path(upload.name).name)
+        if find_format(name).segments is None:
+            raise bad_request("file format not supported")
+        if not upload.content:
+            raise bad_request("empty file")
+        if upload.content.startswith(_GZIP_MAGIC):
+            raise bad_request("the file is packed, expected it as it is")
+        path = self.directory / new_id() / f"file{name.suffix.lower()}"
+        path.parent.mkdir()
+        path.write_bytes(upload.content)
+        return path
+
+    def close(self) -> None:
+        """Delete all."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def delete(path: Path) -> None:
+    """Delete a file of a client with its directory."""
+    shutil.rmtree(path.parent, ignore_errors=True)

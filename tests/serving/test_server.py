@@ -192,6 +192,10 @@ def test_two_models_lead_by_way_of_a_third_language(tmp_path):
         answer = live.translate(q="The house of {name} is small.", target="fr")
         assert answer.json()["translatedText"].count("{name}") == 1
         assert answer.headers["X-Glassformer-Check"] == "ok"
+        kept = {"text": "The <k>small house</k> is old.", "source_lang": "EN", "target_lang": "FR"}
+        form = kept | {"tag_handling": "xml", "ignore_tags": "k"}
+        (found,) = httpx.post(f"{live.url}/v2/translate", json=form, timeout=60).json()["translations"]
+        assert found["text"].count("<k>small house</k>") == 1
         body = {"text": "The house.", "source": "en", "target": "fr", "glossary": [["house", "maison"]]}
         refused = httpx.post(f"{live.url}/v1/translate", json=body)
         assert refused.status_code == 400

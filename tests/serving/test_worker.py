@@ -1,13 +1,20 @@
 """A worker's loop: what it answers, and that its memory does not grow with the shapes of its batches."""
 
+import asyncio
 import platform
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from glassformer.serving.scheduling import worker
+from glassformer.bundled import BUNDLED
+from glassformer.serving.config import ServeConfig
+from glassformer.serving.door import Metrics
+from glassformer.serving.scheduling import worker, workers
+from glassformer.serving.scheduling.batch_queue import Batch, Recipe
 from glassformer.serving.scheduling.worker import answer_messages, trim_memory
+from glassformer.serving.scheduling.workers import Loaded
 
 
 def resident_bytes() -> int:
@@ -41,3 +48,39 @@ def test_memory_is_given_back_between_batches(monkeypatch):
 
     answer_messages(theirs, "ready", answer)
     assert (answers, calls) == (["a", "b"], ["trimmed"])
+
+
+class FakeProcess:
+    """Fails once in a way that nobody foresaw."""
+
+    failures = iter([KeyError("a text of a client")])
+
+    def __init__(self, plan: Any) -> None:
+        pass
+
+    async def load(self) -> dict[str, str]:
+        return {"en-de": "torch"}
+
+    async def translate(self, batch: Batch) -> list[str]:
+        for failure in self.failures:
+            raise failure
+        return [item.text.upper() for item in batch.items]
+
+    def kill(self) -> None:
+        pass
+
+
+def test_an_error_that_nobody_foresaw_ends_a_worker_and_not_the_translating(monkeypatch, caplog):
+    monkeypatch.setattr(workers, "WorkerProcess", FakeProcess)
+
+    async def run() -> str:
+        loaded = await Loaded.load([BUNDLED], [], ServeConfig(workers=1), Metrics())
+        (future,) = loaded.queue.put(Recipe("en-de", "document"), [("a", 1)], loaded.queue.open(10))
+        try:
+            return str(await asyncio.wait_for(future, 10))
+        finally:
+            loaded.kill()
+
+    assert asyncio.run(run()) == "A"
+    assert "a worker ended: KeyError in test_worker.py" in caplog.text
+    assert "client" not in caplog.text

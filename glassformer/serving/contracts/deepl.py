@@ -7,32 +7,37 @@ honour, such as formality, is ignored or refused as DeepL does.
 import asyncio
 import csv
 import io
-from collections import Counter
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
 from pathlib import Path
 from secrets import token_hex
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
+from glassformer.documents.report import DocumentReport
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
-from glassformer.serving.files import Upload, delete, file_endings
 from glassformer.serving.refusal import INTERNAL, Refusal
 from glassformer.serving.service import Order, mark_untranslated
-from glassformer.serving.store import Store, new_id
+from glassformer.serving.store import Store, Upload, delete, file_endings, new_id
 from glassformer.settings import language_name
 
-_MAX_TEXTS, _MAX_ENTRIES, _MAX_CLIENTS = 50, 10_000, 10_000
+_MAX_TEXTS, _MAX_ENTRIES = 50, 10_000
 _MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100
 _UNLIMITED = 1_000_000_000_000
 CONTRACT = Contract(
-    "auth_key", missing="Parameter '{}' not specified", wrong={"text": "Parameter 'text' not specified"}
+    "auth_key",
+    missing="Parameter '{}' not specified",
+    wrong={
+        "text": "Parameter 'text' not specified",
+        "type": "Value for 'type' not supported, expected source or target",
+        "entries_format": "Value for 'entries_format' not supported, expected tsv or csv",
+    },
 )
+Entries = tuple[tuple[str, str], ...]
 
 
 class TranslateForm(Struct):
@@ -66,7 +71,7 @@ class TranslateAnswer(Struct):
 class LanguagesForm(Struct):
     """Which side is meant: source or target."""
 
-    type: str = "source"
+    type: Literal["source", "target"] = "source"
 
 
 class GlossaryForm(Struct):
@@ -76,7 +81,7 @@ class GlossaryForm(Struct):
     source_lang: str
     target_lang: str
     entries: str
-    entries_format: str = "tsv"
+    entries_format: Literal["tsv", "csv"] = "tsv"
 
 
 class Glossary(Struct):
@@ -116,27 +121,33 @@ class DocumentState(Struct, omit_defaults=True):
     error_message: str | UnsetType = UNSET
 
 
-class StoredGlossary(NamedTuple):
-    """A glossary with its entries."""
+class Document(NamedTuple):
+    """A document, the key that its client has to it, and the task that translates it."""
 
-    shown: Glossary
-    entries: tuple[tuple[str, str], ...]
-
-
-@dataclass
-class Document:
-    """A document that is translated, the key that its client has to it, and the task that translates it."""
-
-    state: DocumentState
-    key: str
     name: str
-    path: Path | None = None
-    task: "asyncio.Task[None] | None" = None
+    size: int
+    key: str
+    task: "asyncio.Task[tuple[Path, DocumentReport]]"
+
+    @property
+    def path(self) -> Path | None:
+        """The translated file, once there is one."""
+        is_there = self.task.done() and not self.task.cancelled() and self.task.exception() is None
+        return self.task.result()[0] if is_there else None
+
+    def state(self, number: str) -> DocumentState:
+        """How far it is."""
+        if self.path is not None:
+            return DocumentState(number, "done", billed_characters=self.size)
+        if not self.task.done():
+            return DocumentState(number, "translating", 1)
+        error = self.task.exception()
+        message = error.message if isinstance(error, Refusal) else INTERNAL
+        return DocumentState(number, "error", error_message=message)
 
     def forget(self) -> None:
         """End what is done for it, and delete its file."""
-        if self.task is not None:
-            self.task.cancel()
+        self.task.cancel()
         if self.path is not None:
             delete(self.path)
 
@@ -145,55 +156,39 @@ class DeepL:
     """What a server remembers for clients of this contract."""
 
     def __init__(self) -> None:
-        self.glossaries = Store[StoredGlossary](_MAX_GLOSSARIES)
+        self.glossaries = Store[tuple[Glossary, Entries]](_MAX_GLOSSARIES)
         self.documents = Store[Document](_MAX_DOCUMENTS, forget=Document.forget)
-        self.characters = Counter[str]()
 
     async def translate(self, visit: Visit, asked: TranslateForm) -> TranslateAnswer:
         """Texts of one language, or each of its own."""
         texts = [asked.text] if isinstance(asked.text, str) else asked.text
         if len(texts) > _MAX_TEXTS:
             raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
-        target = visit.languages.read(asked.target_lang)
         if asked.formality in ("more", "less"):
-            raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target.upper()}")
-        terms = self._find(asked.glossary_id, visit).entries if asked.glossary_id else ()
+            raise Refusal(400, f"'formality' is not supported for given 'target_lang': {asked.target_lang.upper()}")
+        terms = self._glossary(visit, asked.glossary_id)[1] if asked.glossary_id else ()
         order = Order(
-            "", "", target, "html" if asked.tag_handling == "html" else "text",
-            split=str(asked.split_sentences) not in ("0", "False", "false"),
-            terms=tuple((src, (tgt,)) for src, tgt in terms),
+            text="", source=asked.source_lang, target=asked.target_lang,
+            format="html" if asked.tag_handling == "html" else "text", glossary=list(map(list, terms)),
+            split_sentences=str(asked.split_sentences) not in ("0", "False", "false"),
         )  # fmt: skip
-        sources, tags = visit.sources(asked.source_lang, texts), _ignored_tags(asked)
-        orders = [
-            replace(order, text=mark_untranslated(text, tags) if tags else text, source=source)
-            for text, source in zip(texts, sources, strict=True)
-        ]
+        tags = _ignored_tags(asked)
+        orders = visit.orders(order, [mark_untranslated(text, tags) if tags else text for text in texts])
         answers = [answer.text for answer in await visit.translate(*orders)]
-        self._bill(visit, sum(map(len, texts)))
         billed = [len(text) if asked.show_billed_characters else UNSET for text in texts]
-        return TranslateAnswer(list(map(Translation, map(str.upper, sources), answers, billed)))
-
-    def _bill(self, visit: Visit, count: int) -> None:
-        self.characters[visit.client] += count
-        if len(self.characters) > _MAX_CLIENTS:
-            del self.characters[next(iter(self.characters))]
+        return TranslateAnswer(list(map(Translation, [one.source.upper() for one in orders], answers, billed)))
 
     async def languages(self, visit: Visit, asked: LanguagesForm) -> list[dict[str, Any]]:
         """The languages of one side."""
-        if asked.type not in ("source", "target"):
-            raise Refusal(400, "Value for 'type' not supported, expected source or target")
-        served = visit.languages
-        codes = served.sources
-        if is_target := asked.type == "target":
-            codes = [
-                code for code in served.codes if any(code in served.targets(one) for one in codes if one != code)
-            ]
+        is_target = asked.type == "target"
+        sides = {pair[is_target] for pair in visit.languages.routes}
         more = {"supports_formality": False} if is_target else {}
+        codes = [code for code in visit.languages.codes if code in sides]
         return [{"language": code.upper(), "name": language_name(code)} | more for code in codes]
 
     async def usage(self, visit: Visit, _: Nothing) -> dict[str, int]:
         """The characters of this client since the server started; there is no quota."""
-        return {"character_count": self.characters[visit.client], "character_limit": _UNLIMITED}
+        return {"character_count": visit.serving.access.characters_of(visit.client), "character_limit": _UNLIMITED}
 
     async def glossary_pairs(self, visit: Visit, _: Nothing) -> dict[str, Any]:
         """The languages that a glossary may have."""
@@ -202,40 +197,36 @@ class DeepL:
 
     async def make_glossary(self, visit: Visit, asked: GlossaryForm) -> Response:
         """Keep a glossary."""
-        if asked.entries_format not in ("tsv", "csv"):
-            raise Refusal(400, "Value for 'entries_format' not supported, expected tsv or csv")
         entries = _read_entries(asked.entries, asked.entries_format)
         source, target = map(visit.languages.read, (asked.source_lang, asked.target_lang))
         if len(visit.languages.route(source, target)) != 1:
             raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
         created = datetime.now(UTC).isoformat()
         made = Glossary(new_id(), asked.name[:1000], source, target, created, len(entries))
-        self.glossaries.keep(made.glossary_id, StoredGlossary(made, entries), visit.client)
+        self.glossaries.keep(made.glossary_id, (made, entries), visit.client)
         return JSONResponse(to_builtins(made), 201)
 
     async def list_glossaries(self, visit: Visit, _: Nothing) -> dict[str, list[Glossary]]:
         """The glossaries of this client."""
-        return {"glossaries": [one.shown for one in self.glossaries.of(visit.client)]}
+        return {"glossaries": [shown for shown, _ in self.glossaries.of(visit.client)]}
 
     async def show_glossary(self, visit: Visit, _: Nothing) -> Glossary:
         """A glossary without its entries."""
-        return self._asked_for(visit).shown
+        return self._glossary(visit)[0]
 
     async def delete_glossary(self, visit: Visit, _: Nothing) -> Response:
         """Forget a glossary."""
-        self.glossaries.take(self._asked_for(visit).shown.glossary_id)
+        self.glossaries.take(self._glossary(visit)[0].glossary_id)
         return Response(status_code=204)
 
     async def show_entries(self, visit: Visit, _: Nothing) -> Response:
         """The entries of a glossary, as TSV."""
-        text = "\n".join(map("\t".join, self._asked_for(visit).entries))
+        text = "\n".join(map("\t".join, self._glossary(visit)[1]))
         return PlainTextResponse(text, media_type="text/tab-separated-values")
 
-    def _asked_for(self, visit: Visit) -> StoredGlossary:
-        return self._find(visit.request.path_params["number"], visit)
-
-    def _find(self, number: str, visit: Visit) -> StoredGlossary:
-        if (found := self.glossaries.find(number, visit.client)) is None:
+    def _glossary(self, visit: Visit, number: str = "") -> tuple[Glossary, Entries]:
+        found = self.glossaries.find(number or visit.request.path_params["number"], visit.client)
+        if found is None:
             raise Refusal(404, "Glossary not found")
         return found
 
@@ -244,34 +235,34 @@ class DeepL:
         target, name = visit.languages.read(asked.target_lang), asked.filename or asked.file.name
         if Path(name).suffix.lower() not in file_endings():
             raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
-        document = Document(DocumentState(new_id(), "translating", 1), token_hex(32), Path(name).name)
-        upload = Upload(name, asked.file.content)
-        document.task = asyncio.create_task(_translate_document(visit, document, upload, asked.source_lang, target))
-        self.documents.keep(document.state.document_id, document)
-        return {"document_id": document.state.document_id, "document_key": document.key}
+        upload, number, key = Upload(name, asked.file.content), new_id(), token_hex(32)
+        work = visit.translate_file(upload, asked.source_lang, target, outlives_request=True)
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which only the state tells
+        self.documents.keep(number, Document(Path(name).name, len(upload.content), key, task))
+        return {"document_id": number, "document_key": key}
 
     async def document_status(self, visit: Visit, asked: KeyForm) -> DocumentState:
         """How far a document is."""
-        return self._document(visit, asked).state
+        number, document = self._document(visit, asked)
+        return document.state(number)
 
     async def document_result(self, visit: Visit, asked: KeyForm) -> FileResponse:
         """The translated file, once."""
-        document = self._document(visit, asked)
+        number, document = self._document(visit, asked)
         if document.path is None:
-            status = document.state.status
+            status = document.state(number).status
             raise Refusal(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
-        self.documents.take(document.state.document_id)
-        sent = BackgroundTask(delete, document.path)
-        kind = "application/octet-stream"
+        self.documents.take(number)
+        sent, kind = BackgroundTask(delete, document.path), "application/octet-stream"
         return FileResponse(document.path, media_type=kind, filename=document.name, background=sent)
 
-    def _document(self, visit: Visit, asked: KeyForm) -> Document:
-        document = self.documents.find(visit.request.path_params["number"])
-        if document is None or not compare_digest(
-            document.key.encode(), asked.document_key.encode("utf-8", "replace")
-        ):
+    def _document(self, visit: Visit, asked: KeyForm) -> tuple[str, Document]:
+        number, key = visit.request.path_params["number"], asked.document_key.encode("utf-8", "replace")
+        document = self.documents.find(number)
+        if document is None or not compare_digest(document.key.encode(), key):
             raise Refusal(404, "Document not found")
-        return document
+        return number, document
 
     def endpoints(self) -> tuple[Endpoint, ...]:
         """All of the contract."""
@@ -294,16 +285,6 @@ class DeepL:
         )
 
 
-async def _translate_document(visit: Visit, document: Document, upload: Upload, given: str, target: str) -> None:
-    state = document.state
-    try:
-        document.path, _ = await visit.translate_file(upload, given, target, outlives_request=True)
-        document.state = DocumentState(state.document_id, "done", billed_characters=len(upload.content))
-    except Exception as error:  # nobody waits for it
-        message = error.message if isinstance(error, Refusal) else INTERNAL
-        document.state = DocumentState(state.document_id, "error", error_message=message)
-
-
 def _ignored_tags(asked: TranslateForm) -> list[str]:
     """The names of elements that are not to be translated."""
     given = [asked.ignore_tags] if isinstance(asked.ignore_tags, str) else asked.ignore_tags
@@ -311,18 +292,16 @@ def _ignored_tags(asked: TranslateForm) -> list[str]:
     return [name for name in names if name] if asked.tag_handling == "xml" else []
 
 
-def _read_entries(text: str, kind: str) -> tuple[tuple[str, str], ...]:
+def _read_entries(text: str, kind: str) -> Entries:
     rows = csv.reader(io.StringIO(text)) if kind == "csv" else (line.split("\t") for line in text.splitlines())
-    entries = []
     try:
-        for number, row in enumerate(rows, 1):
-            if not any(cell.strip() for cell in row):
-                continue
-            if len(row) < 2 or not row[0].strip() or not row[1].strip():
-                raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
-            entries.append((row[0].strip(), row[1].strip()))
+        pairs = [[cell.strip() for cell in row[:2]] for row in rows]
     except csv.Error as error:
         raise Refusal(400, "Invalid glossary entries provided: the CSV is damaged") from error
+    for number, pair in enumerate(pairs, 1):
+        if any(pair) and not (len(pair) == 2 and all(pair)):
+            raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
+    entries = tuple((pair[0], pair[1]) for pair in pairs if any(pair))
     if not 0 < len(entries) <= _MAX_ENTRIES:
         raise Refusal(400, f"Invalid glossary entries provided: found {len(entries)}, expected 1 to {_MAX_ENTRIES}")
-    return tuple(entries)
+    return entries

@@ -5,18 +5,18 @@ Written from what clients send and read; nothing is taken from LibreTranslate, w
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 from starlette.responses import FileResponse
 
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit
-from glassformer.serving.files import Upload, file_endings
 from glassformer.serving.languages import Detected
-from glassformer.serving.refusal import bad_request
+from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.service import Answer, Order, lost_codes
+from glassformer.serving.store import Upload, file_endings, new_id
 from glassformer.settings import language_name
 
 _FRONTEND_MS = 500  # how long a page waits while a person types
@@ -93,11 +93,8 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     if asked.alternatives > (most := visit.serving.config.n_best_limit):
         raise bad_request(f"alternatives parameter must be <= {most}")
-    is_auto = asked.source.strip().lower() == "auto"
-    detected = [visit.languages.detect(text)[0] for text in texts] if is_auto else []
-    sources = [found.language for found in detected] or visit.sources(asked.source, texts)
-    target, number = visit.languages.read(asked.target), asked.alternatives
-    orders = [Order(text, source, target, asked.format) for text, source in zip(texts, sources, strict=True)]
+    order, number = Order(text="", source=asked.source, target=asked.target, format=asked.format), asked.alternatives
+    orders = visit.orders(order, texts)
     more = [replace(one, n_best=number + 1) for one in orders] if number > 0 and asked.format == "text" else []
     found = await visit.translate(*orders, *more)
     answers = found[: len(texts)]
@@ -109,7 +106,7 @@ async def translate(visit: Visit, asked: TranslateForm) -> TranslateAnswer:
 
     return TranslateAnswer(
         one_or_all([one.text for one in answers]),
-        one_or_all(detected) if detected else UNSET,
+        one_or_all(visit.detected) if visit.detected else UNSET,
         one_or_all(others or [[] for _ in texts]) if number > 0 else UNSET,
     )
 
@@ -136,7 +133,7 @@ async def settings(visit: Visit, _: Nothing) -> dict[str, Any]:
     config, pair = visit.serving.config, visit.languages.models[0]
     return {
         "charLimit": config.char_limit or -1, "frontendTimeout": _FRONTEND_MS,
-        "apiKeys": visit.serving.access.has_keys, "keyRequired": config.require_key,
+        "apiKeys": bool(config.keys), "keyRequired": config.require_key,
         "suggestions": bool(config.suggestions), "filesTranslation": config.files,
         "supportedFilesFormat": file_endings(),
         "language": {side: {"code": code, "name": language_name(code)}
@@ -148,15 +145,16 @@ async def translate_file(visit: Visit, asked: FileForm) -> dict[str, str]:
     """A file in its own form; the answer says where it can be fetched."""
     target = visit.languages.read(asked.target)
     out, _ = await visit.translate_file(asked.file, asked.source, target)
-    name = Path(asked.file.name)
-    number = visit.serving.files.keep(out, f"{name.stem}_{target}{name.suffix}")
+    name, number = Path(asked.file.name), new_id()
+    visit.serving.files.kept.keep(number, (out, f"{name.stem}_{target}{name.suffix}"))
     return {"translatedFileUrl": str(visit.request.url_for("download_file", number=number))}
 
 
 async def download_file(visit: Visit, _: Nothing) -> FileResponse:
     """A translated file."""
-    kept = visit.serving.files.find(visit.request.path_params["number"])
-    return FileResponse(kept.path, media_type="application/octet-stream", filename=kept.name)
+    if (kept := visit.serving.files.kept.find(visit.request.path_params["number"])) is None:
+        raise Refusal(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
+    return FileResponse(kept[0], media_type="application/octet-stream", filename=kept[1])
 
 
 async def suggest(visit: Visit, asked: SuggestForm) -> Success:

@@ -1,7 +1,6 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
@@ -10,29 +9,19 @@ from starlette.responses import HTMLResponse, Response
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
 from glassformer.serving.explanations import ExplainRequest
 from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.serving.service import Answer, Order, lost_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
-_Beam = Annotated[int, Meta(ge=1, le=64)]
 CONTRACT = Contract(is_json=True)
 
 
-class TranslateRequest(Struct, forbid_unknown_fields=True):
+class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
     """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Annotated[str | list[str], Meta(description="one text, or several")]
     target: Language
     source: Annotated[Language, Meta(description="a code, or auto")] = "auto"
-    format: Literal["text", "html"] = "text"
-    split_sentences: bool = True
-    beam: _Beam | None = None
-    n_best: Annotated[int, Meta(ge=1, description="outputs of the model for each text, best first")] = 1
-    prefix: Annotated[str, Meta(description="what the translation begins with")] = ""
-    must: Annotated[list[str], Meta(description="phrases that must occur")] = []
-    ban: Annotated[list[str], Meta(description="phrases that must not occur")] = []
-    alignment: Annotated[bool, Meta(description="whether to say which token was written from which")] = False
-    glossary: Annotated[list[list[str]], Meta(description="each a term, its translation, other forms of that")] = []
-    memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
 
 
@@ -89,7 +78,7 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1)]
     target: Language
     source: Language
-    beam: _Beam | None = None
+    beam: Annotated[int, Meta(ge=1, le=64)] | None = None
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
@@ -115,17 +104,10 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
     if asked.n_best > (most := visit.serving.config.n_best_limit):
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
-        raise bad_request(
-            "a term of the glossary has no translation, expected a list of the term and its translation"
-        )
-    order = Order(
-        "", "", visit.languages.read(asked.target), asked.format, split=asked.split_sentences, n_best=asked.n_best,
-        changes=_changes(asked.beam, asked.n_best), prefix=asked.prefix, must=tuple(asked.must), ban=tuple(asked.ban),
-        alignment=asked.alignment, terms=tuple((src, tuple(forms)) for src, *forms in asked.glossary),
-        memory=tuple(asked.memory),
-    )  # fmt: skip
-    sources = visit.sources(asked.source, texts)
-    orders = [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
+        raise bad_request("a term of the glossary has no translation, expected a list of the term and that")
+    if asked.beam is not None and asked.beam < asked.n_best:
+        raise bad_request(f"n_best: found {asked.n_best} with a beam of {asked.beam}, expected at most that")
+    orders = visit.orders(asked, texts)
     if asked.stream:
         if len(orders) != 1:
             raise bad_request(f"stream: found {len(orders)} texts, expected one")
@@ -134,33 +116,21 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
     return TranslateAnswer(list(map(_translation, orders, answers)))
 
 
-def _changes(beam: int | None, n_best: int = 1) -> tuple[tuple[str, Any], ...]:
-    if beam is not None and beam < n_best:
-        raise bad_request(f"n_best: found {n_best} with a beam of {beam}, expected at most that")
-    return () if beam is None else (("beam", beam),)
-
-
 def _translation(order: Order, answer: Answer) -> Translation:
     found = Translation(
         answer.text, order.source, order.target, list(answer.check), list(dict.fromkeys(answer.flags)),
         list(answer.notes), answer.engine,
     )  # fmt: skip
-    if answer.scores:
-        found.log_prob = sum(one.log_prob for one in answer.scores)
-        found.score = sum(one.score for one in answer.scores)
-        if chances := [one.confidence for one in answer.scores if one.confidence is not None]:
-            found.confidence = min(chances)
-        if doubts := [one.doubt for one in answer.scores if one.doubt is not None]:
-            found.doubt = convert(doubts[0].to_mapping(), Doubt)
-    if answer.output is not None:
-        hypotheses = [_hypothesis(str(order.text), one) for one in answer.output["hypotheses"]]
-        best = hypotheses[0]
-        found.log_prob, found.score, found.confidence = best.log_prob, best.score, best.confidence
-        found.hypotheses, found.source_tokens = hypotheses, answer.output["source_tokens"]
-        if doubt := answer.output.get("doubt"):
-            found.doubt = convert(doubt, Doubt)
+    if scores := answer.scores:
+        found.log_prob, found.score = sum(one.log_prob for one in scores), sum(one.score for one in scores)
+        found.confidence = min((one.confidence for one in scores if one.confidence is not None), default=UNSET)
+        doubts = (convert(one.doubt.to_mapping(), Doubt) for one in scores if one.doubt is not None)
+        found.doubt = next(doubts, UNSET)
+    if (output := answer.output) is not None:
+        found.hypotheses = [_hypothesis(str(order.text), one) for one in output["hypotheses"]]
+        found.source_tokens = output["source_tokens"]
         if order.alignment:
-            found.alignment = [(source, target) for source, target in answer.output.get("links", [])]
+            found.alignment = output.get("links", [])
     return found
 
 
@@ -169,7 +139,7 @@ def _hypothesis(source: str, output: dict[str, Any]) -> Hypothesis:
     return Hypothesis(**given, check=not lost_codes(source, output["text"]))
 
 
-async def _events(visit: Visit, order: Order) -> AsyncIterator[bytes]:
+async def _events(visit: Visit, order: Order) -> AsyncGenerator[bytes, None]:
     async with visit.task() as task:
         async for piece in task.stream(order):
             if isinstance(piece, Answer):
@@ -185,12 +155,13 @@ def _error_event(refusal: Refusal) -> bytes:
 async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
     """A translation, with every step on the way to it."""
     source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
-    route = visit.languages.route(source, target)
+    route, text = visit.languages.route(source, target), asked.text.strip()
     if len(route) != 1:
-        raise bad_request(
-            f"{source} to {target} is not the work of one model, expected languages that one translates"
-        )
-    wanted = ExplainRequest(route[0].name, asked.text, _changes(asked.beam), asked.values)
+        raise bad_request(f"{source} to {target} is not the work of one model, expected languages of one")
+    if len(text.splitlines()) != 1:
+        raise bad_request("text: found none, or several lines, expected one sentence to explain")
+    changes = () if asked.beam is None else (("beam", asked.beam),)
+    wanted = ExplainRequest(Recipe(route[0].name, "explain", changes), text, asked.values)
     answer = await visit.serving.explanations.explain(wanted, visit.client)
     return ExplainAnswer(**{name: answer[name] for name in ExplainAnswer.__struct_fields__})
 

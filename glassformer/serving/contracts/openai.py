@@ -7,7 +7,8 @@ two protocols of Weblate, whose placeholders are codes to us. A model is named b
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from secrets import token_hex
 from typing import Any
 
@@ -17,7 +18,7 @@ from msgspec import Struct
 from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
 from glassformer.serving.refusal import Refusal, bad_request, error_body
 from glassformer.serving.service import Answer, Order, Text
-from glassformer.text.formats.segment import Code, Part
+from glassformer.text.formats.segment import Code, Part, mark_codes
 
 _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
@@ -68,25 +69,26 @@ class WeblateRequest(Struct):
 
 async def models(visit: Visit, _: Nothing) -> dict[str, Any]:
     """A model for each pair of languages, those by way of a third language included."""
-    return {"object": "list", "data": [_model(name) for name in _names(visit)]}
+    return {"object": "list", "data": [_model(*pair) for pair in visit.languages.routes]}
 
 
 async def model(visit: Visit, _: Nothing) -> dict[str, Any]:
     """One of these."""
-    if (name := visit.request.path_params["name"]) not in _names(visit):
-        raise Refusal(404, f"the model {name[:40]} does not exist")
-    return _model(name)
+    return _model(*_read_pair(visit, visit.request.path_params["name"]))
 
 
-def _names(visit: Visit) -> dict[str, tuple[str, str]]:
-    """The languages of each model."""
-    served = visit.languages
-    pairs = [(source, target) for source in served.sources for target in served.targets(source) if target != source]
-    return {f"{source}-{target}": (source, target) for source, target in pairs}
+def _model(*pair: str) -> dict[str, Any]:
+    return {"id": "-".join(pair), "object": "model", "created": 0, "owned_by": "glassformer", "description": _LIMITS}
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "glassformer", "description": _LIMITS}
+def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
+    """The languages of a model that is named by a client."""
+    known = {"-".join(pair): pair for pair in visit.languages.routes}
+    found = next((pair for each, pair in known.items() if each.lower() == name.lower()), None)
+    if found is None:
+        some = ", ".join(list(known)[:20])
+        raise Refusal(404, f"the model {name[:40]!r} does not exist, expected one of {some}")
+    return found
 
 
 async def chat(visit: Visit, asked: ChatRequest) -> Any:
@@ -111,15 +113,6 @@ async def chat(visit: Visit, asked: ChatRequest) -> Any:
     return _about(asked.model, "chat.completion") | {"choices": [choice], "usage": usage}
 
 
-def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
-    known = _names(visit)
-    found = next((pair for each, pair in known.items() if each.lower() == name.lower()), None)
-    if found is None:
-        some = ", ".join(list(known)[:20])
-        raise Refusal(404, f"the model {name[:40]!r} does not exist, expected one of {some}")
-    return found
-
-
 def _read_weblate(text: str) -> WeblateRequest | None:
     """The message of Weblate's structured protocol, if it is one."""
     try:
@@ -129,27 +122,18 @@ def _read_weblate(text: str) -> WeblateRequest | None:
 
 
 def _orders(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> list[Order]:
+    source, target = pair
     if structured is None:
-        return [Order(_mark_samples(part), *pair) for part in text.split(_PART)]
-    source, target = (
-        visit.languages.read(structured.source_language),
-        visit.languages.read(structured.target_language),
-    )
-    terms = [(one.get("source"), one.get("target")) for one in structured.glossary]
-    glossary = tuple(
-        (src, (tgt,)) for src, tgt in terms if isinstance(src, str) and isinstance(tgt, str) and src and tgt
-    )
-    return [Order(_parts_of(one), source, target, terms=glossary) for one in structured.strings]
+        return [Order(text=_mark_samples(part), source=source, target=target) for part in text.split(_PART)]
+    pairs = [[one.get("source"), one.get("target")] for one in structured.glossary]
+    terms = [[str(word) for word in pair] for pair in pairs if all(isinstance(word, str) and word for word in pair)]
+    order = Order(text="", source=structured.source_language, target=structured.target_language, glossary=terms)
+    return visit.orders(order, [_parts_of(one) for one in structured.strings])
 
 
 def _mark_samples(text: str) -> Text:
     """A text in which the placeholders of Weblate's older protocol are codes."""
-    pieces = list[Part]()
-    position = 0
-    for match in _SAMPLE.finditer(text):
-        pieces += [text[position : match.start()], Code(match[0], is_text=True)]
-        position = match.end()
-    return tuple(piece for piece in (*pieces, text[position:]) if piece != "") if pieces else text
+    return mark_codes((text,), _SAMPLE, lambda match: Code(match[0], is_text=True))
 
 
 def _parts_of(string: WeblateString) -> Text:
@@ -174,49 +158,40 @@ def _weblate_answer(string: WeblateString, answer: Answer) -> Any:
     if not string.parts:
         return answer.text
     known = {str(part.get("id")): part for part in string.parts if part.get("type") == "placeholder"}
-    pieces = list(_known_pieces(answer.text, known))
-    in_order = iter([number for number, part in known.items() if part.get("kind") in _IN_ORDER])
-    ordered = [
-        next(in_order, piece) if piece in known and known[piece].get("kind") in _IN_ORDER else piece
-        for piece in pieces
-    ]
-    return {"parts": [known.get(piece, {"type": "text", "text": piece}) for piece in ordered]}
-
-
-def _known_pieces(text: str, known: dict[str, Any]) -> Iterator[str]:
-    if not known:
-        yield text
-        return
-    for piece in re.split(f"({'|'.join(map(re.escape, sorted(known, key=len, reverse=True)))})", text):
-        if piece:
-            yield piece
+    numbers = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    pieces = [piece for piece in re.split(f"({numbers})", answer.text) if piece] if known else [answer.text]
+    ordered = {number for number, part in known.items() if part.get("kind") in _IN_ORDER}
+    in_order = iter([number for number in known if number in ordered])
+    pieces = [next(in_order, piece) if piece in ordered else piece for piece in pieces]
+    return {"parts": [known.get(piece, {"type": "text", "text": piece}) for piece in pieces]}
 
 
 def _about(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 
 
-async def _stream(visit: Visit, order: Order) -> AsyncIterator[str]:
+async def _stream(visit: Visit, order: Order) -> AsyncGenerator[str, None]:
     async with visit.task() as task:
         async for piece in task.stream(order):
             if isinstance(piece, str):
                 yield piece
 
 
-async def _whole(content: str) -> AsyncIterator[str]:
+async def _whole(content: str) -> AsyncGenerator[str, None]:
     yield content
 
 
-async def _chunks(name: str, pieces: AsyncIterator[str]) -> AsyncIterator[bytes]:
+async def _chunks(name: str, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
     about = _about(name, "chat.completion.chunk")
 
     def chunk(delta: dict[str, str], reason: str | None = None) -> bytes:
         return event(about | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
 
     role = {"role": "assistant"}
-    async for piece in pieces:
-        yield chunk({**role, "content": piece})
-        role = {}
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield chunk({**role, "content": piece})
+            role = {}
     yield chunk({}, "stop")
     yield b"data: [DONE]\n\n"
 

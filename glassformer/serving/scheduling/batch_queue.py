@@ -30,8 +30,9 @@ class Recipe(NamedTuple):
     """What the sentences of a batch have in common."""
 
     model: str
-    kind: Literal["document", "plain", "stream"]
-    """Whether codes are kept and terms required, as in a file, or a text goes to the model as it is, maybe alone."""
+    kind: Literal["document", "plain", "stream", "explain"]
+    """Whether codes are kept and terms required, as in a file, or a text goes to the model as it is; the last two
+    are of one text."""
     changes: tuple[tuple[str, Any], ...] = ()
     """Of the model's own decode settings."""
     terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -95,7 +96,7 @@ class BatchQueue:
         self._config, self._workers = config, workers
         self._heaps = defaultdict[Recipe, list[tuple[float, int, Item]]](list)
         self._numbers, self._changed = count(), asyncio.Event()
-        self.waiting, self.open_jobs = 0, 0
+        self.open_jobs = 0
         self.is_draining, self.is_closed = False, False
         """Whether no further job is opened; whether nothing is translated any more."""
         self._idle = 0  # workers that wait for a batch
@@ -103,13 +104,18 @@ class BatchQueue:
         self.seconds_per_token, self._seconds_per_batch = 0.001, 0.0
         """As measured of the last batches."""
 
+    @property
+    def waiting(self) -> int:
+        """How many texts wait."""
+        return sum(map(len, self._heaps.values()))
+
     def open(self, seconds: float) -> Job:
         """A job that ends after ``seconds``; ``Refusal`` if too much is waiting, or the server stops."""
         if self.is_draining:
             raise self.stopping()
-        if self.waiting >= self._config.queue:
+        if (waiting := self.waiting) >= self._config.queue:
             tokens = sum(item.tokens for heap in self._heaps.values() for _, _, item in heap)
-            message = f"Slowdown: {self.waiting:,} texts are waiting"
+            message = f"Slowdown: {waiting:,} texts are waiting"
             raise Refusal(429, message, retry_after=tokens * self.seconds_per_token)
         self.open_jobs += 1
         self._usual_jobs = max(self._usual_jobs, self.open_jobs)
@@ -119,14 +125,14 @@ class BatchQueue:
         """Forget a job and what it has waiting."""
         self.open_jobs -= 1
         job.is_gone = True
-        for heap in self._heaps.values():
-            kept = [entry for entry in heap if entry[2].job is not job]
-            if len(kept) < len(heap):
-                for _, _, item in heap:
-                    if item.job is job:
-                        item.future.cancel()
-                self.waiting -= len(heap) - len(kept)
-                heap[:] = kept
+        for recipe, heap in list(self._heaps.items()):
+            gone = [item for _, _, item in heap if item.job is job]
+            for item in gone:
+                item.future.cancel()
+            if len(gone) == len(heap):
+                del self._heaps[recipe]
+            elif gone:
+                heap[:] = [entry for entry in heap if entry[2].job is not job]
                 heapify(heap)
 
     def put(self, recipe: Recipe, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
@@ -154,7 +160,6 @@ class BatchQueue:
 
     def _push(self, recipe: Recipe, item: Item, rank: float) -> None:
         heappush(self._heaps[recipe], (rank, next(self._numbers), item))
-        self.waiting += 1
         self._changed.set()
 
     async def take(self) -> Batch | None:
@@ -168,16 +173,17 @@ class BatchQueue:
     async def _next_batch(self) -> Batch | None:
         idle_since = time.monotonic()
         while not self.is_closed:
-            if not (heaps := {recipe: heap for recipe, heap in self._heaps.items() if heap}):
+            if not (heaps := self._heaps):
                 await self._wait_for_change(None)
                 continue
             recipe = min(heaps, key=lambda one: heaps[one][0])
-            if recipe.kind != "stream" and (rest := self._patience(heaps[recipe], idle_since)) > 0:
+            is_single = recipe.kind in ("stream", "explain")
+            if not is_single and (rest := self._patience(heaps[recipe], idle_since)) > 0:
                 await self._wait_for_change(rest)
                 continue
-            items = self._pop(heaps[recipe], 1 if recipe.kind == "stream" else MAX_BATCH)
+            items = self._pop(heaps[recipe], 1 if is_single else MAX_BATCH)
             if not heaps[recipe]:
-                del self._heaps[recipe]
+                del heaps[recipe]
             if items:
                 return Batch(recipe, items)
         return None
@@ -204,7 +210,6 @@ class BatchQueue:
             if items and tokens + heap[0][2].tokens > self._config.batch_tokens:
                 break
             item = heappop(heap)[2]
-            self.waiting -= 1
             if time.monotonic() > item.job.deadline:
                 item.refuse(Refusal(503, "the time limit of the request has passed", retry_after=1))
             elif not item.future.done():
@@ -226,7 +231,6 @@ class BatchQueue:
             for _, _, item in heap:
                 item.refuse(self.stopping())
         self._heaps.clear()
-        self.waiting = 0
         self._changed.set()
 
     def stopping(self) -> Refusal:

@@ -5,35 +5,42 @@ that text alone. Its messages name no text.
 """
 
 import ctypes
+import logging
 import os
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.decoding import Translation, Translator
+from glassformer.decoding.codes.restore import ModelScore
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.documents import FileTranslator, Glossary
 from glassformer.documents.glossary import Term
-from glassformer.errors import GlassformerError
+from glassformer.errors import GlassformerError, InputError
+from glassformer.serving.refusal import INTERNAL, Refusal, place_of
 from glassformer.serving.scheduling.batch_queue import Recipe
+from glassformer.settings import DecodeConfig
 
+logger = logging.getLogger(__name__)
 STOP = "stop"
 """What the server says to a worker whose batch nobody waits for."""
+_RECIPES = 16  # that are held ready; each may have a glossary
 _TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
 
 
-class Failure(NamedTuple):
-    """In place of a result: a sentence for the client, or, of a fault of ours, where it happened."""
+class Output(NamedTuple):
+    """The model's own outputs for a text, as ``Translation.to_mapping`` has them."""
 
-    message: str
-    is_ours: bool = False
+    values: dict[str, Any]
+    score: ModelScore
+    warnings: tuple[str, ...]
 
 
 class Piece(NamedTuple):
@@ -49,11 +56,14 @@ class WorkerPlan:
     models: tuple[tuple[str, Path], ...]
     engine: str
     threads: int
+    is_background: bool
+    """Whether others go first on the processor."""
 
 
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
     """Load all models, say so or why not, and answer batches until the pipe ends."""
     os.environ["OMP_NUM_THREADS"] = str(min(plan.threads, int(os.environ.get("OMP_NUM_THREADS", plan.threads))))
+    os.nice(19 if plan.is_background else 0)
     worker = _Worker(connection, plan)
     answer_messages(connection, guard(worker.load), worker.answer, worker.warm_up)
 
@@ -61,7 +71,7 @@ def run_worker(connection: Connection, plan: WorkerPlan) -> None:
 def answer_messages(
     connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
 ) -> None:
-    """Send ``first``, and then the answer to each message, or a failure, until the pipe ends."""
+    """Send ``first``, and then the answer to each message, or a refusal, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
     connection.send(first)
     if meanwhile is not None:
@@ -89,24 +99,25 @@ def trim_memory() -> None:
 
 
 def guard(call: Callable[[], Any]) -> Any:
-    """What a call gives, or a failure in its place."""
+    """What a call gives, or a refusal in its place; a fault of ours is logged, without any text."""
     try:
         return call()
     except SearchStoppedError:
-        return Failure("stopped")
+        return Refusal(499, "the client has left")
     except GlassformerError as error:
-        return Failure(str(error))
+        return Refusal(400, str(error))
     except (EOFError, BrokenPipeError):
         raise
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        return Failure(f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}", is_ours=True)
+        logger.error("a worker failed: %s. Please report it.", place_of(error))
+        return Refusal(500, INTERNAL)
 
 
 class _Worker:
     def __init__(self, connection: Connection, plan: WorkerPlan) -> None:
         self._connection, self._plan = connection, plan
         self._translators = dict[str, Translator]()
+        self._files = lru_cache(_RECIPES)(self._make_files)
 
     def load(self) -> dict[str, str]:
         """Load all models and let each translate once; the engine of each."""
@@ -123,30 +134,30 @@ class _Worker:
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:
-        """A result, or a failure, for each text of a batch."""
+        """A result, or a refusal, for each text of a batch."""
         recipe, texts = message
-        translate = {"document": self._translate_parts, "plain": self._translate_plain, "stream": self._stream}[
-            recipe.kind
-        ]
+        kinds = {"document": self._translate_parts, "plain": self._translate_plain}
+        kinds |= {"stream": self._stream, "explain": self._explain}
         try:
-            return translate(recipe, texts)
+            return kinds[recipe.kind](recipe, texts)
         except GlassformerError as error:
             if len(texts) == 1:
-                return [Failure(str(error))]
+                return [Refusal(400, str(error))]
             return [result for text in texts for result in self.answer((recipe, [text]))]
 
     def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        translator = self._translators[recipe.model]
-        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
-        files = FileTranslator(translator, self._options(recipe), glossary=glossary)
-        results = files.translate_texts(dict.fromkeys(texts))
+        results = self._files(recipe).translate_texts(dict.fromkeys(texts))
         return [results[parts] for parts in texts]
+
+    def _make_files(self, recipe: Recipe) -> FileTranslator:
+        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
+        return FileTranslator(self._translators[recipe.model], self._options(recipe), glossary=glossary)
 
     def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         translator, options = self._translators[recipe.model], self._options(recipe)
-        return list(map(_to_mapping, translator.translate_stream(texts, options, attention=recipe.attention)))
+        return list(map(_to_output, translator.translate_stream(texts, options, attention=recipe.attention)))
 
-    def _options(self, recipe: Recipe) -> Any:
+    def _options(self, recipe: Recipe) -> DecodeConfig:
         return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
 
     def _stream(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
@@ -157,7 +168,7 @@ class _Worker:
             try:
                 piece = next(pieces)
             except StopIteration as end:
-                return [_to_mapping(end.value)]
+                return [_to_output(end.value)]
             if self._connection.poll():
                 self._connection.recv()
                 pieces.close()
@@ -165,6 +176,23 @@ class _Worker:
             if piece:
                 self._connection.send(Piece(piece))
 
+    def _explain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+        """Of one text the answer with its walk, or the page of an answer that was given."""
+        from glassformer.explain.walks import walk
 
-def _to_mapping(translation: Translation) -> dict[str, Any]:
-    return translation.to_mapping(attention=False) | {"limit_warning": translation.limit_warning}
+        ours, (asked,) = self._translators[recipe.model], texts
+        translator = Translator(ours.model, ours.src_tokenizer, ours.tgt_tokenizer, self._options(recipe))
+        made = walk(translator, [asked.text])
+        (source,) = made.sentences.sources
+        best = translator.translate([source])[0].hypotheses[0]
+        if asked.page and tuple(best.ids) != asked.ids:
+            raise InputError(f"{asked.page}: the model has changed since that answer. Ask for a new one.")
+        if asked.page:
+            return [made.to_page(run=f"{recipe.model}, answer {asked.page}", run_option=None)]
+        answer = best.to_mapping(attention=False) | {"engine": "torch", "source": source}
+        return [answer | {"walk": made.to_mapping(values=asked.values)}]
+
+
+def _to_output(translation: Translation) -> Output:
+    warnings = (translation.limit_warning,) if translation.limit_warning else ()
+    return Output(translation.to_mapping(attention=False), ModelScore.from_translation(translation), warnings)
