@@ -58,7 +58,7 @@ The other files hold every setting, the counters of the training, the confidence
   and German, as the [Unicode CLDR](https://cldr.unicode.org) words them, generated with
   [Babel](https://babel.pocoo.org) (Unicode License v3).
 - **Written pairs**: 23,312 sentences, phrases and words with their translations, written for this model by the
-  glassformer authors (`examples/bundled/written.tsv`, Apache License 2.0): what people type first, words of daily life,
+  glassformer authors (`examples/bundled/written.tsv`, Apache License 2.0): what people type first, daily life,
   times, letters and messages, news, speech and sayings, grammar, stories, work and study, and English with typing
   mistakes. They were written without a look at the texts below, and 112 that are like one of them or like a held-out
   pair were left out. The first 9,940 were learned in the fourth and fifth training, each four times; all were in the
