@@ -61,8 +61,8 @@ def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tu
     """
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
-    if not _UNDERLINE.search(text):
-        parser.disable("lheading")  # it would read each line of a paragraph once more
+    # It would read each line of a paragraph once more; any of them may belong to such a heading.
+    parser.disable("plain" if _UNDERLINE.search(text) else "lheading")
     tokens, before = parser.parse(text, env)[::-1], None
     while tokens:  # each is freed when it was read: together they take more memory than the segments
         token = tokens.pop()
@@ -126,7 +126,18 @@ def _markdown() -> Any:
     parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
     parser.block.ruler.at("reference", _read_reference)
     parser.block.ruler.at("paragraph", _read_paragraph)
+    parser.block.ruler.before("table", "plain", _read_plain_paragraph)
     return parser
+
+
+def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
+    """A rule before all others, which take time at a line that begins with a letter and find only code, or by the
+    line below the head of a table or what a definition is of.
+    """
+    below = start + 1 + state.isEmpty(start + 1)
+    is_alone = below >= end or state.sCount[below] < state.blkIndent or _sign_at(state, below) not in _BELOW_HEADS
+    is_plain = is_alone and _sign_at(state, start).isalpha() and not state.is_code_block(start)
+    return is_plain and _read_paragraph(state, start, end, silent)
 
 
 def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
@@ -156,9 +167,16 @@ def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
 
 def _is_plain_line(state: Any, line: int) -> bool:
     """Whether the line begins with a letter, and the one below it is no row of a table's dashes."""
-    starts = (state.bMarks[each] + state.tShift[each] for each in (line, line + 1))
-    first, below = (state.src[each : each + 1] for each in starts)
-    return first.isalpha() and below not in ("|", "-", ":")
+    return _sign_at(state, line).isalpha() and _sign_at(state, line + 1) not in _BELOW_HEADS
+
+
+def _sign_at(state: Any, line: int) -> str:
+    """The first character of a line, white space apart; empty below the last one."""
+    place = state.bMarks[line] + state.tShift[line]
+    return str(state.src[place : place + 1])
+
+
+_BELOW_HEADS = ("|", "-", ":", "~")  # with which the line below a table's head, or a definition, begins
 
 
 def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:
