@@ -59,11 +59,13 @@ class Filling:
             return False
         filled = sum(self._is_filled[number] for number in numbers)
         others = len(self._edits) - (filled if self._is_bilingual else len(numbers) - filled)
-        return sum(not is_blank(segment.text) for segment in after) == others
+        return sum(not segment.is_blank for segment in after) == others
 
 
 def _is_changed(segment: FileSegment, result: Result) -> bool:
     """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
+    if segment.text != result.text:
+        return True
     texts = []
     for parts in (segment.parts, result.parts):
         groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)

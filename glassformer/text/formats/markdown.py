@@ -142,7 +142,7 @@ def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> boo
 
 def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
     """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins with a
-    letter: no block begins there, unless the line below makes it the head of a table.
+    letter, where no block begins, unless the line below makes it the head of a table, or as an item, which is one.
     """
     from markdown_it.common.utils import mdTrim
 
@@ -150,9 +150,10 @@ def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
     state.parentType = "paragraph"
     while line < state.lineMax and not state.isEmpty(line):
         indent = state.sCount[line]  # below 0: a rule for quotations was asked about the line before
-        may_begin = 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line)
-        if may_begin and any(rule(state, line, state.lineMax, True) for rule in rules):
-            break
+        if 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line):
+            is_item = indent < state.listIndent + 4 and _ITEM.match(state.src, state.bMarks[line] + state.tShift[line])
+            if is_item or any(rule(state, line, state.lineMax, True) for rule in rules):
+                break
         line += 1
     state.line = line
     for kind, tag, nesting in (("paragraph_open", "p", 1), ("inline", "", 0), ("paragraph_close", "p", -1)):
@@ -176,6 +177,7 @@ def _sign_at(state: Any, line: int) -> str:
     return str(state.src[place : place + 1])
 
 
+_ITEM = re.compile(r"[-+*] [^\W\d_]")
 _BELOW_HEADS = ("|", "-", ":", "~")  # with which the line below a table's head, or a definition, begins
 
 
