@@ -91,7 +91,10 @@ def _put_codes_back(
     """The codes in each hypothesis; None if one lacks a stand-in, or, where there are some, something else."""
     results, lost = list[Result](), list[list[str]]()
     for hypothesis in translation.hypotheses:
-        result = restore(draft, replace(translation, hypotheses=[hypothesis]), ends, own)
+        is_only = len(translation.hypotheses) == 1
+        result = restore(
+            draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own
+        )
         if result is None:
             return None
         changed = changes(source, result.parts)

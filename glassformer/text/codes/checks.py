@@ -78,7 +78,7 @@ def _text(parts: Sequence[Part]) -> str:
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
         return parts[0]
     return "".join(
-        part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts
+        [part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts]
     )
 
 

@@ -191,7 +191,8 @@ class _Builder:
         first, last = _TO_FIRST_LETTER.match(self._coded), _TO_LAST_LETTER.match(self._coded)
         self._first = first.end() - 1 if first is not None else len(self._coded)
         self._last = last.end() - 1 if last is not None else -1
-        self._names, self._counts = self._free_words(_NAMES), self._free_words(_COUNTS)
+        if attempt is not None:
+            self._names, self._counts = self._free_words(_NAMES), self._free_words(_COUNTS)
         self._opened: list[Mark] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False

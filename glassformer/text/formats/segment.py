@@ -111,10 +111,13 @@ def mark_codes(
             continue
         position = 0
         for match in pattern.finditer(part):
-            found += [part[position : match.start()], code(match)]
+            if match.start() > position:
+                found.append(part[position : match.start()])
+            found.append(code(match))
             position = match.end()
-        found.append(part[position:])
-    return tuple(part for part in found if part != "")
+        if position < len(part):
+            found.append(part[position:])
+    return tuple(found)
 
 
 def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:
