@@ -149,6 +149,9 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
     if not signs:
         return output
     runs = re.compile(rf"(?<!\s)(\s*+)([{signs}](?:\s*[{signs}])*)(\s*)")
+    is_inside = not any(sign in signs or sign.isspace() for sign in output[:1] + output[-1:])
+    if is_inside and runs.findall(source) == runs.findall(output):  # as of most
+        return output
     found = defaultdict[str, list[re.Match[str]]](list)
     for run in runs.finditer(source):
         found["".join(run[2].split())].append(run)
