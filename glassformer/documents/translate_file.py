@@ -101,7 +101,8 @@ class FileTranslator:
         segments = [segment for segment in find(body) if not segment.is_blank]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report, journal)
-        filled, unfit = Filling(body, find, segments, results, is_bilingual=file_format.is_bilingual).fill()
+        count = count_segments(path, columns)
+        filled, unfit = Filling(body, count, segments, results, is_bilingual=file_format.is_bilingual).fill()
         for number in unfit:
             remark = "left as it was: with its translation the file would have another form"
             report.flagged.append(Remark(segments[number].line, segments[number].text, results[number].text, remark))
@@ -237,6 +238,14 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
             "one of these forms; only text itself can be read from standard input."
         )
     return partial(file_format.segments, path=path, **file_format.select(options))
+
+
+def count_segments(path: Path, options: FormatOptions) -> Callable[[str], int]:
+    """What counts the segments in the text of such a file that are not blank."""
+    find, file_format = find_segments(path, options), find_format(path)
+    if file_format.count is not None:
+        return partial(file_format.count, path=path, **file_format.select(options))
+    return lambda text: sum(not segment.is_blank for segment in find(text))
 
 
 def _without_codes(translator: Translator, options: DecodeConfig | None) -> DecodeConfig | None:

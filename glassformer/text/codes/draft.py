@@ -105,19 +105,20 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
         return None
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
         return Draft(tuple(parts), normalize_source(DROPPED.sub("", parts[0])))
-    builder = _Builder(Draft(tuple(parts)), _balance(parts), attempt)
+    builder = _Builder(Draft(tuple(parts)), _balance(tuple(parts)), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
 
 
-def _balance(parts: Sequence[Part]) -> list[str | _Atom]:
+@lru_cache(1000)  # each text is asked for again, with stand-ins
+def _balance(parts: tuple[Part, ...]) -> tuple["str | _Atom", ...]:
     """Text and codes in which each opening has its closing, which may be empty; pairs without words are one code."""
     balance = _Balance()
     for part in parts:
         balance.add(part)
     while balance.opened:
         balance.close(())
-    return balance.found
+    return tuple(balance.found)
 
 
 class _Balance:
@@ -180,7 +181,7 @@ def _run_pattern(alone: str, word: str, opens: str, closes: str) -> re.Pattern[s
 class _Builder:
     """Writes a draft: each code is one sign in a string, in which runs of them are found."""
 
-    def __init__(self, draft: Draft, pieces: list[str | _Atom], attempt: int | None) -> None:
+    def __init__(self, draft: Draft, pieces: Sequence[str | _Atom], attempt: int | None) -> None:
         self.draft, self._attempt = draft, attempt
         self._plain = "".join(piece for piece in pieces if isinstance(piece, str))
         free = unused_signs(self._plain)
