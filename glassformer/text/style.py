@@ -27,6 +27,7 @@ PICTURES = re.compile(f"{_PICTURE}(?:[{_JOINS}]|{_PICTURE})*(?: {_PICTURE}(?:[{_
 """Pictures in a row, with single spaces between them."""
 _BULLET = re.compile(r"(?:[-–—*•·>#]+|\d{1,2}\))\s+")
 _MARKS = re.compile(r"(?<=[.!?])[.!?]+$")
+_PLAIN_ENDS = re.compile(r"[A-Za-z].*[A-Za-z\d][A-Za-z\d.!?,:;]", re.DOTALL)
 _AROUND = {"(": ")", "[": "]"}  # no quotes, which are others in other languages
 _INSIDE = re.compile(f" ?{PICTURES.pattern} ?")
 
@@ -132,6 +133,8 @@ def _as_typed(text: str, phrase: str) -> str:
 
 def split_signs(text: str) -> tuple[str, str, str]:
     """The signs and spaces before a text, the text between, and those after it; one without a letter stays whole."""
+    if _PLAIN_ENDS.fullmatch(text):  # as most: to look for each of a thousand signs takes time
+        return "", text, ""
     inner = text.lstrip(_AT_ENDS)
     if bullet := _BULLET.match(inner):
         inner = inner[bullet.end() :].lstrip(_AT_ENDS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from glassformer.text.codes.checks import DROPPED
+from glassformer.text.codes.checks import DROPPED, drop_breaks
 from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.lines import normalize_source, normalize_spaces
@@ -104,7 +104,7 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
     if attempt is not None and not any(isinstance(part, Code) and stands_for_word(part) for part in parts):
         return None
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
-        return Draft(tuple(parts), normalize_source(DROPPED.sub("", parts[0])))
+        return Draft(tuple(parts), normalize_source(drop_breaks(parts[0])))
     builder = _Builder(Draft(tuple(parts)), _balance(tuple(parts)), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
@@ -133,7 +133,7 @@ class _Balance:
     def add(self, part: Part) -> None:
         """Read the next part."""
         if isinstance(part, str):
-            text = normalize_spaces(DROPPED.sub("", part))
+            text = normalize_spaces(drop_breaks(part))
             self._words += any(map(str.isalnum, text))
             self.found.append(text)
         elif part.kind == "opens":
