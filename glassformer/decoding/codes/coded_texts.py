@@ -62,6 +62,9 @@ def translate_coded(sources: Sequence[Parts], translate: Translate, ends: TokenE
         again = {number: parts for number in again if (parts := _mark_lost(sources[number], chosen[number].lost))}
         marked = failed | again
     _place_pairs(sources, chosen, translate, ends)
+    for number, source in enumerate(sources):
+        results = chosen[number].results
+        results[:] = [replace(result, parts=keep_spaces(source, result.parts)) for result in results]
     return [chosen[number] for number in range(len(sources))]
 
 
@@ -88,19 +91,20 @@ def _put_codes_back(
     ends: TokenEnds,
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> CodedTranslation | None:
-    """The codes in each hypothesis; None if one lacks a stand-in, or, where there are some, something else."""
+    """The codes in each hypothesis, not yet with the white space of the source.
+
+    None if one lacks a stand-in, or, where there are some, something else.
+    """
     results, lost = list[Result](), list[list[str]]()
     for hypothesis in translation.hypotheses:
         is_only = len(translation.hypotheses) == 1
-        result = restore(
-            draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own
-        )
+        result = restore(draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own)
         if result is None:
             return None
         changed = changes(source, result.parts)
         if changed and draft.words:
             return None
-        results.append(replace(result, parts=keep_spaces(source, result.parts)))
+        results.append(result)
         lost.append(changed)
     return CodedTranslation(draft, translation, results, lost[0])
 

@@ -142,18 +142,18 @@ def _markdown() -> Any:
 
 
 def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """A rule before all others, which take time at a line that begins with a letter and find only code, or by the
-    line below the head of a table or what a definition is of.
+    """A rule before all others, which take time at a line that begins with a letter, an escape, a bracket or a quote
+    and find only code, or by the line below the head of a table or what a definition is of.
     """
     below = start + 1 + state.isEmpty(start + 1)
     is_alone = below >= end or state.sCount[below] < state.blkIndent or _sign_at(state, below) not in _BELOW_HEADS
-    is_plain = is_alone and _sign_at(state, start).isalpha() and not state.is_code_block(start)
-    return is_plain and _read_paragraph(state, start, end, silent)
+    is_plain = is_alone and _PLAIN_START.match(_sign_at(state, start)) and not state.is_code_block(start)
+    return bool(is_plain) and _read_paragraph(state, start, end, silent)
 
 
 def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins with a
-    letter, where no block begins, unless the line below makes it the head of a table, or as an item, which is one.
+    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins in such a
+    way, where no block begins, unless the line below makes it the head of a table, or as an item, which is one.
     """
     from markdown_it.common.utils import mdTrim
 
@@ -162,7 +162,9 @@ def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
     while line < state.lineMax and not state.isEmpty(line):
         indent = state.sCount[line]  # below 0: a rule for quotations was asked about the line before
         if 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line):
-            is_item = indent < state.listIndent + 4 and _ITEM.match(state.src, state.bMarks[line] + state.tShift[line])
+            is_item = indent < state.listIndent + 4 and _ITEM.match(
+                state.src, state.bMarks[line] + state.tShift[line]
+            )
             if is_item or any(rule(state, line, state.lineMax, True) for rule in rules):
                 break
         line += 1
@@ -178,8 +180,9 @@ def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
 
 
 def _is_plain_line(state: Any, line: int) -> bool:
-    """Whether the line begins with a letter, and the one below it is no row of a table's dashes."""
-    return _sign_at(state, line).isalpha() and _sign_at(state, line + 1) not in _BELOW_HEADS
+    """Whether the line begins as no block does, and the one below it is no row of a table's dashes."""
+    is_plain = _PLAIN_START.match(_sign_at(state, line)) is not None
+    return is_plain and _sign_at(state, line + 1) not in _BELOW_HEADS
 
 
 def _sign_at(state: Any, line: int) -> str:
@@ -188,7 +191,7 @@ def _sign_at(state: Any, line: int) -> str:
     return str(state.src[place : place + 1])
 
 
-_ITEM = re.compile(r"[-+*] [^\W\d_]")
+_PLAIN_START, _ITEM = re.compile(r"[^\W\d_]|[\\(\"']"), re.compile(r"[-+*] \S")
 _BELOW_HEADS = ("|", "-", ":", "~")  # with which the line below a table's head, or a definition, begins
 
 
@@ -224,7 +227,7 @@ def _markdown_segment(
     in_paragraph = not in_table and not before.markup.startswith("#")
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        written = write_markdown(translated, parts, f"\n{indent}", in_paragraph=in_paragraph)
+        written = write_markdown(tuple(translated), parts, f"\n{indent}", in_paragraph)
         return [Edit(*span, written.replace("|", "\\|") if in_table else written)]
 
     return FileSegment(parts, line, edits)

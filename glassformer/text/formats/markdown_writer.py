@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from glassformer.text.formats.segment import Code, Part, join_parts, join_texts
@@ -26,7 +27,8 @@ _MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-def write_markdown(translated: Sequence[Part], parts: Sequence[Part], line_break: str, *, in_paragraph: bool) -> str:
+@lru_cache(1000)  # a file has the same again and again
+def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
     """The text of a block; ``parts`` are those of its source, ``line_break`` what parts its lines.
 
     In a paragraph the start of a line might begin another block, and is escaped too.
