@@ -209,7 +209,7 @@ class FileTranslator:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The block makes millions of objects, none of them in circles; to look for these would take a third of its time."""
+    """The block makes millions of objects, none in circles; to look for these would take a third of its time."""
     is_on = gc.isenabled()
     gc.disable()
     try:
