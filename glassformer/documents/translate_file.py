@@ -131,7 +131,6 @@ class FileTranslator:
                 translated = self.translate_texts(chunk)
                 done = [translated[parts] for parts in chunk]
                 journal.append(done)
-                gc.collect(1)  # what is new; nothing is looked at twice
             else:
                 report.resumed += len(chunk)
             results.update(zip(chunk, done, strict=True))
@@ -184,12 +183,12 @@ class FileTranslator:
     def _finish(self, found: CodedTranslation, typed: TypedSentence) -> Result:
         """The best result in the style of its text, with flags: what it has lost, and doubts."""
         result, translation = found.results[0], found.translation
-        parts = tuple(part for part in (typed.before, *typed.restore(result.parts), typed.after) if part)
+        parts = tuple([part for part in (typed.before, *typed.restore(result.parts), typed.after) if part])
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
             doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, parts=parts, flags=(*result.flags, *found.lost, *doubts), scores=scores)
+        return Result(parts, (*result.flags, *found.lost, *doubts), result.notes, result.unplaced, scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -209,7 +208,9 @@ class FileTranslator:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The block makes millions of objects, none in circles; to look for these would take a third of its time."""
+    """The block makes millions of objects, none in circles, as tests/documents/test_translate_file.py shows; to look
+    for these would take a third of its time.
+    """
     is_on = gc.isenabled()
     gc.disable()
     try:

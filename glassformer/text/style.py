@@ -105,9 +105,10 @@ def read_style(text: str) -> tuple[str, Style]:
 
 
 def _read_case(text: str) -> tuple[str, Style]:
-    letters = [letter for letter in text if letter.isalpha()]
-    if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
-        return _as_sentence(text.lower()), Style(capitals=True)
+    if not text.isascii() or text.isupper():
+        letters = [letter for letter in text if letter.isalpha()]
+        if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
+            return _as_sentence(text.lower()), Style(capitals=True)
     if text[:1].islower() and (" " in text or is_lower_word(text)):
         return _as_sentence(text), Style(lower_start=True)
     return text, PLAIN

@@ -1,6 +1,8 @@
 """Files translated by the bundled model: from the file to the file, with memory and glossary."""
 
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -321,3 +323,22 @@ def test_a_file_that_names_no_target_language_gets_that_of_the_run(tmp_path: Pat
     assert complete_options(None, catalog, ("en", "de")) == FormatOptions(language="de")
     assert complete_options(None, catalog, None) == FormatOptions()
     assert complete_options(FormatOptions(language="fr"), catalog, ("en", "de")) == FormatOptions(language="fr")
+
+
+def test_translating_leaves_nothing_in_circles_so_that_memory_does_not_grow_while_nobody_looks_for_them() -> None:
+    program = """
+import gc, sys
+from glassformer import Translator
+for engine in ("torch", "ctranslate2"):
+    with Translator.load(engine=engine, device="cpu") as translator:
+        for count in (2, 50):
+            gc.collect()
+            gc.disable()
+            translator.translate([f"The man {number} is old." for number in range(count)], attention=True)
+            found = gc.collect()
+            gc.enable()
+        print(found)
+"""
+    # In a process of its own: the checks of shapes that tests add leave some.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "0"]

@@ -106,12 +106,12 @@ def _most_frequent(votes: list[int]) -> int:
 def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[range]:
     """For each token the words that it has letters of; of words with spaces between them only the last."""
     found: list[range] = []
-    start, word = 0, 0
+    start, word, last_word = 0, 0, len(words) - 1
     for end in ends:
         last = end - 1  # letter or digit of the token
         while last >= start and not text[last : last + 1].isalnum():
             last -= 1
-        while last >= start and word < len(words) - 1 and words[word][1] <= last:
+        while last >= start and word < last_word and words[word][1] <= last:
             word += 1
         first = word
         if last < start or not words or not words[word][0] <= last < words[word][1]:

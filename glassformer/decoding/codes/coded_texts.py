@@ -64,7 +64,9 @@ def translate_coded(sources: Sequence[Parts], translate: Translate, ends: TokenE
     _place_pairs(sources, chosen, translate, ends)
     for number, source in enumerate(sources):
         results = chosen[number].results
-        results[:] = [replace(result, parts=keep_spaces(source, result.parts)) for result in results]
+        results[:] = [
+            Result(keep_spaces(source, one.parts), one.flags, one.notes, one.unplaced, one.scores) for one in results
+        ]
     return [chosen[number] for number in range(len(sources))]
 
 
