@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from glassformer.errors import TextError
 from glassformer.text.formats.html import EMPTY_TAGS, html_segments
+from glassformer.text.formats.markdown_blocks import markdown_blocks, new_parser
 from glassformer.text.formats.markdown_writer import write_markdown
 from glassformer.text.formats.segment import (
     Code,
@@ -20,7 +21,6 @@ from glassformer.text.formats.segment import (
     line_number,
     mark_codes,
 )
-from glassformer.text.lines import is_blank
 
 
 def markdown_segments(text: str, path: Path) -> list[FileSegment]:
@@ -46,8 +46,8 @@ def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     line_now, column = -1, 0
-    parser, env = _markdown(), dict[str, Any]()
-    for before, token in _markdown_blocks(parser, text, env):
+    parser, env = new_parser(), dict[str, Any]()
+    for before, token in markdown_blocks(parser, text, env):
         if token.type == "html_block":
             for segment in _html_block(text, starts[token.map[0]], token.map[0], token.content, path):
                 yield partial(replace, segment)
@@ -63,24 +63,6 @@ def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
             inline = partial(_read_inline, parser, env, token.content)
             yield partial(_markdown_segment, span, first_line + 1, before, indent, inline)
-
-
-def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block.
-
-    Front matter and other lines that are no text are left out. ``env`` gets the parser's ``references``.
-    """
-    for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
-        text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
-    # It would read each line of a paragraph once more; any of them may belong to such a heading.
-    parser.disable("plain" if _UNDERLINE.search(text) else "lheading")
-    tokens, before = parser.parse(text, env)[::-1], None
-    while tokens:  # each is freed when it was read: together they take more memory than the segments
-        token = tokens.pop()
-        is_title = before is not None and before.type == "admonition_title_open"
-        if token.type in ("inline", "html_block") and token.map and not (is_title or is_blank(token.content)):
-            yield before, token
-        before = token
 
 
 def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
@@ -104,103 +86,7 @@ def _html_block(text: str, start: int, line: int, block: str, path: Path) -> lis
 
 
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
-# YAML between lines of ---, or TOML between lines of +++.
-_FRONT_MATTER = re.compile(
-    r"\A()(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
-)
-# What a page imports and exports (MDX), up to a blank line.
-_MODULE = re.compile(
-    r"""^()(?:import\s(?:[\w*{$][^;"']{0,500}?\sfrom\s+)?["'][^"'\n]+["'];?[ \t]*\r?$
-    |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
-    re.MULTILINE | re.VERBOSE,
-)
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
-# templates.
-_FORM_LINES = re.compile(
-    r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
-    | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
-    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
-)
-_UNDERLINE = re.compile(r"^[^\w\n]*[=-][ \t]*\r?$", re.MULTILINE)  # of a heading
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
-
-
-def _markdown() -> Any:
-    """The parser of blocks; the tokens in each, which are many, are made where they are read."""
-    from markdown_it import MarkdownIt
-    from mdit_py_plugins.admon import admon_plugin
-    from mdit_py_plugins.deflist import deflist_plugin
-    from mdit_py_plugins.dollarmath import dollarmath_plugin
-
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["text_join", "inline"])
-    parser.use(admon_plugin).use(deflist_plugin)
-    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
-    parser.block.ruler.at("reference", _read_reference)
-    parser.block.ruler.at("paragraph", _read_paragraph)
-    parser.block.ruler.before("table", "plain", _read_plain_paragraph)
-    return parser
-
-
-def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """A rule before all others, which take time at a line that begins with a letter, an escape, a bracket or a quote
-    and find only code, or by the line below the head of a table or what a definition is of.
-    """
-    below = start + 1 + state.isEmpty(start + 1)
-    is_alone = below >= end or state.sCount[below] < state.blkIndent or _sign_at(state, below) not in _BELOW_HEADS
-    is_plain = is_alone and _PLAIN_START.match(_sign_at(state, start)) and not state.is_code_block(start)
-    return bool(is_plain) and _read_paragraph(state, start, end, silent)
-
-
-def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins in such a
-    way, where no block begins, unless the line below makes it the head of a table, or as an item, which is one.
-    """
-    from markdown_it.common.utils import mdTrim
-
-    rules, line, parent = state.md.block.ruler.getRules("paragraph"), start + 1, state.parentType
-    state.parentType = "paragraph"
-    while line < state.lineMax and not state.isEmpty(line):
-        indent = state.sCount[line]  # below 0: a rule for quotations was asked about the line before
-        if 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line):
-            is_item = indent < state.listIndent + 4 and _ITEM.match(
-                state.src, state.bMarks[line] + state.tShift[line]
-            )
-            if is_item or any(rule(state, line, state.lineMax, True) for rule in rules):
-                break
-        line += 1
-    state.line = line
-    for kind, tag, nesting in (("paragraph_open", "p", 1), ("inline", "", 0), ("paragraph_close", "p", -1)):
-        token = state.push(kind, tag, nesting)
-        if nesting >= 0:
-            token.map = [start, line]
-        if not nesting:
-            token.content, token.children = mdTrim(state.getLines(start, line, state.blkIndent, False)), []
-    state.parentType = parent
-    return True
-
-
-def _is_plain_line(state: Any, line: int) -> bool:
-    """Whether the line begins as no block does, and the one below it is no row of a table's dashes."""
-    is_plain = _PLAIN_START.match(_sign_at(state, line)) is not None
-    return is_plain and _sign_at(state, line + 1) not in _BELOW_HEADS
-
-
-def _sign_at(state: Any, line: int) -> str:
-    """The first character of a line, white space apart; empty below the last one."""
-    place = state.bMarks[line] + state.tShift[line]
-    return str(state.src[place : place + 1])
-
-
-_PLAIN_START, _ITEM = re.compile(r"[^\W\d_]|[\\(\"']"), re.compile(r"[-+*] \S")
-_BELOW_HEADS = ("|", "-", ":", "~")  # with which the line below a table's head, or a definition, begins
-
-
-def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for what ``[name]: address`` defines, but not for a footnote, which is a text."""
-    from markdown_it.rules_block import reference
-
-    is_footnote = state.src.startswith("[^", state.bMarks[start] + state.tShift[start])
-    return not is_footnote and reference(state, start, end, silent)
 
 
 def _find_content(
