@@ -78,9 +78,9 @@ def _mark_lost(source: Parts, lost: Sequence[str]) -> Parts | None:
 
 def _translate(drafts: Sequence[NumberedDraft], translate: Translate) -> list[Translation]:
     """The translation of each draft; it has attention, which takes memory and time, if the codes need it."""
-    found = dict[int, Translation]()
+    found, needs = dict[int, Translation](), [needs_attention(draft) for _, draft in drafts]
     for attention in (False, True):
-        group = [place for place, (_, draft) in enumerate(drafts) if needs_attention(draft) == attention]
+        group = [place for place, needed in enumerate(needs) if needed == attention]
         if group:
             found |= dict(zip(group, translate([drafts[place] for place in group], attention), strict=True))
     return [found[place] for place in range(len(drafts))]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from glassformer.text.codes.checks import DROPPED, drop_breaks
 from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
@@ -80,6 +80,8 @@ class _Atom(NamedTuple):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The codes and the signs, in order."""
+        if not any(isinstance(piece, _Atom) for piece in self.pieces):  # as in most
+            return cast(tuple[Part, ...], self.pieces)
         found: list[Part] = []
         waiting = list(self.pieces[::-1])
         while waiting:
@@ -183,10 +185,10 @@ class _Builder:
 
     def __init__(self, draft: Draft, pieces: Sequence[str | _Atom], attempt: int | None) -> None:
         self.draft, self._attempt = draft, attempt
-        self._plain = "".join(piece for piece in pieces if isinstance(piece, str))
+        self._plain = "".join([piece for piece in pieces if isinstance(piece, str)])
         free = unused_signs(self._plain)
         self._signs = {kind: next(free) for kind in ("alone", "word", "opens", "closes")}
-        self._coded = "".join(piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces)
+        self._coded = "".join([piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces])
         self._atoms = iter([piece for piece in pieces if isinstance(piece, _Atom)])
         self._tags = self._signs["opens"] + self._signs["closes"]
         first, last = _TO_FIRST_LETTER.match(self._coded), _TO_LAST_LETTER.match(self._coded)
