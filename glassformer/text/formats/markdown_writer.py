@@ -27,22 +27,24 @@ _MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-@lru_cache(1000)  # a file has the same again and again
+@lru_cache(100)  # a file has the same again and again
 def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
     """The text of a block; ``parts`` are those of its source, ``line_break`` what parts its lines.
 
     In a paragraph the start of a line might begin another block, and is escaped too.
     """
-    written, begins_line, escape = "", in_paragraph, _escaping(translated, parts)
+    written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
+    end = ""  # of what is written
     for is_markup, text, *edges in _runs(translated):
         if is_markup:
             piece = _LINE_END.sub(" ", text).replace("\n", line_break)
         else:
             piece = escape(text.replace("\n", " "), edges)
             piece = _BLOCK_START.sub(r"\1\\\2", piece) if begins_line else piece
-        written += piece
-        begins_line = in_paragraph and written.endswith(line_break)
-    return written
+        written.append(piece)
+        end = (end + piece)[-len(line_break) :]
+        begins_line = in_paragraph and end == line_break
+    return "".join(written)
 
 
 def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[str, Sequence[str]], str]:
