@@ -195,7 +195,7 @@ class _Builder:
         self._first = first.end() - 1 if first is not None else len(self._coded)
         self._last = last.end() - 1 if last is not None else -1
         if attempt is not None:
-            self._names, self._counts = self._free_words(_NAMES), self._free_words(_COUNTS)
+            self._names, self._counts = (_free_words(each, self._plain, attempt) for each in (_NAMES, _COUNTS))
         self._opened: list[Mark] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -295,10 +295,11 @@ class _Builder:
             return None  # "%s The house is big."
         return next(self._counts if is_count != (self._attempt == 2) else self._names, None)
 
-    def _free_words(self, words: Sequence[str]) -> Iterator[str]:
-        """Those that the text does not have; each attempt begins with others."""
-        start = 2 * (self._attempt or 0) % len(words)
-        return (word for word in (*words[start:], *words[:start]) if not find_word(word, self._plain))
+
+def _free_words(words: Sequence[str], text: str, attempt: int) -> Iterator[str]:
+    """Those that the text does not have; each attempt begins with others."""
+    start = 2 * attempt % len(words)
+    return (word for word in (*words[start:], *words[:start]) if not find_word(word, text))
 
 
 def _before_separator(text: str, start: int, end: int) -> int:
