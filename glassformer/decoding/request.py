@@ -37,6 +37,8 @@ class Request:
     def __post_init__(self) -> None:
         given: dict[str, Any] = {"must": self.must, "ban": self.ban}
         for name, phrases in given.items():
+            if isinstance(phrases, tuple) and not phrases:  # as most are
+                continue
             _check_list(name, phrases)
             if not all(isinstance(phrase, str) for phrase in phrases):
                 raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")

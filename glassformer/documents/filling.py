@@ -10,7 +10,7 @@ from glassformer.text.lines import is_blank
 
 
 class Filling:
-    """A file, its segments and their translations; ``find`` finds the segments of a text.
+    """A file, its segments and their translations; ``count`` counts the segments of a text.
 
     A file that ``is_bilingual`` keeps the source, so that what was filled is no longer found in it.
     """
@@ -18,13 +18,13 @@ class Filling:
     def __init__(
         self,
         body: str,
-        find: Callable[[str], list[FileSegment]],
+        count: Callable[[str], int],
         segments: Sequence[FileSegment],
         results: Sequence[Result],
         *,
         is_bilingual: bool,
     ) -> None:
-        self._body, self._find, self._is_bilingual = body, find, is_bilingual
+        self._body, self._count, self._is_bilingual = body, count, is_bilingual
         newline = "\r\n" if "\r\n" in body else "\n"
         self._edits = [
             _edits(segment, result, newline) if is_bilingual or _is_changed(segment, result) else []
@@ -54,16 +54,18 @@ class Filling:
     def _has_same_form(self, numbers: Sequence[int]) -> bool:
         """Whether as many texts are found in the filled file as expected: in one that keeps the source fewer."""
         try:
-            after = self._find(self._apply(numbers))
+            found = self._count(self._apply(numbers))
         except TextError:
             return False
         filled = sum(self._is_filled[number] for number in numbers)
         others = len(self._edits) - (filled if self._is_bilingual else len(numbers) - filled)
-        return sum(not is_blank(segment.text) for segment in after) == others
+        return found == others
 
 
 def _is_changed(segment: FileSegment, result: Result) -> bool:
     """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
+    if segment.text != result.text:
+        return True
     texts = []
     for parts in (segment.parts, result.parts):
         groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)

@@ -89,7 +89,7 @@ class FileTranslator:
         """
         path, out = check_path("path", path), check_path("out", out)
         check_type("columns", columns, FormatOptions | None, "FormatOptions")
-        with Journal(out, self.key) as journal:
+        with Journal(out, self.key) as journal, _without_garbage_collection():
             return self._translate(path, out, columns, journal)
 
     def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
@@ -98,12 +98,11 @@ class FileTranslator:
         find = find_segments(path, columns)
         text, encoding = read_text(path, file_format.charset)
         body = text.removeprefix("\ufeff")
-        with _without_garbage_collection():
-            segments = [segment for segment in find(body) if not is_blank(segment.text)]
+        segments = [segment for segment in find(body) if not segment.is_blank]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report, journal)
-        with _without_garbage_collection():
-            filled, unfit = Filling(body, find, segments, results, is_bilingual=file_format.is_bilingual).fill()
+        count = count_segments(path, columns)
+        filled, unfit = Filling(body, count, segments, results, is_bilingual=file_format.is_bilingual).fill()
         for number in unfit:
             remark = "left as it was: with its translation the file would have another form"
             report.flagged.append(Remark(segments[number].line, segments[number].text, results[number].text, remark))
@@ -184,12 +183,12 @@ class FileTranslator:
     def _finish(self, found: CodedTranslation, typed: TypedSentence) -> Result:
         """The best result in the style of its text, with flags: what it has lost, and doubts."""
         result, translation = found.results[0], found.translation
-        parts = tuple(part for part in (typed.before, *typed.restore(result.parts), typed.after) if part)
+        parts = tuple([part for part in (typed.before, *typed.restore(result.parts), typed.after) if part])
         doubts = _flags(translation, translation.warning)
         if set(doubts) <= {translation.warning}:
             doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
         scores = (ModelScore.from_translation(translation),)
-        return replace(result, parts=parts, flags=(*result.flags, *found.lost, *doubts), scores=scores)
+        return Result(parts, (*result.flags, *found.lost, *doubts), result.notes, result.unplaced, scores)
 
     @staticmethod
     def _check_translation(source: Parts, translation: Translation) -> Result:
@@ -209,7 +208,9 @@ class FileTranslator:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The block makes millions of objects, none of them in circles; to look for these would take half of its time."""
+    """The block makes millions of objects, none in circles, as tests/documents/test_translate_file.py shows; to look
+    for these would take a third of its time.
+    """
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -237,6 +238,14 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
             "one of these forms; only text itself can be read from standard input."
         )
     return partial(file_format.segments, path=path, **file_format.select(options))
+
+
+def count_segments(path: Path, options: FormatOptions) -> Callable[[str], int]:
+    """What counts the segments in the text of such a file that are not blank."""
+    find, file_format = find_segments(path, options), find_format(path)
+    if file_format.count is not None:
+        return partial(file_format.count, path=path, **file_format.select(options))
+    return lambda text: sum(not segment.is_blank for segment in find(text))
 
 
 def _without_codes(translator: Translator, options: DecodeConfig | None) -> DecodeConfig | None:

@@ -206,7 +206,7 @@ def _command(path: Path, program: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether ``text`` holds only white space and zero-width characters, so that there is nothing to translate."""
-    return not text.translate(_INVISIBLE).strip()
+    return not (text if text.isascii() else text.translate(_INVISIBLE)).strip()
 
 
 def has_letter(text: str) -> bool:

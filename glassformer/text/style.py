@@ -27,6 +27,7 @@ PICTURES = re.compile(f"{_PICTURE}(?:[{_JOINS}]|{_PICTURE})*(?: {_PICTURE}(?:[{_
 """Pictures in a row, with single spaces between them."""
 _BULLET = re.compile(r"(?:[-–—*•·>#]+|\d{1,2}\))\s+")
 _MARKS = re.compile(r"(?<=[.!?])[.!?]+$")
+_PLAIN_ENDS = re.compile(r"[A-Za-z].*[A-Za-z\d][A-Za-z\d.!?,:;]", re.DOTALL)
 _AROUND = {"(": ")", "[": "]"}  # no quotes, which are others in other languages
 _INSIDE = re.compile(f" ?{PICTURES.pattern} ?")
 
@@ -104,9 +105,10 @@ def read_style(text: str) -> tuple[str, Style]:
 
 
 def _read_case(text: str) -> tuple[str, Style]:
-    letters = [letter for letter in text if letter.isalpha()]
-    if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
-        return _as_sentence(text.lower()), Style(capitals=True)
+    if not text.isascii() or text.isupper():
+        letters = [letter for letter in text if letter.isalpha()]
+        if len(letters) >= LEAST_CAPITALS and all(map(str.isupper, letters)):
+            return _as_sentence(text.lower()), Style(capitals=True)
     if text[:1].islower() and (" " in text or is_lower_word(text)):
         return _as_sentence(text), Style(lower_start=True)
     return text, PLAIN
@@ -132,6 +134,8 @@ def _as_typed(text: str, phrase: str) -> str:
 
 def split_signs(text: str) -> tuple[str, str, str]:
     """The signs and spaces before a text, the text between, and those after it; one without a letter stays whole."""
+    if _PLAIN_ENDS.fullmatch(text):  # as most: to look for each of a thousand signs takes time
+        return "", text, ""
     inner = text.lstrip(_AT_ENDS)
     if bullet := _BULLET.match(inner):
         inner = inner[bullet.end() :].lstrip(_AT_ENDS)

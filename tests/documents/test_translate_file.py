@@ -1,6 +1,9 @@
 """Files translated by the bundled model: from the file to the file, with memory and glossary."""
 
+import os
 import re
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -321,3 +324,37 @@ def test_a_file_that_names_no_target_language_gets_that_of_the_run(tmp_path: Pat
     assert complete_options(None, catalog, ("en", "de")) == FormatOptions(language="de")
     assert complete_options(None, catalog, None) == FormatOptions()
     assert complete_options(FormatOptions(language="fr"), catalog, ("en", "de")) == FormatOptions(language="fr")
+
+
+def test_a_translated_file_leaves_nothing_in_circles_so_that_memory_does_not_grow_while_nobody_looks_for_them(
+    tmp_path: Path,
+) -> None:
+    program = """
+import gc
+from pathlib import Path
+from glassformer import Translator
+from glassformer.documents import FileTranslator, FormatOptions
+for engine in ("torch", "ctranslate2"):
+    with Translator.load(engine=engine, device="cpu") as translator:
+        for kind, text in (("txt", "The man {} is %s and old.\\n"), ("md", "The man {} is **old** and `x`.\\n\\n")):
+            for count in (20, 40):
+                Path(f"in.{kind}").write_text("".join(text.format(number) for number in range(count)))
+                gc.collect()
+                gc.disable()
+                FileTranslator(translator, key="key").translate(f"in.{kind}", f"out.{kind}")
+                before = len(gc.get_objects())  # collect() does not count all that it frees
+                gc.collect()
+                found = before - len(gc.get_objects())
+                gc.enable()
+            print(found)
+"""
+    # In a process of its own: the checks of shapes that tests add leave some.
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path, env=_environment()
+    )
+    assert max(map(int, done.stdout.split())) < 100  # of a parser, once
+
+
+def _environment() -> dict[str, str]:
+    """That of a process which has this package, wherever it starts."""
+    return os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}

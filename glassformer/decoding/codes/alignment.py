@@ -1,7 +1,7 @@
 """Which word of a source each word of its translation was written from, and whether the translation has all of it."""
 
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -28,11 +28,14 @@ _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative 
 
 def find_words(text: str) -> list[Span]:
     """Where the words of a text are; of scripts without spaces each character is one."""
+    spans = [match.span() for match in _WORD.finditer(text)]
+    if max(text, default="") < _UNSPACED_FROM:  # as of most
+        return spans
     found: list[Span] = []
-    for match in _WORD.finditer(text):
-        start, end = match.span()
-        if max(match[0]) >= _UNSPACED_FROM and any(map(is_unspaced, match[0])):
-            found += [(start + first, start + last) for first, last in word_spans(match[0])]
+    for start, end in spans:
+        word = text[start:end]
+        if max(word) >= _UNSPACED_FROM and any(map(is_unspaced, word)):
+            found += [(start + first, start + last) for first, last in word_spans(word)]
         else:
             found.append((start, end))
     return found
@@ -76,12 +79,12 @@ class Alignment:
         src_ends, tgt_ends = self._ends(self._translation) if links else ([], [])
         src_of = _words_of_tokens(self._source, self.src_words, src_ends)
         tgt_of = _words_of_tokens(self.text, self.tgt_words, tgt_ends)
-        votes = [defaultdict[int, int](int) for _ in self.tgt_words]
+        votes: list[list[int]] = [[] for _ in self.tgt_words]
         for src, tgt in links:
             if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
                 for word in tgt_of[tgt]:
-                    votes[word][src_of[src][-1]] += 1
-        return [max(counts, key=counts.__getitem__) if counts else None for counts in votes]
+                    votes[word].append(src_of[src][-1])
+        return [_most_frequent(each) if each else None for each in votes]
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
@@ -92,15 +95,23 @@ class Alignment:
         return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
 
 
+def _most_frequent(votes: list[int]) -> int:
+    """Of those that are equally frequent the first."""
+    if len(votes) == 1:  # as of most words, which are one token
+        return votes[0]
+    counts = Counter(votes)
+    return max(counts, key=counts.__getitem__)
+
+
 def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[range]:
     """For each token the words that it has letters of; of words with spaces between them only the last."""
     found: list[range] = []
-    start, word = 0, 0
+    start, word, last_word = 0, 0, len(words) - 1
     for end in ends:
         last = end - 1  # letter or digit of the token
         while last >= start and not text[last : last + 1].isalnum():
             last -= 1
-        while last >= start and word < len(words) - 1 and words[word][1] <= last:
+        while last >= start and word < last_word and words[word][1] <= last:
             word += 1
         first = word
         if last < start or not words or not words[word][0] <= last < words[word][1]:

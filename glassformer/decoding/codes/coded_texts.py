@@ -62,6 +62,11 @@ def translate_coded(sources: Sequence[Parts], translate: Translate, ends: TokenE
         again = {number: parts for number in again if (parts := _mark_lost(sources[number], chosen[number].lost))}
         marked = failed | again
     _place_pairs(sources, chosen, translate, ends)
+    for number, source in enumerate(sources):
+        results = chosen[number].results
+        results[:] = [
+            Result(keep_spaces(source, one.parts), one.flags, one.notes, one.unplaced, one.scores) for one in results
+        ]
     return [chosen[number] for number in range(len(sources))]
 
 
@@ -73,9 +78,9 @@ def _mark_lost(source: Parts, lost: Sequence[str]) -> Parts | None:
 
 def _translate(drafts: Sequence[NumberedDraft], translate: Translate) -> list[Translation]:
     """The translation of each draft; it has attention, which takes memory and time, if the codes need it."""
-    found = dict[int, Translation]()
+    found, needs = dict[int, Translation](), [needs_attention(draft) for _, draft in drafts]
     for attention in (False, True):
-        group = [place for place, (_, draft) in enumerate(drafts) if needs_attention(draft) == attention]
+        group = [place for place, needed in enumerate(needs) if needed == attention]
         if group:
             found |= dict(zip(group, translate([drafts[place] for place in group], attention), strict=True))
     return [found[place] for place in range(len(drafts))]
@@ -88,16 +93,20 @@ def _put_codes_back(
     ends: TokenEnds,
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> CodedTranslation | None:
-    """The codes in each hypothesis; None if one lacks a stand-in, or, where there are some, something else."""
+    """The codes in each hypothesis, not yet with the white space of the source.
+
+    None if one lacks a stand-in, or, where there are some, something else.
+    """
     results, lost = list[Result](), list[list[str]]()
     for hypothesis in translation.hypotheses:
-        result = restore(draft, replace(translation, hypotheses=[hypothesis]), ends, own)
+        is_only = len(translation.hypotheses) == 1
+        result = restore(draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own)
         if result is None:
             return None
         changed = changes(source, result.parts)
         if changed and draft.words:
             return None
-        results.append(replace(result, parts=keep_spaces(source, result.parts)))
+        results.append(result)
         lost.append(changed)
     return CodedTranslation(draft, translation, results, lost[0])
 

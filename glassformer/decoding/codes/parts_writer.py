@@ -111,17 +111,18 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, .
     Where words or a script need a space, or none, the output has it as it was.
     """
     (before, source, after), (_, output, _) = trim(source), trim(output)
-    numbers = {part for part in output if _is_number(part)}
-    codes = dict.fromkeys(part for part in (*source, *output) if isinstance(part, Code) and part not in numbers)
-    signs = dict(zip(codes, unused_signs(join_parts((*source, *output))), strict=False)) if codes else {}
+    both = (*source, *output)
+    numbers = {part for part in output if not isinstance(part, str) and _is_number(part)}
+    codes = dict.fromkeys([part for part in both if not isinstance(part, str) and part not in numbers])
+    signs = dict(zip(codes, unused_signs(join_parts(both)), strict=False)) if codes else {}
     coded = [
-        "".join(part if isinstance(part, str) else signs.get(part, part.raw) for part in parts)
+        "".join([part if isinstance(part, str) else signs.get(part, part.raw) for part in parts])
         for parts in (source, output)
     ]
     text = _keep_spaces_by_numbers(coded[0], _keep_spaces_by_codes(coded[0], coded[1], "".join(signs.values())))
     named = {sign: code for code, sign in signs.items()}
     pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
-    return tuple(part for part in (before, *(named.get(piece, piece) for piece in pieces), after) if part != "")
+    return tuple([part for part in (before, *[named.get(piece, piece) for piece in pieces], after) if part != ""])
 
 
 def _is_number(part: Part) -> bool:
@@ -148,6 +149,9 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
     if not signs:
         return output
     runs = re.compile(rf"(?<!\s)(\s*+)([{signs}](?:\s*[{signs}])*)(\s*)")
+    is_inside = not any(sign in signs or sign.isspace() for sign in output[:1] + output[-1:])
+    if is_inside and runs.findall(source) == runs.findall(output):  # as of most
+        return output
     found = defaultdict[str, list[re.Match[str]]](list)
     for run in runs.finditer(source):
         found["".join(run[2].split())].append(run)

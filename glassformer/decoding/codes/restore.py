@@ -97,7 +97,8 @@ def restore(
 
 def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
     """The parts with the codes that a program fills one after another in their order, and a flag if they had not."""
-    wanted, found = ([part for part in each if _is_positional(part)] for each in (source, parts))
+    wanted = [part for part in source if _is_positional(part)]
+    found = [part for part in parts if _is_positional(part)]
     if wanted == found or Counter(wanted) != Counter(found):
         return parts, []
     codes = iter(wanted)

@@ -23,6 +23,11 @@ DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2
 """What only says where a line may be broken: it is not translated and not missed."""
 
 
+def drop_breaks(text: str) -> str:
+    """A text without what is ``DROPPED``."""
+    return DROPPED.sub("", text) if "<" in text or "&" in text or not text.isascii() else text
+
+
 def lost_numbers(source: str, output: str) -> list[str]:
     """The numbers of the source that the output does not have, with sign and decimals; 1,000.5 is 1.000,5."""
     before, after = (Counter(map(_plain_number, _NUMBER.findall(text))) for text in (source, output))
@@ -50,7 +55,7 @@ def _plain_digits(number: str) -> str:
 
 def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the numbers, the codes and the signs that the output does not have as often as the source."""
-    texts = [DROPPED.sub("", _text(parts)) for parts in (source, output)]
+    texts = [drop_breaks(_text(parts)) for parts in (source, output)]
     numbers = [_NUMBER.findall(text) for text in texts]
     found = list[str]()
     if numbers[0] != numbers[1]:
@@ -60,7 +65,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     if codes := code_changes(source, output):
         return [*found, *codes]
     for pattern in (_RUN, _SIGN):
-        found += _count_changes("the sign ", *(pattern.findall(text) for text in texts))
+        found += _count_changes("the sign ", *[pattern.findall(text) for text in texts])
     return found
 
 
@@ -78,7 +83,7 @@ def _text(parts: Sequence[Part]) -> str:
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
         return parts[0]
     return "".join(
-        part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts
+        [part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts]
     )
 
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
-from glassformer.text.codes.checks import DROPPED
+from glassformer.text.codes.checks import DROPPED, drop_breaks
 from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
 from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
 from glassformer.text.lines import normalize_source, normalize_spaces
@@ -80,6 +80,8 @@ class _Atom(NamedTuple):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The codes and the signs, in order."""
+        if not any(isinstance(piece, _Atom) for piece in self.pieces):  # as in most
+            return cast(tuple[Part, ...], self.pieces)
         found: list[Part] = []
         waiting = list(self.pieces[::-1])
         while waiting:
@@ -104,20 +106,21 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
     if attempt is not None and not any(isinstance(part, Code) and stands_for_word(part) for part in parts):
         return None
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
-        return Draft(tuple(parts), normalize_source(DROPPED.sub("", parts[0])))
-    builder = _Builder(Draft(tuple(parts)), _balance(parts), attempt)
+        return Draft(tuple(parts), normalize_source(drop_breaks(parts[0])))
+    builder = _Builder(Draft(tuple(parts)), _balance(tuple(parts)), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
 
 
-def _balance(parts: Sequence[Part]) -> list[str | _Atom]:
+@lru_cache(1000)  # each text is asked for again, with stand-ins
+def _balance(parts: tuple[Part, ...]) -> tuple["str | _Atom", ...]:
     """Text and codes in which each opening has its closing, which may be empty; pairs without words are one code."""
     balance = _Balance()
     for part in parts:
         balance.add(part)
     while balance.opened:
         balance.close(())
-    return balance.found
+    return tuple(balance.found)
 
 
 class _Balance:
@@ -132,7 +135,7 @@ class _Balance:
     def add(self, part: Part) -> None:
         """Read the next part."""
         if isinstance(part, str):
-            text = normalize_spaces(DROPPED.sub("", part))
+            text = normalize_spaces(drop_breaks(part))
             self._words += any(map(str.isalnum, text))
             self.found.append(text)
         elif part.kind == "opens":
@@ -180,18 +183,19 @@ def _run_pattern(alone: str, word: str, opens: str, closes: str) -> re.Pattern[s
 class _Builder:
     """Writes a draft: each code is one sign in a string, in which runs of them are found."""
 
-    def __init__(self, draft: Draft, pieces: list[str | _Atom], attempt: int | None) -> None:
+    def __init__(self, draft: Draft, pieces: Sequence[str | _Atom], attempt: int | None) -> None:
         self.draft, self._attempt = draft, attempt
-        self._plain = "".join(piece for piece in pieces if isinstance(piece, str))
+        self._plain = "".join([piece for piece in pieces if isinstance(piece, str)])
         free = unused_signs(self._plain)
         self._signs = {kind: next(free) for kind in ("alone", "word", "opens", "closes")}
-        self._coded = "".join(piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces)
+        self._coded = "".join([piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces])
         self._atoms = iter([piece for piece in pieces if isinstance(piece, _Atom)])
         self._tags = self._signs["opens"] + self._signs["closes"]
         first, last = _TO_FIRST_LETTER.match(self._coded), _TO_LAST_LETTER.match(self._coded)
         self._first = first.end() - 1 if first is not None else len(self._coded)
         self._last = last.end() - 1 if last is not None else -1
-        self._names, self._counts = self._free_words(_NAMES), self._free_words(_COUNTS)
+        if attempt is not None:
+            self._names, self._counts = (_free_words(each, self._plain, attempt) for each in (_NAMES, _COUNTS))
         self._opened: list[Mark] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -291,10 +295,11 @@ class _Builder:
             return None  # "%s The house is big."
         return next(self._counts if is_count != (self._attempt == 2) else self._names, None)
 
-    def _free_words(self, words: Sequence[str]) -> Iterator[str]:
-        """Those that the text does not have; each attempt begins with others."""
-        start = 2 * (self._attempt or 0) % len(words)
-        return (word for word in (*words[start:], *words[:start]) if not find_word(word, self._plain))
+
+def _free_words(words: Sequence[str], text: str, attempt: int) -> Iterator[str]:
+    """Those that the text does not have; each attempt begins with others."""
+    start = 2 * attempt % len(words)
+    return (word for word in (*words[start:], *words[:start]) if not find_word(word, text))
 
 
 def _before_separator(text: str, start: int, end: int) -> int:

@@ -72,7 +72,8 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
         found += [part] if isinstance(part, Code) else _read_messages(part)
     if not any(isinstance(part, str) and may_have_codes(part) for part in found):
         return _pair_blocks([part for part in found if part != ""])
-    closing = set(re.findall(r"\[/([\w.-]+)\]", join_parts(found)))
+    text = join_parts(found)
+    closing = set(re.findall(r"\[/([\w.-]+)\]", text)) if "[/" in text else set()
 
     def code(match: re.Match[str]) -> Code:
         raw = match[0]
@@ -83,10 +84,18 @@ def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
             return Code(raw, is_text=True)
         return Code(raw, "closes" if raw[1] == "/" else "opens", is_text=True)
 
-    once = mark_codes(found, _PLACEHOLDERS, code)
+    once = _mark_placeholders(found, code)
     if len(once) > sum(part != "" for part in found):
-        once = mark_codes(once, _PLACEHOLDERS, code)  # in \\nfoo() no word precedes foo()
+        once = _mark_placeholders(once, code)  # in \\nfoo() no word precedes foo()
     return _pair_blocks(once)
+
+
+def _mark_placeholders(parts: Sequence[Part], code: Callable[[re.Match[str]], Code]) -> list[Part]:
+    found = list[Part]()
+    for part in parts:
+        is_searched = isinstance(part, str) and may_have_codes(part)
+        found += mark_codes((part,), _PLACEHOLDERS, code) if is_searched else (part,) if part != "" else ()
+    return found
 
 
 def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -77,23 +77,24 @@ def read_typed(parts: Parts, *, matches_style: bool) -> TypedSentence:
     free = unused_signs(join_parts(parts))
     codes = {next(free): part for part in parts if isinstance(part, Code)}
     signs = iter(codes)
-    coded = "".join(part if isinstance(part, str) else next(signs) for part in parts)
+    coded = "".join([part if isinstance(part, str) else next(signs) for part in parts])
     if matches_style:
         before, inner, after = split_signs(coded)
     else:
         before, inner, after = "", coded, ""
     pieces = re.split(f"([{''.join(codes)}])", inner)
-    read: Parts = tuple(codes.get(piece, piece) for piece in pieces if piece)
+    read: Parts = tuple([codes.get(piece, piece) for piece in pieces if piece])
     if not matches_style:
         return TypedSentence(before, read, after, PLAIN)
-    read = mark_codes(read, PICTURES, lambda match: Code(match[0], is_text=True))
+    if not inner.isascii() and PICTURES.search(inner) is not None:
+        read = mark_codes(read, PICTURES, lambda match: Code(match[0], is_text=True))
     read, style = _read_style(read)
     return TypedSentence(before, read, after, style)
 
 
 def _read_style(parts: Parts) -> tuple[Parts, Style]:
     """The parts in the case of a sentence, and their style."""
-    plain = "".join(part if isinstance(part, str) else _WORD * stands_for_word(part) for part in parts)
+    plain = "".join([part if isinstance(part, str) else _WORD * stands_for_word(part) for part in parts])
     style = read_style(normalize_source(plain))[1]
     if style == PLAIN or is_lower_word(plain.strip()):
         return parts, PLAIN

@@ -34,6 +34,7 @@ _ENDED_BY = {
     "p": {"p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "form", "hr", "section", "article", "header",
           "footer", "nav", "h1", "h2", "h3", "h4", "h5", "h6"},
 }  # fmt: skip
+_SPACES = re.compile(r"[ \t\r\n]+")
 _UNTRANSLATED = {"script", "style", "code", "kbd", "pre", "samp", "svg", "math", "textarea", "template", "var"}
 
 
@@ -86,7 +87,7 @@ class _Reader:
         tag, is_single = token.name, token.kind == "empty" or token.name in EMPTY_TAGS
         if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
             self._end_hidden(tag=self._untranslated[-1][0])
-        classes = (dict(token.attributes).get("class") or "").split()
+        classes = (dict(token.attributes).get("class") or "").split() if token.attributes else ()
         is_protected = ("translate", "no") in token.attributes or "notranslate" in classes
         hidden = token.kind == "start" and (tag in _UNTRANSLATED or is_protected)
         if self._untranslated or (hidden and not is_single):
@@ -147,5 +148,5 @@ def _html_segment(line: int, span: tuple[int, int], parts: list[Part], *, greate
         return text.replace(">", greater)
 
     edits = replace_span(*span, lambda parts: f"{before}{write_parts(parts, escape)}{after}")
-    inner = tuple(re.sub(r"[ \t\r\n]+", " ", part) if isinstance(part, str) else part for part in inner)
+    inner = tuple([_SPACES.sub(" ", part) if isinstance(part, str) else part for part in inner])
     return FileSegment(inner, line, edits)

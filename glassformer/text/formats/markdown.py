@@ -1,14 +1,16 @@
 """Markdown. A paragraph, a heading, a cell or an item of a list is one text with codes."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import TextError
 from glassformer.text.formats.html import EMPTY_TAGS, html_segments
+from glassformer.text.formats.markdown_blocks import markdown_blocks, new_parser
 from glassformer.text.formats.markdown_writer import write_markdown
 from glassformer.text.formats.segment import (
     Code,
@@ -26,6 +28,16 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
 
     Code, links' addresses and HTML inside a text are codes.
     """
+    return [read() for read in _find_texts(text, path)]
+
+
+def count_markdown(text: str, path: Path) -> int:
+    """How many segments a Markdown text has, in less time: the codes of each are not read."""
+    return sum(1 for _ in _find_texts(text, path))
+
+
+def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
+    """Of each text what reads its codes."""
     if (alone := re.search(r"\r(?!\n)", text)) is not None:
         raise TextError(
             f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
@@ -33,12 +45,12 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
         )
     lines = text.split("\n")
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    segments: list[FileSegment] = []
     line_now, column = -1, 0
-    parser, env = _markdown(), dict[str, Any]()
-    for before, token in _markdown_blocks(parser, text, env):
+    parser, env = new_parser(), dict[str, Any]()
+    for before, token in markdown_blocks(parser, text, env):
         if token.type == "html_block":
-            segments += _html_block(text, starts[token.map[0]], token.map[0], token.content, path)
+            for segment in _html_block(text, starts[token.map[0]], token.map[0], token.content, path):
+                yield partial(replace, segment)
             continue
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
@@ -49,27 +61,8 @@ def markdown_segments(text: str, path: Path) -> list[FileSegment]:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
-            parts = _read_inline(parser, env, token.content)
-            segments.append(_markdown_segment(span, first_line + 1, before, indent, parts))
-    return segments
-
-
-def _markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block.
-
-    Front matter and other lines that are no text are left out. ``env`` gets the parser's ``references``.
-    """
-    for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
-        text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
-    if not _UNDERLINE.search(text):
-        parser.disable("lheading")  # it would read each line of a paragraph once more
-    tokens, before = parser.parse(text, env)[::-1], None
-    while tokens:  # each is freed when it was read: together they take more memory than the segments
-        token = tokens.pop()
-        is_title = before is not None and before.type == "admonition_title_open"
-        if token.type in ("inline", "html_block") and token.map and token.content.strip() and not is_title:
-            yield before, token
-        before = token
+            inline = partial(_read_inline, parser, env, token.content)
+            yield partial(_markdown_segment, span, first_line + 1, before, indent, inline)
 
 
 def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
@@ -89,84 +82,11 @@ def _html_block(text: str, start: int, line: int, block: str, path: Path) -> lis
 
         return replace(segment, line=line + segment.line, edits=edits)
 
-    return [shift(segment) for segment in html_segments(block, path)]
+    return [shift(segment) for segment in html_segments(block, path) if not segment.is_blank]
 
 
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
-# YAML between lines of ---, or TOML between lines of +++.
-_FRONT_MATTER = re.compile(
-    r"\A()(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
-)
-# What a page imports and exports (MDX), up to a blank line.
-_MODULE = re.compile(
-    r"""^()(?:import\s(?:[\w*{$][^;"']{0,500}?\sfrom\s+)?["'][^"'\n]+["'];?[ \t]*\r?$
-    |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
-    re.MULTILINE | re.VERBOSE,
-)
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
-# templates.
-_FORM_LINES = re.compile(
-    r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
-    | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
-    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
-)
-_UNDERLINE = re.compile(r"^[^\w\n]*[=-][ \t]*\r?$", re.MULTILINE)  # of a heading
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
-
-
-def _markdown() -> Any:
-    """The parser of blocks; the tokens in each, which are many, are made where they are read."""
-    from markdown_it import MarkdownIt
-    from mdit_py_plugins.admon import admon_plugin
-    from mdit_py_plugins.deflist import deflist_plugin
-    from mdit_py_plugins.dollarmath import dollarmath_plugin
-
-    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable(["text_join", "inline"])
-    parser.use(admon_plugin).use(deflist_plugin)
-    parser.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True)
-    parser.block.ruler.at("reference", _read_reference)
-    parser.block.ruler.at("paragraph", _read_paragraph)
-    return parser
-
-
-def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins with a
-    letter: no block begins there, unless the line below makes it the head of a table.
-    """
-    from markdown_it.common.utils import mdTrim
-
-    rules, line, parent = state.md.block.ruler.getRules("paragraph"), start + 1, state.parentType
-    state.parentType = "paragraph"
-    while line < state.lineMax and not state.isEmpty(line):
-        indent = state.sCount[line]  # below 0: a rule for quotations was asked about the line before
-        may_begin = 0 <= indent <= state.blkIndent + 3 and not _is_plain_line(state, line)
-        if may_begin and any(rule(state, line, state.lineMax, True) for rule in rules):
-            break
-        line += 1
-    state.line = line
-    for kind, tag, nesting in (("paragraph_open", "p", 1), ("inline", "", 0), ("paragraph_close", "p", -1)):
-        token = state.push(kind, tag, nesting)
-        if nesting >= 0:
-            token.map = [start, line]
-        if not nesting:
-            token.content, token.children = mdTrim(state.getLines(start, line, state.blkIndent, False)), []
-    state.parentType = parent
-    return True
-
-
-def _is_plain_line(state: Any, line: int) -> bool:
-    """Whether the line begins with a letter, and the one below it is no row of a table's dashes."""
-    starts = (state.bMarks[each] + state.tShift[each] for each in (line, line + 1))
-    first, below = (state.src[each : each + 1] for each in starts)
-    return first.isalpha() and below not in ("|", "-", ":")
-
-
-def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for what ``[name]: address`` defines, but not for a footnote, which is a text."""
-    from markdown_it.rules_block import reference
-
-    is_footnote = state.src.startswith("[^", state.bMarks[start] + state.tShift[start])
-    return not is_footnote and reference(state, start, end, silent)
 
 
 def _find_content(
@@ -185,14 +105,15 @@ def _find_content(
 
 
 def _markdown_segment(
-    span: tuple[int, int], line: int, before: Any, indent: str, parts: tuple[Part, ...]
+    span: tuple[int, int], line: int, before: Any, indent: str, read: Callable[[], tuple[Part, ...]]
 ) -> FileSegment:
-    """``indent`` is what stands before each further line of the block."""
+    """``indent`` is what stands before each further line of the block; ``read`` gives the parts."""
+    parts = read()
     in_table = before.type in ("th_open", "td_open")
     in_paragraph = not in_table and not before.markup.startswith("#")
 
     def edits(translated: Sequence[Part]) -> list[Edit]:
-        written = write_markdown(translated, parts, f"\n{indent}", in_paragraph=in_paragraph)
+        written = write_markdown(tuple(translated), parts, f"\n{indent}", in_paragraph)
         return [Edit(*span, written.replace("|", "\\|") if in_table else written)]
 
     return FileSegment(parts, line, edits)

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby
 
 from glassformer.text.formats.segment import Code, Part, join_parts, join_texts
@@ -26,28 +27,44 @@ _MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-def write_markdown(translated: Sequence[Part], parts: Sequence[Part], line_break: str, *, in_paragraph: bool) -> str:
+@lru_cache(100)  # a file has the same again and again
+def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
     """The text of a block; ``parts`` are those of its source, ``line_break`` what parts its lines.
 
     In a paragraph the start of a line might begin another block, and is escaped too.
     """
-    source = " ".join(part for part in parts if isinstance(part, str))
-    unused, is_unchanged = Counter(map(_bare, source.split())), _without_marks(translated) == _without_marks(parts)
-    own_edges = {edge for _, text, *edges in _runs(parts) for edge in edges}
-    written, begins_line = "", in_paragraph
+    written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
+    end = ""  # of what is written
     for is_markup, text, *edges in _runs(translated):
         if is_markup:
             piece = _LINE_END.sub(" ", text).replace("\n", line_break)
         else:
-            piece = text.replace("\n", " ")
-            if not is_unchanged:
-                first, last = (len(edge) if edge in own_edges else 0 for edge in edges)
-                inner = _escape_markdown(piece[first : len(piece) - last], source, unused)
-                piece = piece[:first] + inner + piece[len(piece) - last :]
+            piece = escape(text.replace("\n", " "), edges)
             piece = _BLOCK_START.sub(r"\1\\\2", piece) if begins_line else piece
-        written += piece
-        begins_line = in_paragraph and written.endswith(line_break)
-    return written
+        written.append(piece)
+        end = (end + piece)[-len(line_break) :]
+        begins_line = in_paragraph and end == line_break
+    return "".join(written)
+
+
+def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[str, Sequence[str]], str]:
+    """What escapes the texts of a translation one after another, each with the signs at its ends."""
+    texts = [join_parts([part]) for part in translated if not _is_markup(part)]
+    if not any(map(_MARKUP_SIGN.search, texts)) or _without_marks(translated) == _without_marks(parts):
+        return lambda text, _: text  # as of most
+    source = " ".join(part for part in parts if isinstance(part, str))
+    unused, own_edges = Counter(map(_bare, source.split())), {edge for _, _, *edges in _runs(parts) for edge in edges}
+
+    def escape(text: str, edges: Sequence[str]) -> str:
+        first, last = (len(edge) if edge in own_edges else 0 for edge in edges)
+        inner = _escape_markdown(text[first : len(text) - last], source, unused)
+        return text[:first] + inner + text[len(text) - last :]
+
+    return escape
+
+
+def _is_markup(part: Part) -> bool:
+    return isinstance(part, Code) and not part.is_text
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
@@ -55,11 +72,15 @@ def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
 
     Where the source has them too they are not escaped: a backslash between would change what the markup means.
     """
-    groups = groupby(parts, lambda part: isinstance(part, Code) and not part.is_text)
-    runs = [("", True), *((join_parts(group), is_markup) for is_markup, group in groups), ("", True)]
-    for (before, _), (text, is_markup), (after, _) in zip(runs, runs[1:], runs[2:], strict=False):
-        first, last = (sign if sign in _DELIMITERS and not is_markup else "" for sign in (before[-1:], after[:1]))
-        yield is_markup, text, text[: len(text) - len(text.lstrip(first))], text[len(text.rstrip(last)) :]
+    runs = [(join_parts(group), is_markup) for is_markup, group in groupby(parts, _is_markup)]
+    for number, (text, is_markup) in enumerate(runs):
+        if is_markup:
+            yield True, text, "", ""
+            continue
+        before, after = (runs[each][0] if 0 <= each < len(runs) else "" for each in (number - 1, number + 1))
+        first, last = before[-1:], after[:1]
+        start = text[: len(text) - len(text.lstrip(first))] if first in _DELIMITERS else ""
+        yield False, text, start, text[len(text.rstrip(last)) :] if last in _DELIMITERS else ""
 
 
 def _without_marks(parts: Iterable[Part]) -> list[Part]:

@@ -54,6 +54,11 @@ class FileSegment:
         """The text with its codes."""
         return join_parts(self.parts)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is nothing but white space in it."""
+        return all(is_blank(part if isinstance(part, str) else part.raw) for part in self.parts)
+
 
 def replace_span(
     start: int, end: int, write: Callable[[Sequence[Part]], str]
@@ -78,7 +83,7 @@ def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
     if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], str):  # as most are
         return parts[0]
-    return "".join(part.raw if isinstance(part, Code) else part for part in parts)
+    return "".join([part if isinstance(part, str) else part.raw for part in parts])
 
 
 def join_texts(parts: Iterable[Part]) -> list[Part]:
@@ -106,10 +111,13 @@ def mark_codes(
             continue
         position = 0
         for match in pattern.finditer(part):
-            found += [part[position : match.start()], code(match)]
+            if match.start() > position:
+                found.append(part[position : match.start()])
+            found.append(code(match))
             position = match.end()
-        found.append(part[position:])
-    return tuple(part for part in found if part != "")
+        if position < len(part):
+            found.append(part[position:])
+    return tuple(found)
 
 
 def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:

@@ -12,6 +12,7 @@ _NAME = re.compile(r"([a-zA-Z][^\t\n\r\f />]*)(?:\s|/(?!>))*")
 _ATTRIBUTE = re.compile(
     r"""((?<=['"\s/}>])[^\s/>][^\s/=>]*)(?:\s*=+\s*('[^']*'|"[^"]*"|(?!['"])[^>\s]*))?(?:\s|/(?!>))*"""
 )
+_PLAIN_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)>")  # as most are
 _END_NAME = re.compile(r"</(?:\s*([a-zA-Z][-.a-zA-Z0-9:_]*)\s*>|([a-zA-Z][^\t\n\r\f />]*))")
 _REFERENCE = re.compile(r"(&(?:[a-zA-Z][-.a-zA-Z0-9]*(?=[^a-zA-Z0-9])|#(?:\d+|[xX][0-9a-fA-F]+)(?=[^0-9a-fA-F])));?")
 _SIGN = re.compile("[&<]|{[%{#]")
@@ -59,10 +60,14 @@ class _Tokens:
             sign = _SIGN.search(text, place)
             start = sign.start() if sign else len(text)
             if place < start:
-                yield Token("text", place, start, text=text[place:start])
+                yield Token("text", place, start, "", text[place:start])
             if start == len(text):
                 return
-            token = self._template(start) or (self._reference if text[start] == "&" else self._markup)(start)
+            plain = _PLAIN_TAG.match(text, start)
+            if plain is not None:
+                token = Token("end" if plain[1] else "start", start, plain.end(), plain[2].lower())
+            else:
+                token = self._template(start) or (self._reference if text[start] == "&" else self._markup)(start)
             yield token
             place = token.end
             if token.kind == "start" and token.name in _TEXT_ENDS:
