@@ -21,7 +21,7 @@ from glassformer.documents import FileTranslator, Memory
 from glassformer.documents.filling import Filling
 from glassformer.documents.report import DocumentReport
 from glassformer.documents.segment_texts import SegmentTexts
-from glassformer.documents.translate_file import find_segments
+from glassformer.documents.translate_file import count_segments, find_segments
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
@@ -38,6 +38,7 @@ from glassformer.text.sentence_splitter import split_lines, split_sentences
 
 _SLICE = 256  # sentences of one request that wait at a time
 _INLINE = 2000  # characters; the sentences of longer texts are found in a thread
+_HTML = (Path("text.html"), FormatOptions())  # what is given with format=html
 Text = str | Parts
 """A text, or one whose codes a client has marked."""
 
@@ -206,9 +207,9 @@ class _Plan:
     """The segments of a text, their sentences in ``texts``, and how the translations are put in."""
 
     def __init__(self, text: Text, order: Order, source: str) -> None:
-        self._text, self._find = text, find_segments(Path("text.html"), FormatOptions())
+        self._text = text
         self._html = text if order.format == "html" and isinstance(text, str) else ""
-        found = self._find(self._html) if self._html else [FileSegment(_parts(text), 0, lambda _: [])]
+        found = find_segments(*_HTML)(self._html) if self._html else [FileSegment(_parts(text), 0, lambda _: [])]
         self._segments = [segment for segment in found if not is_blank(segment.text)]
         memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
         split = partial(split_sentences, language=source) if order.split_sentences else split_lines
@@ -221,7 +222,8 @@ class _Plan:
         results = self._plan.join(dict(zip(self.texts, translations, strict=True)), report)
         parts = results[0].parts if results else _parts(self._text)
         if self._html:
-            parts = Filling(self._html, self._find, self._segments, results, is_bilingual=False).fill()[:1]
+            count = count_segments(*_HTML)
+            parts = Filling(self._html, count, self._segments, results, is_bilingual=False).fill()[:1]
         flags, notes = (tuple(one.remark for one in remarks) for remarks in (report.checks, report.notes))
         scores = tuple(score for each in results for score in each.scores)
         return Answer(join_parts(parts), parts, (), flags, notes, scores)

@@ -113,8 +113,10 @@ def new_parser() -> Any:
 
 
 def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """A rule before all others, which take time at a line that begins with a letter, an escape, a bracket or a quote
-    and find only code, or by the line below the head of a table or what a definition is of.
+    """A rule that stands before all others and saves their time, where a line can only begin a paragraph.
+
+    A line that begins with a letter, an escape, a bracket or a quote begins one, unless it is indented code or the
+    line below makes it the head of a table or a term with a definition.
     """
     below = start + 1 + state.isEmpty(start + 1)
     is_alone = below >= end or state.sCount[below] < state.blkIndent or _sign_at(state, below) not in _BELOW_HEADS
@@ -123,8 +125,9 @@ def _read_plain_paragraph(state: Any, start: int, end: int, silent: bool) -> boo
 
 
 def _read_paragraph(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for paragraphs, but for the time that its other rules take at each line that begins in such a
-    way, where no block begins, unless the line below makes it the head of a table, or as an item, which is one.
+    """The parser's rule for paragraphs, in less time: others are asked only where a block may begin.
+
+    A plain line (``_is_plain_line``) goes on with the paragraph, and an item of a list ends it.
     """
     from markdown_it.common.utils import mdTrim
 
