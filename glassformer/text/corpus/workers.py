@@ -74,7 +74,7 @@ def _map_in_pool(
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-    except BrokenProcessPool as error:
+    except (BrokenProcessPool, EOFError) as error:  # EOFError: a process ended while it started
         raise TextError(
             f"One of {workers} processes that prepare the text ended before its work was done: memory may have run "
             "out, or a script calls this outside of `if __name__ == '__main__':`. Set text.workers to 1."

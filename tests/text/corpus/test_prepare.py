@@ -473,6 +473,16 @@ def test_a_process_that_dies_is_one_clear_error(monkeypatch):
         list(workers.map_chunks(os._exit, iter([3, 3, 3]), 2))
 
 
+def test_so_is_one_that_dies_while_it_starts(monkeypatch):
+    def submit(*_: object) -> None:
+        raise EOFError  # as multiprocessing does when the process ends before it has told its number
+
+    monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 0)
+    monkeypatch.setattr(workers.ProcessPoolExecutor, "submit", submit)
+    with pytest.raises(TextError, match=r"One of 2 processes .* Set text\.workers to 1"):
+        list(workers.map_chunks(abs, iter([3, 3, 3]), 2))
+
+
 def test_results_come_in_the_order_of_the_chunks_and_few_chunks_are_held(monkeypatch):
     monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 3)
     taken: list[int] = []
