@@ -98,23 +98,23 @@ walked.plot("src_embedding.embedded")
 # single number means nothing to us. What counts is which rows are alike.
 #
 # **Guess before you look.** Nobody has told the model what the words mean. Among all 8,000 rows, which are most
-# like the row of ▁love? And of ▁Monday?
+# like the row of ▁love? And of ▁morning?
 
 # %% tags=["guess"]
 vocabulary = translator.src_tokenizer.to_tokens(range(translator.src_tokenizer.size))
-lengths = model.src_embedding.tokens.weight.detach().norm(dim=-1)
 rows = torch.nn.functional.normalize(model.src_embedding.tokens.weight.detach(), dim=-1)
-for token, expected in (("▁love", {"▁loves", "▁loved"}), ("▁Monday", {"▁Saturday", "▁Friday", "▁Sunday"})):
+found = {}
+for token, expected in (("▁love", {"▁loves", "▁loved"}), ("▁morning", {"▁afternoon", "▁evening", "▁day"})):
     likeness = rows @ rows[vocabulary.index(token)]  # cosine: 1 is the same direction
-    alike = {vocabulary[row]: round(float(likeness[row]), 2) for row in likeness.topk(6).indices[1:]}
-    print(token, "is like", alike)
-    assert expected <= set(alike)
-assert lengths[vocabulary.index("£")] < lengths.median() / 2
+    found[token] = {vocabulary[row]: round(float(likeness[row]), 2) for row in likeness.topk(6).indices[1:]}
+    print(token, "is like", found[token])
+    assert expected <= set(found[token])
+assert "▁shekels" in found["▁love"]
 
 # %% [markdown]
-# Words that occur in the same places end up with similar rows: the forms of a verb, the days. What comes after them
-# is less alike, and may be chance: the row of *£* is not half as long as most rows. That is all that the model knows
-# of a meaning when it begins to read.
+# Words that occur in the same places end up with similar rows: the forms of a verb, the times of a day. What comes
+# after them is less alike, and may be chance, as *shekels* with *love*. That is all that the model knows of a meaning
+# when it begins to read.
 #
 # ## 2. Where a word stands
 #
@@ -290,13 +290,13 @@ axes.set(xlabel="tgt: the token that is read", ylabel="stage")
 plt.show()
 first, second, last = (translator.tgt_tokenizer.to_tokens(one[0].argmax(-1).tolist()) for one in stages.values())
 assert first == list(walked.sentences.tgt_in_tokens[0])
-assert second[:5] == ["<s>", "Ich", "▁liebe", "▁ja", "▁immer"]
+assert second == ["<s>", "Ich", "▁dich", "▁ja", "▁immer", "</s>"]
 assert last == list(walked.sentences.tgt_out_tokens[0])
 
 # %% [markdown]
 # A column is a step, from left to right. At first there is just the token that was read. After one layer the model
-# has begun to turn from reading to writing: in three columns the token that was read still stands, in the next two it
-# has *▁ja* and *▁immer*, which could follow as well. After the second layer all six words stand.
+# has begun to turn from reading to writing: in two columns the token that was read still stands, in two it has *▁ja*
+# and *▁immer*, which could follow as well, and in two the right next token. After the second layer all six stand.
 #
 # **Guess before you look.** A layer has three parts: it looks at its own words, it looks at the English words, and
 # a *feed-forward* network works on each position by itself. We take away each part in both layers. Which one can
