@@ -21,7 +21,7 @@ _BLOCK = re.compile(
     r"(<!-- output(?:: (?P<lines>.*?))? -->\n```console\n\$ glassformer (?P<command>[^\n]*)\n)(?P<shown>.*?)^```",
     re.M | re.S,
 )
-_ROUNDING = re.compile(r"\d\.\d+e-\d+|\(\d+ bit for bit\)|\d\.\d{3}")  # the last digits depend on the processor
+_ROUNDING = re.compile(r"\d\.\d+e[-+]\d+|\(\d+ bit for bit\)|\d\.\d{3}")  # the last digits depend on the processor
 
 
 def output(command: str, lines: str | None) -> str:

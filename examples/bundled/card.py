@@ -115,9 +115,10 @@ have which reason; *none* is no warning:
 
 ## A hundred and twenty texts as people type them
 
-They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none was
-changed or left out. All answers were judged twice, by another judge each time, in a random order among those of the
-model before, without the name of the model or its warning; where both differ, the worse one counts. The rules:
+They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none
+was changed or left out. All answers were judged twice, by another judge each time, in a random order among those of
+models before, without the name of the model or its warning; an answer that the next model gives, too, keeps its
+verdicts. Where both differ, the worse one counts. The rules:
 
 {rules}
 
@@ -152,8 +153,8 @@ before this one.{doubted}
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
   whole: it learned lines of one or two sentences and leaves out most of a longer one.
-- News and idioms it mostly gets wrong; e-mails, texts with typing mistakes and paragraphs half of the time. It warns
-  of less than half of its wrong answers.
+- News it mostly gets wrong, idioms half of the time, paragraphs, times, dates and texts with typing mistakes in a
+  third, and single words without a sentence often. It warns of less than a third of its wrong answers.
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
 
