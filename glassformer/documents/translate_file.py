@@ -5,6 +5,7 @@ something is filled in and reported.
 """
 
 import gc
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -209,10 +210,11 @@ class FileTranslator:
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """The block makes millions of objects, none in circles, as tests/documents/test_translate_file.py shows; to look
-    for these would take a third of its time.
+    for these would take a third of its time. Beside other threads, as in a server, they are looked for.
     """
     is_on = gc.isenabled()
-    gc.disable()
+    if threading.active_count() == 1:
+        gc.disable()
     try:
         yield
     finally:
