@@ -156,7 +156,7 @@ class Task:
     async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
         is_long = len(join_parts(_parts(text))) > _INLINE
         plan = await _in_thread(is_long, partial(_Plan, text, order, model.source))
-        results = await self.ask(order.recipe(model, "document"), _sized(plan.texts))
+        results = await self.ask(order.recipe(model, "document"), _with_sizes(plan.texts))
         answer: Answer = await _in_thread(is_long, partial(plan.fill, results))
         return answer
 
@@ -239,7 +239,7 @@ class _QueuedFiles(FileTranslator):
 
     def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
         """Wait for the workers."""
-        asked = self._ask(self._recipe, _sized(waiting))
+        asked = self._ask(self._recipe, _with_sizes(waiting))
         results = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
         return dict(zip(waiting, results, strict=True))
 
@@ -264,7 +264,7 @@ def _parts(text: Text) -> Parts:
     return (text,) if isinstance(text, str) else text
 
 
-def _sized(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
+def _with_sizes(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
     return [(parts, count_tokens(join_parts(parts))) for parts in texts]
 
 

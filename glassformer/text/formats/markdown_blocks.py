@@ -1,4 +1,4 @@
-"""The blocks of a Markdown text: what its parser finds, in a part of the time that this takes by its own rules."""
+"""The blocks of a Markdown text, as markdown-it finds them, in less time than its own rules take."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tup
 
 
 class _Item(NamedTuple):
-    """What is asked of a token, of an item that the parser has not seen."""
+    """An item of a long list that the parser did not read, with those fields of a token that are used."""
 
     map: list[int]
     content: str
@@ -35,7 +35,7 @@ class _Item(NamedTuple):
 
 
 def _parse_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[Any]:
-    """The tokens of a text, with the items that are left out of long lists."""
+    """The tokens of a text; for items of long lists that the parser did not read, ``_Item``."""
     lines = text.split("\n")
     runs = _flat_runs(lines)
     tokens = _parse_without(parser, lines, runs, env) if runs else None
@@ -50,9 +50,9 @@ def _parse_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[Any]:
 
 
 def _flat_runs(lines: Sequence[str]) -> dict[int, range]:
-    """In long lists of items of one line each those from the third one to the last but one, by the line before them.
+    """The lines that need no parser: in long lists of one-line items all but the first two items and the last.
 
-    In the state in which the parser is after the second item it is after each that follows.
+    The parser's state after the second item is its state after each later one. The keys are the lines of second items.
     """
     runs = dict[int, range]()
     for sign, group in groupby(enumerate(lines), lambda each: _FLAT_ITEM.match(each[1]) and each[1][0]):
