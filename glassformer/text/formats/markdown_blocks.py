@@ -52,7 +52,8 @@ def _parse_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[Any]:
 def _flat_runs(lines: Sequence[str]) -> dict[int, range]:
     """The lines that need no parser: in long lists of one-line items all but the first two items and the last.
 
-    The parser's state after the second item is its state after each later one. The keys are the lines of second items.
+    The parser's state after the second item is its state after each later one. The keys are the lines of second
+    items.
     """
     runs = dict[int, range]()
     for sign, group in groupby(enumerate(lines), lambda each: _FLAT_ITEM.match(each[1]) and each[1][0]):
