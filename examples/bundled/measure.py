@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from first_sentences import SENTENCES
-from pairs import BUCKETS
+from pairs import BUCKETS, WRITTEN
 from reasons import TEXTS
 from sacrebleu.metrics.chrf import CHRF
 from strange_inputs import NONSENSE, SPANISH
@@ -43,6 +43,7 @@ from benchmarks.machine import library_versions, machine  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results" / "bundled.json"
 PAIRS = ROOT / "build" / "face"
 GERMAN = 200  # references of the test that are given to the model as sources
+WORDS = 300  # of the single words in written.tsv
 FIRST = [sentence for group in SENTENCES.values() for sentence in group]
 
 
@@ -125,6 +126,20 @@ def reasons(translator: Translator) -> dict[str, dict[str, int]]:
     return found
 
 
+def single_words(translator: Translator) -> dict[str, Any]:
+    """How many of some single words, which were in training, get an answer that they had there, case aside."""
+    answers: dict[str, set[str]] = {}
+    for pair in read_pairs(WRITTEN):
+        if pair.src.isalpha():
+            answers.setdefault(pair.src.lower(), set()).add(pair.tgt.lower())
+    asked = Random(1).sample(sorted(answers), WORDS)
+    translations = translator.translate(asked)
+    right = [one.text.lower() in answers[one.source] for one in translations]
+    doubted = [one.doubt is not None for one in translations]
+    warned = sum(doubt and not ok for doubt, ok in zip(doubted, right, strict=True))
+    return {"asked": WORDS, "right": sum(right), "warned": {"wrong ones": warned, "right ones": sum(doubted) - warned}}
+
+
 def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> dict[str, Any]:
     """The cost of int8 rows: the scores of the run's own weights, and how many outputs differ."""
     translator = Translator.load(float32, device="cpu", precision="float32")
@@ -169,13 +184,15 @@ def measure(run: Path, pairs: Sequence[Pair], float32: Path | None = None) -> di
     translations = translator.translate([pair.src for pair in pairs])
     seconds = time.monotonic() - began
     outputs = [one.text for one in translations]
-    answers = Translator.load(run, device="cpu").translate(FIRST)
+    installed = Translator.load(run, device="cpu")
+    answers = installed.translate(FIRST)
     section: dict[str, Any] = {
         "parameters": sum(parameter.numel() for parameter in translator.model.parameters()),
         "search": f"beam {translator.config.beam}, length penalty {translator.config.length_penalty}",
         **scores(outputs, pairs),
         "seconds": round(seconds, 1),
         "noisy": noisy(translator, pairs),
+        "single_words": single_words(installed),
         "first_sentences": {one.source: one.text for one in answers},
     }
     if translator.confidence is not None:

@@ -28,7 +28,10 @@ def start(processes: int, *arguments: str | Path, restarts: int = 0, endpoint: s
             sys.executable, "-m", "torch.distributed.run", *place, f"--nproc-per-node={processes}",
             f"--max-restarts={restarts}", "-m", "--", "glassformer", *map(str, arguments),
         ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        env={
+            **os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "200",
+            "PYTHONFAULTHANDLER": "1",  # if PyTorch itself aborts, the log says where
+        },
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
@@ -45,7 +48,7 @@ def end(started: "subprocess.Popen[str]") -> tuple[int, str, str]:
 def torchrun(processes: int, *arguments: str | Path) -> str:
     """What it printed, once it has ended well."""
     code, out, err = end(start(processes, *arguments))
-    assert code == 0, err
+    assert code == 0, f"{out}\n{err}"
     return out
 
 
