@@ -31,7 +31,7 @@ from glassformer.text.corpus.corpus import Pair, read_pairs
 BUCKETS = {(1, 4): 200, (5, 8): 350, (9, 14): 300, (15, 1000): 150}  # English words: test pairs
 VALID = 1000
 WRITTEN = Path(__file__).parent / "written.tsv"
-COPIES, SHORT_COPIES = 3, 12  # how often a written pair is in wide.tsv, and how often a word or a time of day is
+COPIES, SHORT_COPIES = 3, 30  # how often a written pair is in wide.tsv, and how often a word or a time of day is
 NAME = "#"
 GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
 _WORD = re.compile(r"[^\W_]+")

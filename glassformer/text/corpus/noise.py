@@ -37,7 +37,12 @@ def drop_end_mark(pair: Pair, chance: Random) -> Pair:
 
 
 def misspell(pair: Pair, chance: Random) -> Pair:
-    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, in words of four letters and more."""
+    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, in words of four letters and more.
+
+    A word alone stays as it is: with a mistake it may be another word, and no sentence tells which.
+    """
+    if " " not in pair.src and len(pair.src) < LETTERS_PER_MISTAKE:
+        return pair
     words = [match.span() for match in _WORD.finditer(pair.src)]
     text = pair.src
     count = max(1, sum(end - start for start, end in words) // LETTERS_PER_MISTAKE)
