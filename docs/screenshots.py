@@ -33,6 +33,7 @@ VIEWS = {
 SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
 PROJECTOR = (1024, 768)
 COLOURS = 256
+AWAKE = "window.glassformer.living?.ready && window.glassformer.living.telling !== undefined"
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def shoot(
     page = context.new_page()
     page.goto(page_file.as_uri() + place)
     page.wait_for_selector("#view .view")
-    while not page.evaluate("window.glassformer.living?.ready && !document.querySelector('[role=status]')"):
+    while not page.evaluate(f"{AWAKE} && !document.querySelector('[role=status]')"):
         time.sleep(0.1)
     page.wait_for_timeout(500)
     if place == VIEWS["number"]:

@@ -23,10 +23,10 @@ BUDGET = {
     "training": 4_950,
     "explain": 8_590,
     "documents": 1_140,
-    "cli": 2_250,
+    "cli": 2_270,
     "serving": 3_130,
     OTHERS: 2_950,
-    ASSETS: 9_560,  # what Prettier made of it, plus 300
+    ASSETS: 9_760,  # what Prettier made of it, plus 300
 }
 
 

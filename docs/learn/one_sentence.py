@@ -94,7 +94,7 @@ plt.show()
 walked.plot("src_embedding.embedded")
 
 # %% [markdown]
-# Each line of the picture is one token, violet where its numbers are above zero and orange where they are below. A
+# Each line of the picture is one token, orange where its numbers are above zero and blue where they are below. A
 # single number means nothing to us. What counts is which rows are alike.
 #
 # **Guess before you look.** Nobody has told the model what the words mean. Among all 8,000 rows, which are most
@@ -344,11 +344,12 @@ assert {"▁Sie", "▁euch"} <= set(words)
 starts = ["Auch", "Ich habe", "Ich mag"]
 finished = [translation.text for translation in translator.translate([SENTENCE] * 3, prefixes=starts)]
 print("\n".join(finished))
-assert finished[0] == "Auch ich liebe dich."
+assert finished == ["Auch ich liebe dich.", "Ich habe dich auch lieben.", "Ich mag dich auch."]
 
 # %% [markdown]
-# It turns each beginning into something that a German might well say, and after *Auch* it does not say *auch* again.
-# The model has not learned a translation by heart. It has learned which word comes next.
+# The first and the last are good German, and after *Auch* the model does not say *auch* again. The second is wrong:
+# a German says *Ich habe dich auch lieb*. The model has not learned a translation by heart. It has learned which word
+# comes next, and where we lead it to a place that it hardly knows, the next word may be a wrong one.
 #
 # ## All of it in six lines
 #

@@ -137,6 +137,9 @@ def trace(
     else:
         unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
         print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
+        if console.is_terminal and not (shown.values or shown.only):
+            typer.echo("\nThe numbers of some:  --only '*cross_attention.weights' --values", err=True)
+            typer.echo(f"All, in a browser:    glassformer explore {quote(texts[0])} --open", err=True)
 
 
 def explore(

@@ -5,6 +5,7 @@ import io
 import logging
 import os
 import secrets
+import shlex
 import sys
 import tempfile
 import traceback
@@ -31,6 +32,8 @@ from glassformer.text.lines import without_surrogates
 from glassformer.version import __version__
 
 _LONGEST_MESSAGE = 3000  # characters
+_LOOK = 'glassformer trace "TEXT", or in a browser glassformer explore "TEXT" --open'
+_OTHER_NAMES = dict.fromkeys(("explain", "walk", "show", "attention"), _LOOK) | {"help": "glassformer --help"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 # What is wrong with a place that was named, or with the machine, and not with this program.
 _PLACES = {
@@ -41,6 +44,14 @@ _PLACES = {
 
 class _Commands(TyperGroup):
     """All commands, ending as a person expects where typer has other ways."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was named; a text in its place, and another name of it, lead to the one that is meant."""
+        name = args[0]
+        if name not in self.commands and (" " in name or name in _OTHER_NAMES):
+            meant = _OTHER_NAMES.get(name, f"glassformer translate {shlex.quote(name)}")
+            ctx.fail(f"No such command {name!r}. You may want: {meant}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Carry out the command that was named."""

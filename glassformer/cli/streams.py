@@ -25,8 +25,13 @@ def from_shell(argument: str) -> str:
 
 
 def read_stdin() -> Iterator[str]:
-    """The lines of standard input, split at line feeds; bytes that are not UTF-8 are replaced, with a warning."""
-    return _lines(sys.stdin.buffer, "standard input")
+    """The lines of standard input, split at line feeds; bytes that are not UTF-8 are replaced, with a warning.
+
+    At a terminal it says first that it waits.
+    """
+    if sys.stdin.isatty():
+        sys.stderr.write("Type a sentence, then Enter; Ctrl+D on an empty line ends.\n")
+    yield from _lines(sys.stdin.buffer, "standard input")
 
 
 def read_file(path: Path) -> Iterator[str]:

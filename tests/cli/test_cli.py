@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from glassformer import world
 from glassformer.cli.main import app, main
+from glassformer.cli.streams import read_stdin
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
 
@@ -125,6 +126,23 @@ def test_as_many_lines_come_out_as_went_in_whatever_they_hold(call: Run, trained
     assert result.out.count("\n") == len(lines)
     assert result.out.split("\n")[1:3] == ["", ""]
     assert "standard input:6:1" in result.err
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("I am hungry", "glassformer translate"), ("explain", "glassformer trace"),
+                                               ("translat", "'translate'")])  # fmt: skip
+def test_a_command_that_is_none_leads_to_the_one_that_is_meant(call: Run, typed: str, meant: str) -> None:
+    result = call(typed)
+    assert (result.code, result.out) == (2, "")
+    assert meant in " ".join(result.err.replace("│", " ").split())
+
+
+def test_a_command_that_reads_a_terminal_says_that_it_waits(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    for is_terminal in (True, False):
+        typed = io.TextIOWrapper(io.BytesIO(b"Hello.\n"))
+        monkeypatch.setattr(typed, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setattr(sys, "stdin", typed)
+        assert list(read_stdin()) == ["Hello."]
+        assert capsys.readouterr().err.startswith("Type a sentence") == is_terminal
 
 
 def test_no_input_gives_no_output(call: Run, trained: Path) -> None:

@@ -7,6 +7,9 @@ import glassformer
 from glassformer.trace.palette import ABOVE, BELOW, SHARE, SIGNED, share_colours, signed_colours
 
 PACKAGE = Path(glassformer.__file__).parent
+DOCS = PACKAGE.parent / "docs"
+SIGNS_IN_WORDS = re.compile(r"(\w+)(?: is| where \w+ \w+ are| where it is)? (above|below) (?:zero|0)\b")
+COLOUR_WORDS = {"orange": "above", "blue": "below", "violet": "", "purple": "", "red": "", "green": ""}
 OTHER_COLOURS = re.compile(r"cmap=[\"'](?!gray|Greys)|\b(?:PuOr|RdBu|coolwarm|bwr|seismic|viridis|Blues|Purples)\b")
 
 
@@ -33,3 +36,17 @@ def test_numbers_have_no_other_colours():
     for path in PACKAGE.rglob("*.py"):
         found = OTHER_COLOURS.search(path.read_text(encoding="utf-8"))
         assert found is None, f"{path}: {found and found[0]}"
+
+
+def test_texts_name_the_colours_of_the_pictures():
+    texts = [*DOCS.glob("*.md"), *(DOCS / "learn").glob("*.py")]
+    said = [
+        (path.name, colour.lower(), side)
+        for path in texts
+        for colour, side in SIGNS_IN_WORDS.findall(
+            " ".join(path.read_text(encoding="utf-8").replace("\n# ", " ").split())
+        )
+        if colour.lower() in COLOUR_WORDS
+    ]
+    assert {path for path, _, _ in said} >= {"page.md", "one_sentence.py"}
+    assert [one for one in said if COLOUR_WORDS[one[1]] != one[2]] == []

@@ -11,6 +11,7 @@ _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<number>\d+(?:\.\d+)?)|(?P<word><[a-z]+>|(?:src|tgt)_[a-z]+|[^\W\d_₀-₉ₙₖᵀ′²³⁻]+)|(?P<sign>.)",
     re.DOTALL,
 )
+_NEXT_EQUATION = re.compile(r"(?<=\)),\s+(?=\w+\([^()]*\) = )")
 _BELOW = dict(zip("₀₁₂₃₄₅₆₇₈₉ₙₖ", "0123456789nk", strict=True))
 _ABOVE = {"ᵀ": "T", "′": "′", "²": "2", "³": "3", "⁻": "−"}
 _CLOSES = {"(": ")", "[": "]", "{": "}", "‖": "‖"}
@@ -19,7 +20,11 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 
 def to_mathml(equation: str) -> str:
-    """``<math>`` for one equation; everything in it is escaped."""
+    """``<math>`` for each equation, so that a narrow place has room for them; everything in them is escaped."""
+    return " ".join(map(_one_to_mathml, _NEXT_EQUATION.split(equation)))
+
+
+def _one_to_mathml(equation: str) -> str:
     tokens = [(match.lastgroup or "sign", match.group()) for match in _TOKEN.finditer(equation)]
     return f"<math>{_Parser(tokens).row(None)}</math>"
 

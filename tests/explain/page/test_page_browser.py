@@ -17,12 +17,12 @@ from browsing import living, longest_task_ms, open_page, until
 from glassformer.decoding import SearchJob, Translator
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
+from glassformer.decoding.sentences import read_text
 from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
 from glassformer.text.lines import normalize_source
-from glassformer.text.style import read_style
 from glassformer.trace import tracing
 
 pytestmark = pytest.mark.browser
@@ -82,6 +82,7 @@ DOUBTFUL = "Xqzv wkjhp bnmtr qwzx."
 
 def test_silencing_the_head_on_the_first_screen_changes_the_translation(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
+        assert page.inner_text("#telling") == "Looking for a head to silence …"
         until(page, "document.querySelector('#telling button')")
         box = page.locator("#telling button").bounding_box()
         assert box["y"] + box["height"] < 800
@@ -193,6 +194,49 @@ def test_no_matrix_is_cut_off_on_a_laptop(browser, bundled_file, place):
             box["x"] + box["width"]
             <= page.locator("#view").bounding_box()["x"] + page.locator("#view").bounding_box()["width"]
         )
+
+
+CUT = """() => [...document.querySelectorAll('#view .labels text')].filter((one) => {
+    const [own, all] = [one.getBoundingClientRect(), one.closest('svg').getBoundingClientRect()];
+    return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1;
+}).map((one) => one.textContent)"""
+WIDE = "() => [...document.querySelectorAll('.equation')].filter((one) => one.scrollWidth > one.clientWidth).length"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1024, 640), (390, 844)])
+@pytest.mark.parametrize("place", ["", "decoder.layers.1.self_attention.weights", "src_embedding.position_vectors"])
+def test_each_row_has_its_label_and_no_label_or_equation_is_cut(browser, bundled_file, place, size):
+    viewport = {"width": size[0], "height": size[1]}
+    with open_page(browser, bundled_file, f"#{place}{'&tour=8' if place else ''}", viewport=viewport) as page:
+        living(page)
+        type_text(page, "My name is Tom, and I live near the river.")
+        until(page, "!window.glassformer.living.busy")
+        tokens = "src_tokens" if place.startswith("src") else "tgt_in_tokens"
+        rows = page.evaluate(f"window.glassformer.record.sentence.{tokens}.length")
+        assert page.locator("#view .labels text[text-anchor=end]").count() == rows
+        assert page.evaluate(CUT) == []
+        assert page.evaluate(WIDE) == 0
+
+
+def test_a_layer_is_told_by_its_name(browser, bundled_file):
+    with open_page(browser, bundled_file, "#decoder.layers.1") as page:
+        assert page.inner_text("#about h2") == "Decoder, layer 1"
+        assert "Residual sum add & norm of cross-attention" in page.inner_text("#about")
+
+
+def test_what_the_model_reads_is_said_where_something_else_was_typed(browser, bundled_file):
+    with open_page(browser, bundled_file) as page:
+        living(page)
+        type_text(page, "Where is {city}? 😀", "Where is Tom?")
+        assert page.inner_text(".reads").startswith(
+            "The model reads “Where is Tom?”; glassformer translate puts the codes back"
+        )
+        type_text(page, "12345")
+        assert page.inner_text(".reads").startswith("glassformer translate copies")
+        type_text(page, TEXT)
+        assert page.query_selector(".reads") is None
+        page.fill("#text", " ")
+        until(page, "document.querySelector('#edits').textContent.startsWith('Type a sentence')")
 
 
 def test_layers_heads_and_steps_count_from_0(browser, small):
@@ -398,7 +442,8 @@ def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
 
 @pytest.mark.parametrize("text", ["</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"])
 def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
-    expected = walk(Translator.load(), [text], ["x"])  # whose source is read with its codes, as the page reads it
+    translator = Translator.load()
+    expected = walk(translator, [read_text(text, translator.config)], ["x"])
     with open_page(browser, bundled_file, "#text") as page:
         living(page)
         type_text(page, text, expected.sentences.sources[0])
@@ -412,7 +457,8 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file, text):
 
 def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
     text = normalize_source((MIXED * 60)[:2000])
-    tokens, longest = len(Translator.load().src_tokenizer.to_ids(read_style(text)[0])) + 1, bundled.config.max_length
+    translator, longest = Translator.load(), bundled.config.max_length
+    tokens = len(translator.src_tokenizer.to_ids(read_text(text, translator.config))) + 1
     assert tokens > longest
     with open_page(browser, bundled_file) as page:
         living(page)
@@ -539,12 +585,16 @@ def test_the_theme_is_switched_and_back(browser, small, scheme):
         assert page.evaluate(colours) == first
 
 
-def test_an_address_is_found_by_a_part_of_it_and_a_wrong_one_is_named(browser, bundled_file):
+def test_a_step_is_found_by_its_address_or_words_and_a_wrong_one_is_named(browser, bundled_file):
     with open_page(browser, bundled_file) as page:
         for typed, found in (
             ("encoder.memory", "encoder.memory"),
             ("cross_attention.scores", "decoder.layers.0.cross_attention.scores"),
             ("encoder.layers.1[heads=2]", "encoder.layers.1"),
+            ("Cross-attention", "decoder.layers.0.cross_attention"),
+            ("softmax", "output_projection.probabilities"),
+            ("next token", "next"),
+            ("Head 3", "decoder.layers.0.cross_attention.weights"),
             ("no.such.step", "no.such.step"),
         ):
             page.fill("input[type=search]", typed)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.sentences import read_text
+from glassformer.decoding.sentences import read_segments, read_text
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
@@ -173,6 +173,21 @@ def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
     body = "return data.texts.map(readSentence);"
     found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})
     assert found == [read_text(text, DecodeConfig(match_style=True, keep_codes=False)) for text in texts]
+
+
+def test_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js) -> None:
+    texts = ["Dear {name}, your order %s is ready.", "She said <b>no</b>. Then she left!", "I love you.", "{{count}} files",
+             "Visit https://example.com/path today.", "Mail me at bob@example.org.", "Click <b>Save</b> to keep %d files.",
+             "HELLO {name}!", "where is {city}?", "Tom met {name} in %(place)s 🎉", "Fish &amp; chips", "100 % sure", "{name}",
+             "%s", "<i>a</i> {b}", "It costs $price.", "Press `Enter` now.", "{greeting} Welcome!",
+             "Hi {name}. How are you? %d of {total} are done.", "Hello {first} {last}!", "A < b and c > d", "😀😀", "50% off"]  # fmt: skip
+    body = """
+    const worker = Object.assign(new PageWorker(), { matchesStyle: true, splits: true, setsCodesAside: true });
+    return data.map((text) => worker.split(text).map((one) => worker.readSource(one)));
+    """
+    found = run_js('import { PageWorker } from "./worker/worker.js";', body, texts)
+    options = DecodeConfig(match_style=True, split_sentences=True)
+    assert dict(zip(texts, found, strict=True)) == {text: read_segments(text, options) for text in texts}
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

@@ -1,7 +1,7 @@
 // @ts-check
 /** The living page: a sentence that can be typed, edits that stack, and a worker that computes what follows from
  * them. */
-import { element } from "./drawing/element.js";
+import { element, printable } from "./drawing/element.js";
 import { moduleOf, shortAddress } from "./record/addresses.js";
 import { PassRecord } from "./record/record.js";
 import { readWeights, unpack } from "./record/weights.js";
@@ -11,6 +11,7 @@ import { COMPUTING } from "./views/sentence.js";
 /** @typedef {import("./page.js").Edit} Edit */
 
 const PAUSE_MS = 180;
+const hasLetter = (/** @type {string} */ text) => /\p{L}/u.test(text);
 const MAX_TRIES = 80; // of silencing heads, in search of some that tell
 
 export class Living {
@@ -162,6 +163,10 @@ export class Living {
     this.trouble = "";
     const isRecorded = () => this.sentences[this.shown] === recorded.sentence.source;
     try {
+      if (!this.text.trim()) {
+        this.choose([""]);
+        throw new Error("Type a sentence in the field at the top.");
+      }
       const known = this.text === recorded.sentence.source;
       const sentences = known ? [this.text] : await this.call("split", this.text);
       if (job !== this.job) return undefined;
@@ -190,7 +195,10 @@ export class Living {
     let end = 0;
     const ends = sentences.map((one) => (end = this.text.indexOf(one, end) + one.length));
     const { caret } = this;
-    if (caret !== undefined) this.shown = ends.findIndex((one) => caret <= one);
+    if (caret !== undefined) {
+      this.shown = ends.findIndex((one) => caret <= one);
+      while (this.shown > 0 && !hasLetter(sentences[this.shown])) this.shown -= 1; // an emoji after a sentence
+    }
     this.caret = undefined;
     if (this.shown < 0 || this.shown >= sentences.length) this.shown = sentences.length - 1;
     this.drawSentences();
@@ -219,6 +227,7 @@ export class Living {
   /** In the background, the translations of the sentences that are not shown. @param {number} job */
   async translateOthers(job) {
     for (const text of this.sentences.length > 1 ? this.sentences : []) {
+      if (this.copies(text)) this.translations.set(text, text);
       if (!this.translations.has(text)) await this.read(text).catch(() => this.translations.set(text, "too long"));
       if (job !== this.job) return;
       this.drawSentences();
@@ -247,17 +256,29 @@ export class Living {
     if (this.told === source) return;
     this.told = source;
     this.tell(undefined);
+    const isWanted = () => {
+      if (this.busy) this.told = ""; // what is asked for comes first
+      return this.told === source;
+    };
+    const greedy = async (/** @type {Edit[]} */ edits) =>
+      (await this.call("greedy", sentence.src_ids, { ...this.search(), edits })).best.ids.join();
     const search = async (/** @type {Edit[]} */ edits) => {
       const { best } = await this.call("beam", sentence.src_ids, { ...this.search(), edits });
       return (await this.call("decodeIds", "tgt", best.ids)).text;
     };
-    const plain = await search([]);
+    const [plainGreedy, plain] = [await greedy([]), await search([])];
+    const later = [];
     for (const edits of headsToTry(this.app.config).slice(0, MAX_TRIES)) {
-      if (this.busy) this.told = ""; // what is asked for comes first
-      if (this.told !== source) return;
-      if ((await search(edits)) !== plain) return this.told === source ? this.tell(edits) : undefined;
+      if (!isWanted()) return;
+      if ((await greedy(edits)) === plainGreedy)
+        later.push(edits); // as most, and faster than to search with a beam
+      else if ((await search(edits)) !== plain) return isWanted() ? this.tell(edits) : undefined;
     }
-    this.tell(null);
+    for (const edits of later) {
+      if (!isWanted()) return;
+      if ((await search(edits)) !== plain) return isWanted() ? this.tell(edits) : undefined;
+    }
+    if (isWanted()) this.tell(null);
   }
 
   /** @param {Edit[] | null | undefined} edits */
@@ -269,6 +290,35 @@ export class Living {
   /** The run's settings, of which the worker takes those that its search has. */
   search() {
     return { ...this.packed.decode, n_best: 1 };
+  }
+
+  /** Whether `glassformer translate` leaves a sentence as it is. @param {string} text */
+  copies(text) {
+    return this.packed.decode.copy_wordless && !hasLetter(text);
+  }
+
+  /** What the model reads, where that is not what was typed, and what `glassformer translate` does besides. */
+  readNote() {
+    const typed = this.sentences[this.shown].replace(/\s+/gu, " ").trim();
+    const read = this.app.record.sentence.source;
+    const isCopied = this.copies(typed);
+    if (this.busy || !this.record || !typed || (read === typed && !isCopied)) return null;
+    if (isCopied)
+      return element(
+        "p.note.reads",
+        {},
+        "glassformer translate copies what has no letter. This is what the model makes of it.",
+      );
+    const does = /[{}<>%$&`@]|:\/\//.test(typed)
+      ? "puts the codes back, and tries other words in their place"
+      : "puts back the capitals and signs that were typed";
+    return element(
+      "p.note.reads",
+      {},
+      "The model reads “",
+      element("bdi", {}, printable(read)),
+      `”; glassformer translate ${does}.`,
+    );
   }
 
   /** Which settings of the run the page's search leaves out, where it shows what that search found. */
@@ -430,7 +480,7 @@ export class Living {
               this.recompute();
             },
           }),
-          " numbers for the translation before",
+          " keep the pieces and numbers of the translation before",
         ),
         element("small", {}, "What differs is outlined."),
         element(

@@ -1,6 +1,6 @@
 // @ts-check
 /** The page: its state, its address in the URL, and what is drawn when it changes. */
-import { crumbs, entryOf, layerOf, readPlace, writePlace } from "./record/addresses.js";
+import { crumbs, entryOf, findAddress, layerOf, readPlace, writePlace } from "./record/addresses.js";
 import { PLAIN } from "./views/distribution.js";
 import { element, spaced } from "./drawing/element.js";
 import { explanationOf } from "./views/explanation.js";
@@ -157,12 +157,13 @@ function follow(app) {
   app.step = Math.max(0, Math.min(app.step, app.record.sentence.tgt_out_tokens.length - 1));
 }
 
-/** An address as it is, or the first that contains what was typed. @param {App} app @param {string} text */
-function findAddress(app, text) {
-  const address = text.replace(/\[.*/s, "");
-  const all = [...app.record.taps.keys()];
-  const known = app.record.at(address) || all.some((one) => one === address || one.startsWith(`${address}.`));
-  return known ? text : (all.find((one) => one.includes(address)) ?? text);
+/** @param {App} app @param {string} text */
+function find(app, text) {
+  if (app.record.at(readPlace(text).address)) return text; // a weight, too
+  return findAddress(text, [...app.record.taps.keys()], (address) => {
+    const story = entryOf(app.about.stories, address);
+    return story ? `${story.title} ${story.equation}` : "";
+  });
 }
 
 /** @param {App} app */
@@ -172,10 +173,10 @@ function frame(app) {
     element("input", {
       type: "search",
       list: "addresses",
-      placeholder: "find an address",
-      "aria-label": "Find an address",
+      placeholder: "find a step",
+      "aria-label": "Find a step by its name or address",
       onchange: (/** @type {any} */ event) => {
-        if (event.target.value.trim()) app.go(findAddress(app, event.target.value.trim()));
+        if (event.target.value.trim()) app.go(find(app, event.target.value.trim()));
       },
     })
   );

@@ -15,6 +15,8 @@ import { css, exactNumber, inkOn, shortNumber } from "./scale.js";
 const MAX_SVG_CELLS = 2000;
 const ROOM_FOR_WORDS = 480;
 const MIN_CELL_HEIGHT = 8;
+const MIN_WORD_HEIGHT = 16; // of a row with a token, so that each has its label and its numbers
+const MAX_WORD_ROWS = 16;
 const AROUND = 52; // px above and below the picture: the axes in words, and the number under the pointer
 const READS_AND_WRITES = /^reads (.*) → writes (.*)$/s;
 
@@ -110,7 +112,7 @@ function painted(matrix) {
 /** The width of labels in px, without measuring: about 6.7 px a character.
  * @param {string[]} labels @param {number} most */
 const labelWidth = (labels, most) =>
-  Math.min(most, 14 + 6.9 * Math.max(1, ...labels.map((label) => [...label].length)));
+  Math.min(most, 20 + 6.9 * Math.max(1, ...labels.map((label) => [...label].length)));
 
 /** @param {string} label @param {number} most */
 const cut = (label, most) => ([...label].length > most ? `${[...label].slice(0, most - 1).join("")}…` : label);
@@ -130,16 +132,19 @@ export function matrixView(matrix, { width, height = Infinity, selected, onpick 
   const columnLabels = Array.from({ length: matrix.columns }, (_, column) => printable(matrix.columnLabel(column)));
   const left = labelWidth(shownLabels, 226);
   const named = (matrix.columnToken?.(0) ?? null) !== null;
-  const top = named ? Math.min(110, 12 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
-  const room = Math.max(160, width - left - 12);
+  const top = named ? Math.min(110, 18 + 6 * Math.max(1, ...columnLabels.map((label) => [...label].length))) : 24;
+  const right = named ? Math.min(60, Math.max(12, 6 * [...(columnLabels.at(-1) ?? "")].length)) : 12; // of a turned label
+  const room = Math.max(160, width - left - right);
   const cellWidth = Math.min(64, room / matrix.columns);
   const natural = Math.min(34, Math.max(matrix.rows > 60 ? 8 : 18, cellWidth));
-  const cellHeight = Math.min(natural, Math.max(MIN_CELL_HEIGHT, (height - top - AROUND) / matrix.rows));
+  const words = (matrix.rowToken?.(0) ?? null) !== null && matrix.rows <= MAX_WORD_ROWS;
+  const least = words ? MIN_WORD_HEIGHT : MIN_CELL_HEIGHT;
+  const cellHeight = Math.min(natural, Math.max(least, (height - top - AROUND) / matrix.rows));
   const w = cellWidth * matrix.columns;
   const h = cellHeight * matrix.rows;
   const picture = svg("svg.matrix", {
-    viewBox: `0 0 ${left + w + 12} ${top + h + 4}`,
-    width: left + w + 12,
+    viewBox: `0 0 ${left + w + right} ${top + h + 4}`,
+    width: left + w + right,
     height: top + h + 4,
     tabindex: 0,
     role: "application",

@@ -91,6 +91,9 @@ const WORDS = {
   causal_mask: "Causal mask",
 };
 
+/** Views that are no steps. */
+const PANELS = ["text", "attention", "next", "why", "beam"];
+
 /** One part of an address in words. @param {string} part */
 export const inWords = (part) => WORDS[part] ?? part.replaceAll("_", " ");
 
@@ -113,4 +116,36 @@ export function crumbs(address) {
     else way.push({ label: inWords(parts[at]), address: so_far });
   }
   return way;
+}
+
+/** Lower case, with a space for every sign: `cross_attention.weights` and `Cross-attention weights` are alike.
+ * @param {string} text */
+const plain = (text) =>
+  ` ${text
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}]+/gu, " ")
+    .trim()} `;
+
+/** Where a text leads that somebody types to find a step: an address as it is, or the shortest that has all its
+ * words, in itself or in what is told of it. `head 3` is the head of an attention.
+ * @param {string} text @param {string[]} addresses of all steps, in the order of computation
+ * @param {(address: string) => string} toldOf */
+export function findAddress(text, addresses, toldOf) {
+  const known = addresses.flatMap((one) => crumbs(one).map(({ address }) => address));
+  if (known.includes(readPlace(text).address)) return text;
+  const [, head] = / heads? (\d+) /.exec(plain(text)) ?? [];
+  const words = (
+    plain(text)
+      .replace(/ heads? \d+ /, " ")
+      .trim() || "cross attention"
+  ).split(" ");
+  const found = [...new Set([...known, ...PANELS])]
+    .filter((one) => !head || /_attention(\.|$)/.test(one))
+    .filter((one) => {
+      const own = plain(`${one} ${inWords(one)} ${toldOf(one)}`);
+      return one && words.every((word) => own.includes(` ${word}`));
+    })
+    .sort((a, b) => a.split(".").length - b.split(".").length || a.length - b.length)[0];
+  if (!found || !head) return found ?? text;
+  return `${/attention$/.test(found) ? `${found}.weights` : found}[heads=${head}]`;
 }

@@ -1,6 +1,6 @@
 // @ts-check
 /** What a thing is: title, sentence, equation, section, shape in words, and where it comes from and goes. */
-import { entryOf, inWords, nameOf, shortAddress, sideOf } from "../record/addresses.js";
+import { crumbs, entryOf, inWords, moduleOf, nameOf, shortAddress, sideOf } from "../record/addresses.js";
 import { element } from "../drawing/element.js";
 import { inputsOf, linearOf } from "../record/origin.js";
 
@@ -38,7 +38,14 @@ export function explanationOf(app) {
       app.record.taps.size && app.record.at(address)
         ? "A learned parameter; each row belongs to one output, each column to one input."
         : "";
-    const about = told ?? { title: inWords(nameOf(address)), sentence: weight };
+    const about = told ?? {
+      title: crumbs(address)
+        .slice(1)
+        .slice(-2)
+        .map(({ label }) => label)
+        .join(", "),
+      sentence: weight,
+    };
     return element(
       "div.explanation",
       {},
@@ -68,8 +75,8 @@ export function explanationOf(app) {
 /** @param {{mathml: string, equation: string}} story */
 function equation(story) {
   const holder = element("p.equation", { role: "img", "aria-label": story.equation });
-  const parsed = new DOMParser().parseFromString(story.mathml, "text/html").querySelector("math");
-  if (parsed) holder.append(document.importNode(parsed, true));
+  const parsed = new DOMParser().parseFromString(story.mathml, "text/html").querySelectorAll("math");
+  for (const one of parsed) holder.append(document.importNode(one, true), " ");
   return holder;
 }
 
@@ -146,6 +153,7 @@ function consumers(app, address) {
 /** The steps inside a part. @param {import("../page.js").App} app @param {string} address */
 function stepsInside(app, address) {
   const inside = [...app.record.taps.keys()].filter((one) => one.startsWith(`${address}.`));
+  if (!inside.length) return null;
   const told =
     inside.length <= 24
       ? inside
@@ -162,7 +170,12 @@ function stepsInside(app, address) {
       "ol",
       {},
       told.map((one) =>
-        element("li", {}, element("a", { href: `#${one}` }, app.about.stories[one]?.title ?? nameOf(one))),
+        element(
+          "li",
+          {},
+          element("a", { href: `#${one}` }, app.about.stories[one]?.title ?? nameOf(one)),
+          element("small", {}, ` ${inWords(moduleOf(one.slice(address.length + 1)))}`),
+        ),
       ),
     ),
   );

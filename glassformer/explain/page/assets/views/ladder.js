@@ -45,6 +45,7 @@ export function viewOf(app) {
   return titled(
     "Nothing is here",
     element("p", {}, `No step has the address `, element("code", {}, address), "."),
+    element("p", {}, "Steps are found by a word of their name, such as attention, norm or softmax, and by head 3."),
     element("p", {}, element("a", { href: "#" }, "To the architecture")),
   );
 }

@@ -46,7 +46,7 @@ export function tellingHeads(app) {
   const telling = app.living?.telling;
   if (!app.carriesModel || app.living?.trouble) return element("span#telling");
   if (telling === null) return element("small#telling", {}, "No attention alone changes this translation.");
-  if (!telling) return element("span#telling", {}, unseenSwitch("Silence head 0"));
+  if (!telling) return element("span#telling", {}, element("span.switch", {}, "Looking for a head to silence …"));
   const module = moduleOf(telling[0].address);
   const heads = telling.map((edit) => edit.index?.heads ?? 0);
   const silent = heads.every((head) => isSilent(app, module, head));
@@ -65,8 +65,8 @@ export function tellingHeads(app) {
   );
 }
 
-/** The heads to silence in search of some that tell, the last layer of the decoder first: one by one, then two or
- * all of the decoder's.
+/** The heads to silence in search of some that tell, the decoder's last layer first: its heads one by one, two of a
+ * cross-attention, the encoder's one by one, and all of a cross-attention.
  * @param {any} config @returns {import("../page.js").Edit[][]} */
 export function headsToTry(config) {
   const heads = [...Array(config.n_heads).keys()];
@@ -77,11 +77,16 @@ export function headsToTry(config) {
   });
   const cross = modules.slice(0, config.n_decoder_layers);
   const pairs = heads.flatMap((one) => heads.slice(one + 1).map((other) => [one, other]));
-  const groups = [
-    ...modules.map((module) => heads.map((head) => [silenced(module, head)])),
-    ...cross.map((module) => [...pairs, heads].map((group) => group.map((head) => silenced(module, head)))),
+  const alone = (/** @type {string} */ module) => heads.map((head) => [silenced(module, head)]);
+  const together = (/** @type {number[][]} */ groups) =>
+    cross.flatMap((module) => groups.map((group) => group.map((head) => silenced(module, head))));
+  const decoder = modules.slice(0, 2 * cross.length);
+  return [
+    ...decoder.flatMap(alone),
+    ...together(pairs),
+    ...modules.slice(decoder.length).flatMap(alone),
+    ...together([heads]),
   ];
-  return groups.flat();
 }
 
 /** Lift the causal mask, or put it back. @param {import("../page.js").App} app @param {string} address */

@@ -84,6 +84,7 @@ export function sentenceBand(app) {
     "div.sentence",
     {},
     headline(app),
+    app.living?.readNote() ?? null,
     stepSlider(app),
     scrollable("Tokens", rows),
     element(

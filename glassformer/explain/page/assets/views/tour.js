@@ -41,7 +41,9 @@ export function stopsOf(app) {
         ? "Attention itself knows no order, so each position adds a vector of its own."
         : `Attention itself knows no order; in this model (${config.positions}) it enters inside self-attention.`,
       todo: "Compare two rows: neighbours are alike, distant ones are not.",
-      living: "Swap two words in the sentence at the top and see what changes.",
+      living: order
+        ? "Swap two words in the sentence at the top: the words move, the positions' vectors stay."
+        : "Swap two words in the sentence at the top and see what changes.",
       shows: ["#text", MATRIX],
     },
     {
@@ -142,7 +144,7 @@ export function tourCard(app, goTo) {
  * @param {import("../page.js").App} app */
 export function showStop(app) {
   const stop = stopsOf(app)[app.tour - 1];
-  const key = `${app.tour} ${app.living?.ready ?? false}`;
+  const key = `${app.tour} ${app.living?.ready ?? false} ${app.edits.length}`;
   if (app.shownStop === key || (stop && app.place.address !== stop.place.replace(/\[.*/s, ""))) return;
   app.shownStop = key;
   const boxes = (stop?.shows ?? []).flatMap((one) => {

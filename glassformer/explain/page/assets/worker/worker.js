@@ -2,6 +2,7 @@
 /** The worker: answers `{id, call, args}` with `{id, result}` or `{id, error}`. `load` comes first. */
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
+import { dropTags, markCodes, readCodes, restoreCodes } from "./codes.js";
 import { createConfidence } from "./confidence.js";
 import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
@@ -24,6 +25,7 @@ export class PageWorker {
     this.last = null;
     this.matchesStyle = false;
     this.splits = false;
+    this.setsCodesAside = false;
     /** @type {ReturnType<typeof createConfidence>} */
     this.estimate = null;
   }
@@ -40,6 +42,7 @@ export class PageWorker {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     this.matchesStyle = Boolean(decode.match_style);
     this.splits = Boolean(decode.split_sentences);
+    this.setsCodesAside = Boolean(decode.keep_codes);
     this.estimate = confidence && createConfidence(confidence);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
@@ -54,12 +57,26 @@ export class PageWorker {
 
   /** The texts that are translated by themselves. @param {string} text */
   split(text) {
-    return this.splits ? splitSentences(text) : [text];
+    if (!this.splits) return [text];
+    const { coded, codes } = this.marked(text);
+    return splitSentences(coded).map((one) => restoreCodes(one, codes));
+  }
+
+  /** A text without its codes, if the run sets them aside and if there is a word besides. @param {string} text */
+  marked(text) {
+    const found = this.setsCodesAside ? markCodes(text) : null;
+    return found && /\p{L}/u.test(found.coded) ? found : { coded: text, codes: new Map() };
+  }
+
+  /** A source as the model reads it. @param {string} text */
+  readSource(text) {
+    const { coded, codes } = this.marked(text);
+    return readCodes((this.matchesStyle ? readSentence : normalizeSource)(dropTags(coded, codes)), codes);
   }
 
   /** With the text as the model reads it. @param {"src" | "tgt"} side @param {string} text */
   encodeText(side, text) {
-    const read = side === "src" ? (this.matchesStyle ? readSentence : normalizeSource)(text) : text;
+    const read = side === "src" ? this.readSource(text) : text;
     return { text: read, ...this.tokenizer(side).encode(read) };
   }
 
