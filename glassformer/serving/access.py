@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from glassformer.errors import ConfigError
 from glassformer.serving.config import ServeConfig
@@ -19,13 +18,6 @@ from glassformer.text.lines import read_lines
 
 _MINUTE, _HOUR = 60.0, 3600.0
 _MAX_CLIENTS = 100_000  # whose counts are held; the one that was seen longest ago is forgotten
-
-
-class Client(NamedTuple):
-    """Who asks: the sum of a key, or an address; and its texts a minute, 0 for any number."""
-
-    name: str
-    limit: int
 
 
 @dataclass
@@ -46,52 +38,51 @@ class Access:
         self._keys = _read_keys(Path(config.keys), config.request_limit) if config.keys else {}
         self._counts = OrderedDict[str, _Count]()
 
-    def admit(self, key: str, address: str, texts: int = 1) -> tuple[Client, dict[str, str]]:
-        """The client, and headers on what it has left; ``Refusal`` for a ban, then for a key, then for a limit."""
-        of_address, most, now = self._count(f"address {address}"), self._config.ban_after, time.monotonic()
+    def admit(self, key: str, address: str, texts: int = 1) -> tuple[str, dict[str, str]]:
+        """A client's name, and headers on what it has left; ``Refusal`` for a ban, then a key, then a limit."""
+        of_address, most, now = self.count(f"address {address}"), self._config.ban_after, time.monotonic()
         if not of_address.violations or now - of_address.first_violation > _HOUR:
             of_address.first_violation, of_address.violations = now, 0
         if most and of_address.violations >= most:
             rest = of_address.first_violation + _HOUR - now
             raise Refusal(403, "Too many request limits violations", retry_after=rest)
-        client = self._identify(key, address)
-        if not client.limit or not texts:
+        client, limit = self._identify(key, address)
+        if not limit or not texts:
             return client, {}
-        counts = self._count(client.name)
+        counts = self.count(client)
         if now - counts.minute >= _MINUTE:
             counts.minute, counts.texts = now, 0
-        reset, is_over = counts.minute + _MINUTE - now, counts.texts + texts > client.limit
+        reset, is_over = counts.minute + _MINUTE - now, counts.texts + texts > limit
         counts.texts += 0 if is_over else texts
-        headers = _rate_headers(client.limit, client.limit - counts.texts, reset)
+        values = {"Limit": limit, "Remaining": max(0, limit - counts.texts), "Reset": max(1, round(reset))}
+        headers = {f"X-RateLimit-{name}": str(value) for name, value in values.items()}
         if is_over:
             of_address.violations += 1
-            message = f"Slowdown: {client.limit} texts a minute are allowed"
+            message = f"Slowdown: {limit} texts a minute are allowed"
             raise Refusal(429, message, retry_after=reset, headers=headers)
         return client, headers
 
-    def _identify(self, key: str, address: str) -> Client:
+    def _identify(self, key: str, address: str) -> tuple[str, int]:
+        """A client's name, the sum of its key or its address, and its texts a minute, 0 for any number."""
         if self._config.keys and key:
             digest = _digest(key)
             found = [limit for known, limit in self._keys.items() if hmac.compare_digest(known, digest)]
             if not found:
                 raise Refusal(403, "Invalid API key")
-            return Client(f"key {digest}", found[0])
+            return f"key {digest}", found[0]
         if self._config.require_key:
             contact = self._config.key_contact
             unknown = "Please contact the server operator to get an API key"
             raise Refusal(400, f"Visit {contact} to get an API key" if contact else unknown)
-        return Client(f"address {address}", self._config.request_limit)
+        return f"address {address}", self._config.request_limit
 
-    def _count(self, name: str) -> _Count:
+    def count(self, name: str) -> _Count:
+        """What is counted of a client or an address; its characters since the server started."""
         counts = self._counts.setdefault(name, _Count())
         self._counts.move_to_end(name)
         if len(self._counts) > _MAX_CLIENTS:
             self._counts.popitem(last=False)
         return counts
-
-    def characters_of(self, client: str) -> int:
-        """Those that a client has sent since the server started."""
-        return self._count(client).characters
 
     def check_size(self, client: str, texts: Sequence[str]) -> None:
         """Count characters of a client; ``Refusal`` for more texts or characters than one request may have."""
@@ -99,12 +90,7 @@ class Access:
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
             if most and found > most:
                 raise bad_request(f"request ({found}) exceeds text limit ({most})")
-        self._count(client).characters += characters
-
-
-def _rate_headers(limit: int, remaining: int, reset: float) -> dict[str, str]:
-    values = {"Limit": limit, "Remaining": max(0, remaining), "Reset": max(1, round(reset))}
-    return {f"X-RateLimit-{name}": str(value) for name, value in values.items()}
+        self.count(client).characters += characters
 
 
 def _digest(key: str) -> str:

@@ -8,41 +8,39 @@ from hmac import compare_digest
 from html import escape
 from typing import Any
 
-from msgspec import Struct
 from msgspec.json import schema_components
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
-from glassformer.serving.contracts import libretranslate, native, openai
-from glassformer.serving.contracts.deepl import DeepL
+from glassformer.serving.contracts import deepl, libretranslate, native, openai
 from glassformer.serving.door import Door
-from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Serving, Visit, bearer
+from glassformer.serving.endpoint import Contract, Endpoint, Serving, Visit, bearer
 from glassformer.serving.refusal import Refusal
 from glassformer.version import __version__
 
 _ABOUT = "Machine translation: the contracts of LibreTranslate, DeepL (v2) and OpenAI (chat), and our own (v1)."
+_STRING, _TYPE = {"type": "string"}, re.compile(r"schemas/([\w.]+)")
 _STYLE = "body{font:16px sans-serif;max-width:60em;margin:2em auto}td{padding:.2em .6em;vertical-align:top}"
 _HEAD = f"<!doctype html><html lang=en><meta charset=utf-8><title>glassformer</title><style>{_STYLE}</style>"
 
 
-async def home(visit: Visit, _: Nothing) -> dict[str, Any]:
+async def home(visit: Visit) -> dict[str, Any]:
     """Where everything is."""
-    return {
-        "name": "glassformer", "version": __version__, "models": [model.name for model in visit.languages.models],
-        "links": {"documentation": "/docs", "description": "/spec", "languages": "/languages", "health": "/health"},
-    }  # fmt: skip
+    links = {"documentation": "/docs", "description": "/spec", "languages": "/languages", "health": "/health"}
+    models = [model.name for model in visit.languages.models]
+    return {"name": "glassformer", "version": __version__, "models": models, "links": links}
 
 
-async def health(visit: Visit, _: Nothing) -> dict[str, str]:
+async def health(visit: Visit) -> dict[str, str]:
     """Whether requests are taken."""
-    if visit.serving.service.loaded.queue.is_draining:
+    if visit.serving.loaded.queue.is_draining:
         raise Refusal(503, "the server stops")
     return {"status": "ok"}
 
 
-async def metrics(visit: Visit, _: Nothing) -> Response:
+async def metrics(visit: Visit) -> Response:
     """Counts, for Prometheus."""
     wanted = visit.serving.config.metrics_key
     if wanted and not compare_digest(bearer(visit.request).encode(), wanted.encode()):
@@ -50,80 +48,75 @@ async def metrics(visit: Visit, _: Nothing) -> Response:
     return Response(generate_latest(visit.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-async def spec(visit: Visit, _: Nothing) -> dict[str, Any]:
+async def spec(_: Visit) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
-    return describe(endpoints_of(DeepL()))
+    return describe(ENDPOINTS)
 
 
-async def docs(visit: Visit, _: Nothing) -> HTMLResponse:
+async def docs(_: Visit) -> HTMLResponse:
     """This description, for people; it needs no network."""
-    return HTMLResponse(_page(describe(endpoints_of(DeepL()))))
+    return HTMLResponse(_page(describe(ENDPOINTS)))
 
 
-def endpoints_of(deepl: DeepL) -> list[Endpoint]:
-    """All that the server has."""
-    open_to_all = partial(Endpoint, Contract(), "GET", access="open")
-    own = [open_to_all("/", home), *(open_to_all(f"/{one.__name__}", one) for one in (health, metrics, spec, docs))]
-    return [*own, *libretranslate.ENDPOINTS, *native.ENDPOINTS, *openai.ENDPOINTS, *deepl.endpoints()]
+_OPEN = partial(Endpoint, Contract("server"), "GET", access="open")
+ENDPOINTS = (
+    *libretranslate.ENDPOINTS,
+    *deepl.ENDPOINTS,
+    *openai.ENDPOINTS,
+    *native.ENDPOINTS,
+    _OPEN("/", home),
+    _OPEN("/health", health),
+    _OPEN("/metrics", metrics),
+    _OPEN("/spec", spec),
+    _OPEN("/docs", docs),
+)
 
 
 def make_app(serving: Serving) -> ASGIApp:
     """The application of a server whose workers are running."""
     waiting = Gauge("glassformer_waiting_texts", "Texts that wait", registry=serving.metrics.registry)
-    waiting.set_function(lambda: serving.service.loaded.queue.waiting)
-    routes = [one.route(serving) for one in endpoints_of(DeepL())]
-    return Door(Router(routes), serving.config, serving.metrics)
-
-
-class Error(Struct):
-    """What went wrong."""
-
-    error: str
+    waiting.set_function(lambda: serving.loaded.queue.waiting)
+    return Door(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """The OpenAPI document of some endpoints."""
-    kinds = [kind for one in endpoints for kind in (one.reads, one.answers) if kind not in (None, Nothing)]
-    schemas, components = schema_components([*kinds, Error], ref_template="#/components/schemas/{name}")
-    by_kind = dict(zip(map(str, [*kinds, Error]), schemas, strict=True))
+    kinds = [kind for one in endpoints for kind in (one.reads if one.reads.__struct_fields__ else Any, one.answers)]
+    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for one in endpoints:
+    for one, reads, answers in zip(endpoints, schemas[::2], schemas[1::2], strict=True):
         for method in one.methods.lower().split():
-            paths.setdefault(one.path, {})[method] = _operation(one, method, by_kind)
-    return {
-        "openapi": "3.1.0", "info": {"title": "glassformer", "version": __version__, "description": _ABOUT},
-        "paths": paths, "components": {"schemas": components},
-    }  # fmt: skip
+            paths.setdefault(one.path, {})[method] = _operation(one, method, reads, answers)
+    about = {"title": "glassformer", "version": __version__, "description": _ABOUT}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": components}}
 
 
-def _operation(one: Endpoint, method: str, by_kind: dict[str, Any]) -> dict[str, Any]:
-    def content(kind: Any) -> dict[str, Any]:
-        return {"content": {"application/json": {"schema": by_kind[str(kind)]}}} if kind is not None else {}
-
+def _operation(one: Endpoint, method: str, reads: Any, answers: Any) -> dict[str, Any]:
+    names = re.findall(r"{(\w+)}", one.path)
     found: dict[str, Any] = {
-        "summary": (one.handler.__doc__ or "").partition("\n")[0], "operationId": f"{method} {one.path}",
-        "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-                       for name in re.findall(r"{(\w+)}", one.path)],
-        "responses": {"200": {"description": "the answer"} | content(one.answers),
-                      "default": {"description": "why not"} | content(Error)},
-    }  # fmt: skip
-    if one.reads is not Nothing and method == "post":
-        found["requestBody"] = {"required": True, **content(one.reads)}
+        "summary": (one.handler.__doc__ or "").partition("\n")[0],
+        "operationId": f"{method} {one.path}",
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": _STRING} for name in names],
+        "responses": {
+            "200": {"description": "the answer", **_json(answers)},
+            "default": {"description": "why not", **_json({"type": "object"})},
+        },
+    }
+    if one.reads.__struct_fields__ and method == "post":
+        found["requestBody"] = {"required": True, **_json(reads)}
     return found
+
+
+def _json(schema: Any) -> dict[str, Any]:
+    return {"content": {"application/json": {"schema": schema}}}
 
 
 def _page(found: dict[str, Any]) -> str:
     rows = [
-        f"<tr><td>{method.upper()}<td><code>{escape(path)}</code><td>{escape(one['summary'])}<td>"
-        + "".join(
-            f"<a href='#{name}'>{name}</a>" for name in re.findall(r"schemas/(\w+)", str(one.get("requestBody")))
-        )
+        f"<tr><td>{method.upper()}<td><code>{escape(path)}</code><td>{escape(one['summary'])}"
+        f"<td>{', '.join(_TYPE.findall(str(one.get('requestBody'))))}"
         for path, methods in found["paths"].items()
         for method, one in methods.items()
     ]
-    types = [
-        f"<h2 id='{name}'>{name}</h2><p>{escape(schema.get('description', ''))}"
-        f"<pre>{escape(json.dumps(schema.get('properties', schema), indent=2))}</pre>"
-        for name, schema in found["components"]["schemas"].items()
-    ]
-    return f"{_HEAD}<h1>glassformer {__version__}</h1><p>{_ABOUT}<table>{''.join(rows)}</table>{''.join(types)}"
+    types = escape(json.dumps(found["components"]["schemas"], indent=2))
+    return f"{_HEAD}<h1>glassformer {__version__}</h1><p>{_ABOUT}<table>{''.join(rows)}</table><pre>{types}</pre>"

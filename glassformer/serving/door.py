@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -21,14 +21,14 @@ from glassformer.serving.refusal import INTERNAL, Refusal, bad_request, error_bo
 
 logger = logging.getLogger(__name__)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_CORS = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Allow-Headers": "Authorization, Content-Type",
-    "Access-Control-Expose-Headers": "Authorization, X-Glassformer-Check",
-    "Access-Control-Allow-Methods": "GET, POST, DELETE",
-    "Access-Control-Allow-Credentials": "true",
-    "Access-Control-Max-Age": "1728000",
-}
+_CORS = [
+    (b"access-control-allow-origin", b"*"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type"),
+    (b"access-control-expose-headers", b"Authorization, X-Glassformer-Check"),
+    (b"access-control-allow-methods", b"GET, POST, DELETE"),
+    (b"access-control-allow-credentials", b"true"),
+    (b"access-control-max-age", b"1728000"),
+]
 
 
 class Metrics:
@@ -56,42 +56,37 @@ class Door:
         self._app, self._config, self._metrics = app, config, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a connection."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Handle a request."""
         scope["app"] = self  # then Starlette raises its refusals, too
-        visit = _Visit(scope, receive, send, self._config)
-        began = time.monotonic()
+        exchange, began = _Exchange(scope, receive, send, self._config), time.monotonic()
         try:
-            await self._answer(visit)
+            await self._answer(exchange)
         except TimeoutError:
-            visit.status = 499  # the client does not take its answer
+            exchange.status = 499  # the client does not take its answer
         finally:
-            self._count(visit, time.monotonic() - began)
+            seconds, route = time.monotonic() - began, exchange.route
+            self._metrics.requests.labels(route, str(exchange.status)).inc()
+            self._metrics.seconds.labels(route).observe(seconds)
+            if self._config.access_log:
+                logger.info("%s %s %d %.1f ms", scope["method"], route, exchange.status, 1000 * seconds)
 
-    async def _answer(self, visit: "_Visit") -> None:
+    async def _answer(self, exchange: "_Exchange") -> None:
         try:
-            visit.check_headers()
-            if visit.method == "OPTIONS":
-                await visit.answer(JSONResponse({}))
-            else:
-                await self._app(visit.scope, visit.receive, visit.send)
+            exchange.check_headers()
+            app = JSONResponse({}) if exchange.scope["method"] == "OPTIONS" else self._app
+            await app(exchange.scope, exchange.receive, exchange.send)
         except TimeoutError:
             raise
         except Exception as error:
             if (refusal := _refusal_of(error)) is None:
-                logger.error("%s %s: %s. Please report it.", visit.method, visit.route, place_of(error))
+                logger.error(
+                    "%s %s: %s. Please report it.", exchange.scope["method"], exchange.route, place_of(error)
+                )
                 refusal = Refusal(500, INTERNAL)
-            if visit.status == 0:  # no answer has begun
-                body = error_body(visit.scope["path"], refusal.status, refusal.message)
-                await visit.answer(JSONResponse(body, refusal.status, refusal.headers))
-
-    def _count(self, visit: "_Visit", seconds: float) -> None:
-        self._metrics.requests.labels(visit.route, str(visit.status)).inc()
-        self._metrics.seconds.labels(visit.route).observe(seconds)
-        if self._config.access_log:
-            logger.info("%s %s %d %.1f ms", visit.method, visit.route, visit.status, 1000 * seconds)
+            if exchange.status == 0:  # no answer has begun
+                body = error_body(exchange.scope["path"], refusal.status, refusal.message)
+                answer = JSONResponse(body, refusal.status, refusal.headers)
+                await answer(exchange.scope, exchange.receive, exchange.send)
 
 
 def _refusal_of(error: Exception) -> Refusal | None:
@@ -103,15 +98,13 @@ def _refusal_of(error: Exception) -> Refusal | None:
     return bad_request(str(error)) if isinstance(error, GlassformerError) else None
 
 
-class _Visit:
+class _Exchange:
     """One request and its answer, as they pass through the door."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, config: ServeConfig) -> None:
-        self.scope, self.status, self.method = scope, 0, str(scope["method"])
-        self._receive, self._send, self._config = receive, send, config
-        self._bytes, self._most = 0, int(config.body_mb * 1_000_000)
-        self._until = time.monotonic() + config.door_s
-        self._is_read = False
+        self.scope, self.status, self._receive, self._send = scope, 0, receive, send
+        self._most_bytes, self._seconds = int(config.body_mb * 1_000_000), config.door_s
+        self._bytes, self._until, self._is_read = 0, time.monotonic() + config.door_s, False
 
     @property
     def route(self) -> str:
@@ -124,11 +117,11 @@ class _Visit:
         if headers.get("content-encoding", "identity").lower() != "identity":
             raise Refusal(415, "the body is packed, expected one that is not: without Content-Encoding")
         length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length) > self._most:
-            raise self._too_large()
+        self._check_size(int(length) if length.isdecimal() else 0)
 
-    def _too_large(self) -> Refusal:
-        return Refusal(413, f"the request is larger than {self._config.body_mb:g} MB, which is the limit")
+    def _check_size(self, found: int) -> None:
+        if found > self._most_bytes:
+            raise Refusal(413, f"the request is larger than {self._most_bytes / 1e6:g} MB, which is the limit")
 
     async def receive(self) -> Message:
         """The next message of the client, within its time and its size."""
@@ -138,22 +131,17 @@ class _Visit:
             async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
                 message = await self._receive()
         except TimeoutError:
-            late = f"the request did not arrive within {self._config.door_s:g} seconds"
+            late = f"the request did not arrive within {self._seconds:g} seconds"
             raise Refusal(408, late, headers={"Connection": "close"}) from None
         self._bytes += len(message.get("body", b""))
         self._is_read = not message.get("more_body", False)
-        if self._bytes > self._most:
-            raise self._too_large()
+        self._check_size(self._bytes)
         return message
 
     async def send(self, message: Message) -> None:
         """Send a message of ours; raises ``TimeoutError`` for a client that does not take it."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            MutableHeaders(scope=message).update(_CORS)
-        async with asyncio.timeout(self._config.door_s):
+            message["headers"] = [*message["headers"], *_CORS]
+        async with asyncio.timeout(self._seconds):
             await self._send(message)
-
-    async def answer(self, response: JSONResponse) -> None:
-        """Send an answer of the door itself."""
-        await response(self.scope, self.receive, self.send)

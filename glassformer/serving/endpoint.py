@@ -6,15 +6,17 @@ address; what is wrong with one is said in the words of the contract.
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, cast, get_args
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct, defstruct
 from msgspec.structs import replace
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -28,15 +30,17 @@ from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.explanations import Explanations
-from glassformer.serving.languages import Detected, Languages
-from glassformer.serving.refusal import INTERNAL, Refusal, bad_request
-from glassformer.serving.service import Answer, Order, Service, Task, Text
-from glassformer.serving.store import Files, Upload, delete
+from glassformer.serving.languages import Detected
+from glassformer.serving.refusal import INTERNAL, Refusal, bad_request, error_body
+from glassformer.serving.scheduling.workers import Loaded
+from glassformer.serving.service import Answer, Order, Task, Text, open_task
+from glassformer.serving.store import Files, Store, Upload, delete
 from glassformer.text.formats.segment import join_parts
 from glassformer.text.lines import without_surrogates
 
-CHECK = "X-Glassformer-Check"
-_MAX_FIELDS, _MAX_FILES = 5000, 1
+_CHECK = "X-Glassformer-Check"
+_MAX_FIELDS, _MAX_FILES = 5000, 1  # of a form
+_MAX_GLOSSARIES, _MAX_DOCUMENTS = 1000, 100
 
 
 @dataclass
@@ -46,51 +50,40 @@ class Serving:
     config: ServeConfig
     metrics: Metrics
     access: Access
-    service: Service
+    loaded: Loaded
     explanations: Explanations
     files: Files
-
-    @property
-    def languages(self) -> Languages:
-        """Those that are served now."""
-        return self.service.loaded.languages
+    glossaries: Store[Any] = field(default_factory=lambda: Store(_MAX_GLOSSARIES))
+    """Those of DeepL's clients, as are the ``documents``."""
+    documents: Store[Any] = field(default_factory=lambda: Store(_MAX_DOCUMENTS, forget=lambda one: one.forget()))
 
 
 @dataclass(frozen=True)
 class Contract:
     """What all endpoints of a contract have in common."""
 
-    key: str = "api_key"
-    """The parameter that may have the key; the header Authorization may, too."""
-    is_json: bool = False
-    """Whether a body is JSON whatever its header says."""
+    name: str
+    key: str = "api_key"  # the parameter that may have the key; the header Authorization may, too
+    is_json: bool = False  # whether a body is JSON whatever its header says
     missing: str = ""
     """The message if a parameter is missing or empty; without it, msgspec's message for a missing one."""
     wrong: Mapping[str, str] = field(default_factory=dict)
     """The message for a wrong value of a parameter, if it is not msgspec's."""
 
 
-class Nothing(Struct):
-    """No parameters."""
-
-
 @dataclass(frozen=True)
 class Endpoint:
-    """A path, its methods, and the function that answers."""
+    """A path, its methods, and the function that answers: what it takes is read, what it gives is the answer."""
 
     contract: Contract
     methods: str
     path: str
-    handler: "Callable[[Visit, Any], Awaitable[Any]]"
-    reads: type[Struct] = Nothing
-    answers: Any = None
-    """What it answers with, where that is a record."""
+    handler: Callable[..., Awaitable[Any]]
     texts: tuple[str, ...] = ()
     """The parameters with a client's texts, which count for its limits; the first may be a list."""
     access: Literal["paid", "free", "open"] = "paid"
     """Whether it counts for the limit a minute, or only asks for a key, or is for everybody."""
-    closed: tuple[str, str] = ("", "")
-    """The setting without which it is closed, and the message then."""
+    closed: tuple[str, str] = ("", "")  # the setting without which it is closed, and the message then
 
     def route(self, serving: Serving) -> Route:
         """For Starlette."""
@@ -98,7 +91,27 @@ class Endpoint:
         return Route(self.path, serve, methods=self.methods.split(), name=self.handler.__name__)
 
     @cached_property
-    def lists(self) -> frozenset[str]:
+    def reads(self) -> type[Struct]:
+        """The parameters of the handler as a record; a handler of many has one parameter, which is that record."""
+        given = list(signature(self.handler, eval_str=True).parameters.values())[1:]
+        if self._takes_record:
+            return cast("type[Struct]", given[0].annotation)
+        fields = [(one.name, one.annotation, NODEFAULT if one.default is one.empty else one.default) for one in given]
+        return defstruct(f"{self.contract.name}.{self.handler.__name__}", fields, kw_only=True)
+
+    @cached_property
+    def answers(self) -> Any:
+        """The type of what it answers in JSON; ``Any`` for another response."""
+        given = signature(self.handler, eval_str=True).return_annotation
+        kinds = get_args(given) if isinstance(given, UnionType) else (given,)
+        return next((one for one in kinds if not (isinstance(one, type) and issubclass(one, Response))), Any)
+
+    @cached_property
+    def _takes_record(self) -> bool:
+        return "asked" in signature(self.handler).parameters
+
+    @cached_property
+    def _lists(self) -> frozenset[str]:
         """The parameters that may be repeated."""
         return frozenset(one.name for one in msgspec.structs.fields(self.reads) if "list[" in str(one.type))
 
@@ -114,7 +127,9 @@ class Endpoint:
         setting, message = self.closed
         if setting and not getattr(serving.config, setting):
             raise Refusal(403, message)
-        answer = await self.handler(visit, self._convert(values))
+        asked = self._convert(values)
+        given = {"asked": asked} if self._takes_record else msgspec.structs.asdict(asked)
+        answer = await self.handler(visit, **given)
         if not isinstance(answer, Response):
             answer = Response(msgspec.json.encode(answer), media_type="application/json")
         answer.headers.update(visit.headers)
@@ -124,14 +139,15 @@ class Endpoint:
         kind = request.headers.get("content-type", "").lower().partition(";")[0]
         is_json = "json" in kind or self.contract.is_json
         if is_json and ((body := await request.body()) or request.method != "GET"):
-            return _decode_object(body)
+            try:
+                return cast("dict[str, Any]", msgspec.json.decode(body, type=dict))
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+                raise Refusal(400, "Invalid JSON format") from error
         values = dict[str, list[Any]]()
-        for name, value in request.query_params.multi_items():
-            values.setdefault(name, []).append(_one_line_end(value))
         async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
-            for name, part in form.multi_items():
+            for name, part in [*request.query_params.multi_items(), *form.multi_items()]:
                 values.setdefault(name, []).append(await _read_part(part))
-        return {name: each if name in self.lists and len(each) > 1 else each[0] for name, each in values.items()}
+        return {name: each if name in self._lists and len(each) > 1 else each[0] for name, each in values.items()}
 
     def _convert(self, values: dict[str, Any]) -> Struct:
         if self.contract.missing:
@@ -157,22 +173,10 @@ def bearer(request: Request) -> str:
     return key.strip() if kind.lower() in ("bearer", "deepl-auth-key") else ""
 
 
-def _decode_object(body: bytes) -> dict[str, Any]:
-    try:
-        values = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        values = None
-    if not isinstance(values, dict):
-        raise Refusal(400, "Invalid JSON format")
-    return values
-
-
 async def _read_part(value: UploadFile | str) -> Upload | str:
-    return _one_line_end(value) if isinstance(value, str) else Upload(value.filename or "", await value.read())
-
-
-def _one_line_end(text: str) -> str:
-    return without_surrogates(text.replace("\r\n", "\n").replace("\r", "\n"))
+    if isinstance(value, str):
+        return without_surrogates(value.replace("\r\n", "\n").replace("\r", "\n"))
+    return Upload(value.filename or "", await value.read())
 
 
 class Visit:
@@ -180,24 +184,19 @@ class Visit:
 
     def __init__(self, serving: Serving, request: Request) -> None:
         self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
+        self.number = str(request.path_params.get("number", ""))  # the id that the path ends with
+        self.languages = serving.loaded.languages
         self.detected = list[Detected]()
 
     def admit(self, key: str, cost: int) -> None:
         """Raise ``Refusal`` for who may not ask, or not so much now."""
         address = self.request.client.host if self.request.client else ""
-        client, headers = self.serving.access.admit(key, address, cost)
-        self.client = client.name
-        self.headers |= headers
+        self.client, self.headers = self.serving.access.admit(key, address, cost)
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raise ``Refusal`` for more texts or characters than one request may have."""
         self.serving.access.check_size(self.client, texts)
         self.serving.metrics.characters.inc(sum(map(len, texts)))
-
-    @property
-    def languages(self) -> Languages:
-        """Those that are served."""
-        return self.serving.languages
 
     def sources(self, given: str, texts: Sequence[str]) -> list[str]:
         """The language of each text: the one that is given, or what each seems to be in."""
@@ -212,24 +211,18 @@ class Visit:
         sources = self.sources(order.source, [text if isinstance(text, str) else join_parts(text) for text in texts])
         return [replace(order, text=text, source=source) for text, source in zip(texts, sources, strict=True)]
 
-    @asynccontextmanager
-    async def task(self, *, times: int = 1, outlives_request: bool = False) -> AsyncIterator[Task]:
+    def task(self, *, times: int = 1, outlives_request: bool = False) -> AbstractAsyncContextManager[Task]:
         """What translates for this client, until it leaves."""
-        is_gone = None if outlives_request else self._wait_until_gone
-        async with self.serving.service.job(is_gone=is_gone, times=times) as task:
-            yield task
+        seconds = times * self.serving.config.time_limit_s
+        return open_task(self.serving.loaded, seconds, None if outlives_request else self._wait_until_gone)
 
-    async def translate(self, *orders: Order) -> list[Answer]:
-        """The answer to each order; the headers say which, from 1, lack a code of their source."""
+    async def translate(self, orders: Sequence[Order], others: Sequence[Order] = ()) -> list[Answer]:
+        """The answer to each order; a header says which of the first, from 1, lack a code of their source."""
         async with self.task() as task:
-            answers = await asyncio.gather(*map(task.translate, orders))
-        self.tell_check(answers)
+            answers = await asyncio.gather(*map(task.translate, [*orders, *others]))
+        changed = [str(number) for number, answer in enumerate(answers[: len(orders)], 1) if answer.check]
+        self.headers[_CHECK] = f"changed {', '.join(changed[:100])}" if changed else "ok"
         return answers
-
-    def tell_check(self, answers: Sequence[Answer]) -> None:
-        """Say in a header which texts, from 1, lack a code of theirs."""
-        changed = [str(number) for number, answer in enumerate(answers, 1) if answer.check]
-        self.headers[CHECK] = f"changed {', '.join(changed[:100])}" if changed else "ok"
 
     async def translate_file(
         self, upload: Upload, given: str, target: str, *, outlives_request: bool = False
@@ -247,8 +240,38 @@ class Visit:
                 raise
             raise bad_request(str(error).replace(f"{path.parent}/", "").removeprefix(f"{path.name}: ")) from error
         path.unlink()
-        self.headers[CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
+        self.headers[_CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
         return out, report
+
+    async def pieces(self, order: Order) -> AsyncGenerator[str | Answer, None]:
+        """The translation in pieces as they come, and at last the answer."""
+        async with self.task() as task:
+            async for piece in task.stream(order):
+                yield piece
+
+    async def stream(
+        self, pieces: AsyncGenerator[str | Answer, None], show: Callable[[str | Answer], bytes]
+    ) -> StreamingResponse:
+        """Events, each as soon as its piece is there. What fails before the first is refused as any request is."""
+        events = self._events(pieces, show)
+        await anext(events)
+        return _EventStream(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+    async def _events(
+        self, pieces: AsyncGenerator[str | Answer, None], show: Callable[[str | Answer], bytes]
+    ) -> AsyncGenerator[bytes, None]:
+        async with aclosing(pieces):
+            first = await anext(pieces)
+            yield b""
+            yield show(first)
+            try:
+                async for one in pieces:
+                    yield show(one)
+            except Exception as error:
+                refusal = error if isinstance(error, Refusal) else Refusal(500, INTERNAL)
+                yield event(error_body(self.request.url.path, refusal.status, refusal.message), "error")
+                if refusal is not error:
+                    raise
 
     async def _wait_until_gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
@@ -262,33 +285,7 @@ def event(body: Any, name: str = "") -> bytes:
 
 
 class _EventStream(StreamingResponse):
-    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-        self._events = events
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send all in this task, whose time limit is that of the events."""
-        async with aclosing(self._events):
+        async with aclosing(cast("AsyncGenerator[bytes, None]", self.body_iterator)):
             await self.stream_response(send)
-
-
-async def event_stream(events: AsyncGenerator[bytes, None], error: Callable[[Refusal], bytes]) -> StreamingResponse:
-    """A response with the events, each as soon as it is there; ``error`` makes one of a refusal in the middle.
-
-    What fails before the first event is refused as any request is.
-    """
-    first = await anext(events)
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        async with aclosing(events):
-            yield first
-            try:
-                async for one in events:
-                    yield one
-            except Refusal as refusal:
-                yield error(refusal)
-            except Exception:
-                yield error(Refusal(500, INTERNAL))
-                raise
-
-    return _EventStream(body())

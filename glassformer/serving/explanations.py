@@ -14,7 +14,7 @@ from glassformer.serving.languages import Languages
 from glassformer.serving.refusal import Refusal
 from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.serving.scheduling.workers import Loaded
-from glassformer.serving.service import Service
+from glassformer.serving.service import open_task
 from glassformer.serving.store import Store, new_id
 
 _MAX_WAITING = 8  # explanations; a page takes seconds
@@ -26,10 +26,8 @@ class ExplainRequest(NamedTuple):
 
     recipe: Recipe
     text: str
-    values: bool = False
-    """Whether the walk has every number."""
-    page: str = ""
-    """The id of the answer, if its page is wanted in place of the walk."""
+    values: bool = False  # whether the walk has every number
+    page: str = ""  # the id of the answer, if its page is wanted in place of the walk
     ids: tuple[int, ...] = ()
 
 
@@ -53,23 +51,18 @@ class Explanations:
     async def page(self, number: str, client: str) -> str:
         """The page of an answer; ``Refusal`` for one that is not kept, or was given to somebody else."""
         if (kept := self._kept.find(number, client)) is None:
-            raise Refusal(
-                404,
-                f"there is no such answer: one is kept for {self._minutes:g} minutes, for who asked. Ask again: "
-                "POST /v1/explain",
-            )
+            kept_for = f"one is kept for {self._minutes:g} minutes, for who asked"
+            raise Refusal(404, f"there is no such answer: {kept_for}. Ask again: POST /v1/explain")
         return str(await self._ask(kept))
 
     async def _ask(self, request: ExplainRequest) -> Any:
         async with self._starting:
-            if self._loaded is None:
-                loaded = Loaded(self._languages, self._config, Metrics(), is_background=True)
-                try:
-                    await loaded.start()
-                except GlassformerError as error:
-                    raise Refusal(503, "explanations could not be started; ask again", retry_after=5) from error
-                self._loaded = loaded
-        async with Service(self._loaded, _LIMIT_S).job() as task:
+            loaded = self._loaded or Loaded(self._languages, self._config, Metrics(), is_background=True)
+            try:
+                self._loaded = self._loaded or await loaded.start()
+            except GlassformerError as error:
+                raise Refusal(503, "explanations could not be started; ask again", retry_after=5) from error
+        async with open_task(self._loaded, _LIMIT_S) as task:
             (answer,) = await task.ask(request.recipe, [(request, 1)])
         return answer
 

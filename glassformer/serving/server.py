@@ -11,7 +11,8 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.loops.auto import auto_loop_factory
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serving import door
@@ -21,13 +22,13 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.explanations import Explanations
+from glassformer.serving.languages import read_models
 from glassformer.serving.scheduling.workers import Loaded
-from glassformer.serving.service import Service
 from glassformer.serving.store import Files
 
 logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S = 75  # longer than clients and proxies do, so that none of them uses what is just being closed
-_MAX_HEADER_BYTES = 65_536
+_MAX_HEAD_BYTES = 65_536  # of a request: its first line, with the parameters in the address, and its headers
 _MAX_FILES = 65_536
 _CLOSING_S = 2  # for answers that are on their way when all else has ended
 Report = Callable[[str], None]
@@ -36,14 +37,13 @@ Report = Callable[[str], None]
 async def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
     """Load the models, in processes of their own; raises ``GlassformerError`` for what cannot be served."""
     access, metrics = Access(config), Metrics()
-    loaded = await Loaded.load(runs, langs, config, metrics)
-    service, explanations = Service(loaded, config.time_limit_s), Explanations(loaded.languages, config)
-    return Serving(config, metrics, access, service, explanations, Files())
+    loaded = await Loaded(read_models(runs, langs), config, metrics).start()
+    return Serving(config, metrics, access, loaded, Explanations(loaded.languages, config), Files())
 
 
 async def close_serving(serving: Serving, drain_s: float) -> None:
     """Finish within some seconds what was begun, refuse the rest, and end all processes."""
-    await serving.service.loaded.drain(drain_s)
+    await serving.loaded.drain(drain_s)
     serving.explanations.close()
     serving.files.close()
 
@@ -56,8 +56,8 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
     logging.basicConfig(format="%(message)s")
     door.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
     _allow_connections()
-    with listen(config) as listener:
-        asyncio.run(_serve(listener, runs, langs, config, report))
+    with listen(config) as listener, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        runner.run(_serve(listener, runs, langs, config, report))
 
 
 def _allow_connections() -> None:
@@ -90,6 +90,8 @@ async def _serve(
     serving = await open_serving(runs, langs, config)
     try:
         server = _Server(serving, runs, langs)
+        if hasattr(signal, "SIGHUP"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.load_anew)
         report(_first_line(serving, listener))
         await server.serve(sockets=[listener])
     finally:
@@ -99,8 +101,8 @@ async def _serve(
 def _first_line(serving: Serving, listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     shown = f"[{host}]" if ":" in host else host
-    models = ", ".join(model.name for model in serving.languages.models)
-    loaded = serving.service.loaded
+    models = ", ".join(model.name for model in serving.loaded.languages.models)
+    loaded = serving.loaded
     engines = " and ".join(sorted(set(loaded.engines.values()) - {""}))
     return f"http://{shown}:{port}: {models} by {engines}, {loaded.number} workers. Ctrl+C ends it."
 
@@ -114,19 +116,13 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 make_app(serving), http=_protocol(config.door_s), ws="none", lifespan="off", log_config=None,
                 access_log=False, server_header=False, timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=_CLOSING_S, h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+                timeout_graceful_shutdown=_CLOSING_S,
                 proxy_headers=bool(config.trusted_proxy), forwarded_allow_ips=config.trusted_proxy or None,
             )
         )  # fmt: skip
         self._serving, self._given = serving, (runs, langs)
         self._ending: asyncio.Task[None] | None = None
         self._loading: asyncio.Task[None] | None = None
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal ends it."""
-        if hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._load_anew)
-        await super().serve(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End; told a second time, at once."""
@@ -137,31 +133,33 @@ class _Server(uvicorn.Server):
             self._ending = loop.create_task(self._end())
 
     async def _end(self) -> None:
-        await self._serving.service.loaded.drain(self._serving.config.drain_s)
+        await self._serving.loaded.drain(self._serving.config.drain_s)
         self.should_exit = True
 
-    def _load_anew(self) -> None:
+    def load_anew(self) -> None:
+        """Load the models in new processes; requests that have begun end with the old ones."""
         if self._loading is None or self._loading.done():
             self._loading = asyncio.get_running_loop().create_task(self._replace())
 
     async def _replace(self) -> None:
-        """Load the models in new processes; requests that have begun end with the old ones."""
         serving, (runs, langs) = self._serving, self._given
         try:
-            loaded = await Loaded.load(runs, langs, serving.config, serving.metrics)
+            loaded = await Loaded(read_models(runs, langs), serving.config, serving.metrics).start()
         except GlassformerError as error:
             logger.error("the models were not loaded anew: %s", error)
             return
-        old, serving.service.loaded = serving.service.loaded, loaded
+        old, serving.loaded = serving.loaded, loaded
         serving.explanations.close()
         logger.warning("the models were loaded anew.")
         await old.drain(10 * serving.config.time_limit_s)
 
 
 def _protocol(seconds: float) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn, ending connections that begin no request in time."""
+    """The protocol of uvicorn, ending connections that do not begin a request in time, or begin one without end."""
 
-    class Protocol(H11Protocol):
+    class Protocol(HttpToolsProtocol):
+        is_in_head, head_bytes = False, 0
+
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.loop.call_later(seconds, self._end_if_idle)
@@ -169,10 +167,24 @@ def _protocol(seconds: float) -> type[asyncio.Protocol]:
         def _end_if_idle(self) -> None:
             if self.transport.is_closing():
                 return
-            has_begun_another = self.cycle is not None and self.cycle.response_complete and self.conn.trailing_data[0]
-            if self.cycle is None or has_begun_another:
+            if self.cycle is None or self.is_in_head:
                 self.transport.abort()
             else:
                 self.loop.call_later(seconds, self._end_if_idle)
+
+        def data_received(self, data: bytes) -> None:
+            self.head_bytes = self.head_bytes + len(data) if self.is_in_head else 0
+            if self.head_bytes > _MAX_HEAD_BYTES:
+                self.transport.abort()
+            else:
+                super().data_received(data)
+
+        def on_message_begin(self) -> None:
+            self.is_in_head = True
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self.is_in_head = False
+            super().on_headers_complete()
 
     return Protocol

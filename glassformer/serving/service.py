@@ -39,15 +39,13 @@ from glassformer.text.sentence_splitter import split_lines, split_sentences
 _SLICE = 256  # sentences of one request that wait at a time
 _INLINE = 2000  # characters; the sentences of longer texts are found in a thread
 _HTML = (Path("text.html"), FormatOptions())  # what is given with format=html
-Text = str | Parts
-"""A text, or one whose codes a client has marked."""
+Text = str | Parts  # a text, or one whose codes a client has marked
 
 
 class Order(Struct, kw_only=True):
     """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
-    text: Any
-    """A ``Text``, in one of the served languages, as are ``source`` and ``target``."""
+    text: Any  # a ``Text``, in one of the served languages, as are ``source`` and ``target``
     target: str
     source: str
     format: Literal["text", "html"] = "text"
@@ -83,8 +81,7 @@ class Answer:
     flags: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     scores: tuple[ModelScore, ...] = ()
-    output: dict[str, Any] | None = None
-    """Of a plain order what the model gave, as ``Translation.to_mapping`` has it."""
+    output: dict[str, Any] | None = None  # of a plain order what the model gave, as ``Translation.to_mapping`` has it
 
     @property
     def engine(self) -> str:
@@ -92,45 +89,39 @@ class Answer:
         return " and ".join(sorted({score.engine for score in self.scores} - {""}))
 
 
-class Service:
-    """Translates with what is ``loaded`` now; a request that has begun stays with the models that it began with."""
-
-    def __init__(self, loaded: Loaded, time_limit_s: float) -> None:
-        self.loaded, self._time_limit_s = loaded, time_limit_s
-
-    @asynccontextmanager
-    async def job(
-        self, *, is_gone: Callable[[], Awaitable[Any]] | None = None, times: int = 1
-    ) -> AsyncIterator["Task"]:
-        """What handles one client's request within the time limit. If ``is_gone`` ends, the client has left."""
-        loaded, seconds = self.loaded, times * self._time_limit_s
-        job = loaded.queue.open(seconds)
-        watch = asyncio.ensure_future((is_gone or asyncio.Event().wait)())
-        try:
-            async with asyncio.timeout(seconds) as limit:
-                watch.add_done_callback(partial(_end, limit))
-                yield Task(loaded, job)
-        except TimeoutError:
-            if watch.done():
-                raise Refusal(499, "the client has left") from None
-            message = f"the translation takes longer than the {seconds:g} seconds that a request may take"
-            raise Refusal(503, message, retry_after=seconds) from None
-        finally:
-            loaded.queue.close_job(job)
+@asynccontextmanager
+async def open_task(
+    loaded: Loaded, seconds: float, is_gone: Callable[[], Awaitable[Any]] | None = None
+) -> AsyncIterator["Task"]:
+    """What handles one client's request within some seconds; if ``is_gone`` ends, the client has left."""
+    job, watch = loaded.queue.open(seconds), None
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            watch = asyncio.create_task(_end_when(is_gone, limit, job)) if is_gone is not None else None
+            yield Task(loaded, job)
+    except TimeoutError:
+        if job.is_gone:
+            raise Refusal(499, "the client has left") from None
+        message = f"the translation takes longer than the {seconds:g} seconds that a request may take"
+        raise Refusal(503, message, retry_after=seconds) from None
+    finally:
+        loaded.queue.close_job(job)
+        if watch is not None:
             watch.cancel()
 
 
-def _end(limit: asyncio.Timeout, watch: asyncio.Future[Any]) -> None:
-    if not watch.cancelled():
-        with suppress(RuntimeError):  # it has just ended by itself
-            limit.reschedule(0.0)
+async def _end_when(is_gone: Callable[[], Awaitable[Any]], limit: asyncio.Timeout, job: Job) -> None:
+    await is_gone()
+    job.is_gone = True
+    with suppress(RuntimeError):  # it has just ended by itself
+        limit.reschedule(0.0)
 
 
 class Task:
-    """One request in progress."""
+    """One request in progress; it stays with the models that it began with."""
 
     def __init__(self, loaded: Loaded, job: Job) -> None:
-        self.loaded, self._job = loaded, job
+        self._loaded, self._job = loaded, job
 
     async def translate(self, order: Order) -> Answer:
         """The answer to an order; ``Refusal`` for what the models cannot do."""
@@ -141,11 +132,11 @@ class Task:
             following = await (self._translate_plain if is_plain else self._translate_document)(model, text, order)
             flags, scores = answer.flags + following.flags, answer.scores + following.scores
             answer = replace(following, flags=flags, scores=scores)
-            text = answer.text if isinstance(order.text, str) else answer.parts
-        return replace(answer, check=_check(order.text, answer)) if route else answer
+            text = answer.text if isinstance(order.text, str) else answer.parts or answer.text
+        return replace(answer, check=check_codes(order.text, text)) if route else answer
 
     def _route(self, order: Order) -> tuple[ServedModel, ...]:
-        route = self.loaded.languages.route(order.source, order.target)
+        route = self._loaded.languages.route(order.source, order.target)
         if (order.glossary or order.memory) and len(route) > 1:
             raise bad_request(
                 f"a glossary or a memory from {order.source} to {order.target}, by way of {route[0].target}, "
@@ -155,23 +146,23 @@ class Task:
 
     async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
         is_long = len(join_parts(_parts(text))) > _INLINE
-        plan = await _in_thread(is_long, partial(_Plan, text, order, model.source))
+        make = partial(_Plan, text, order, model.source)
+        plan = await asyncio.to_thread(make) if is_long else make()
         results = await self.ask(order.recipe(model, "document"), _with_sizes(plan.texts))
-        answer: Answer = await _in_thread(is_long, partial(plan.fill, results))
-        return answer
+        return await asyncio.to_thread(plan.fill, results) if is_long else plan.fill(results)
 
     async def _translate_plain(self, model: ServedModel, text: Text, order: Order) -> Answer:
         splits = order.split_sentences and not (order.prefix.strip() or order.must)
         more = {"n_best": order.n_best} if order.n_best > 1 else {}
-        recipe, request = order.recipe(model, "plain", split_sentences=splits, **more), _request(text, order)
-        (output,) = await self.ask(recipe, [(request, count_tokens(request.text))])
+        recipe = order.recipe(model, "plain", split_sentences=splits, **more)
+        (output,) = await self.ask(recipe, [_request(text, order)])
         return _plain_answer(output)
 
     async def ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
         """The result of each text, given with its tokens; a long document waits slice by slice."""
         results = list[Any]()
         for start in range(0, len(texts), _SLICE):
-            results += await asyncio.gather(*self.loaded.queue.put(recipe, texts[start : start + _SLICE], self._job))
+            results += await asyncio.gather(*self._loaded.queue.put(recipe, texts[start : start + _SLICE], self._job))
         return results
 
     async def stream(self, order: Order) -> AsyncIterator[str | Answer]:
@@ -183,19 +174,17 @@ class Task:
             yield answer.text
             yield answer
             return
-        request, pieces = _request(order.text, order), self._job.pieces
-        (future,) = self.loaded.queue.put(
-            order.recipe(route[0], "stream"), [(request, count_tokens(request.text))], self._job
-        )
+        recipe, pieces = order.recipe(route[0], "stream"), self._job.pieces
+        (future,) = self._loaded.queue.put(recipe, [_request(order.text, order)], self._job)
         future.add_done_callback(lambda _: pieces.put_nowait(None))
         while (piece := await pieces.get()) is not None:
-            yield piece.text
+            yield piece
         answer = _plain_answer(await future)
-        yield replace(answer, check=_check(order.text, answer))
+        yield replace(answer, check=check_codes(order.text, answer.text))
 
     async def translate_file(self, path: Path, out: Path, source: str, target: str) -> DocumentReport:
         """Translate a file in its own form; raises ``TextError`` for one that is damaged or of another kind."""
-        route, report = self.loaded.languages.route(source, target), DocumentReport()
+        route, report = self._loaded.languages.route(source, target), DocumentReport()
         for number, model in enumerate(route):
             last = out if number == len(route) - 1 else path.with_stem(f"{path.stem}.{model.target}")
             report = await asyncio.to_thread(_QueuedFiles(model, self.ask).translate, path, last)
@@ -244,9 +233,9 @@ class _QueuedFiles(FileTranslator):
         return dict(zip(waiting, results, strict=True))
 
 
-def lost_codes(source: str, text: str) -> bool:
-    """Whether a translation lacks a code of its source, or has one too many."""
-    return bool(code_changes(find_codes((source,)), find_codes((text,))))
+def check_codes(source: Text, translation: Text) -> tuple[str, ...]:
+    """In words, the codes of a source that its translation lacks, and those that it has too often."""
+    return tuple(code_changes(find_codes(_parts(source)), find_codes(_parts(translation))))
 
 
 def mark_untranslated(text: str, tags: Sequence[str]) -> Parts:
@@ -254,10 +243,6 @@ def mark_untranslated(text: str, tags: Sequence[str]) -> Parts:
     names = "|".join(map(re.escape, tags))
     pattern = re.compile(rf"<({names})\b[^<>]*/>|<({names})\b[^<>]*>.*?</\2\s*>", re.DOTALL)
     return mark_codes((text,), pattern, lambda match: Code(match[0], is_text=True))
-
-
-async def _in_thread(is_long: bool, call: Callable[[], Any]) -> Any:
-    return await asyncio.to_thread(call) if is_long else call()
 
 
 def _parts(text: Text) -> Parts:
@@ -268,14 +253,9 @@ def _with_sizes(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
     return [(parts, count_tokens(join_parts(parts))) for parts in texts]
 
 
-def _request(text: Text, order: Order) -> Request:
-    return Request(join_parts(_parts(text)), order.prefix, tuple(order.must), tuple(order.ban))
-
-
-def _check(source: Text, answer: Answer) -> tuple[str, ...]:
-    """In words, the codes that are missing or were added."""
-    parts = answer.parts if not isinstance(source, str) and answer.parts else (answer.text,)
-    return tuple(code_changes(find_codes(_parts(source)), find_codes(parts)))
+def _request(text: Text, order: Order) -> tuple[Request, int]:
+    request = Request(join_parts(_parts(text)), order.prefix, tuple(order.must), tuple(order.ban))
+    return request, count_tokens(request.text)
 
 
 def _plain_answer(output: Output) -> Answer:

@@ -15,7 +15,6 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.server import close_serving, open_serving
-from glassformer.serving.service import Service
 
 Connect = Callable[..., TestClient]
 
@@ -40,8 +39,7 @@ def connect(serving: Serving, portal: BlockingPortal) -> Connect:
 
     def make(**changes: Any) -> TestClient:
         config = replace(serving.config, **changes)
-        service = Service(serving.service.loaded, config.time_limit_s)
-        own = replace(serving, config=config, access=Access(config), metrics=Metrics(), service=service)
+        own = Serving(config, Metrics(), Access(config), serving.loaded, serving.explanations, serving.files)
         client = TestClient(make_app(own), raise_server_exceptions=True)
         client.portal = portal
         return client

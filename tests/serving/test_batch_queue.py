@@ -189,3 +189,17 @@ def test_a_lone_client_never_waits_and_others_only_until_a_worker_has_its_share_
         assert texts_of(await shared.take()) == ["d"]
 
     asyncio.run(run())
+
+
+def test_of_idle_workers_the_one_that_worked_last_is_first():
+    async def run() -> None:
+        queue = queue_of()
+        first, last = (asyncio.create_task(queue.take()) for _ in range(2))
+        await asyncio.sleep(0)
+        put(queue, "a")
+        assert texts_of(await last) == ["a"]
+        assert not first.done()
+        queue.close()
+        assert await first is None
+
+    asyncio.run(run())

@@ -107,6 +107,13 @@ def test_weblates_structured_protocol_gets_its_very_placeholders_back(client):
     assert found[1].count("@@PH1@@") == 1
 
 
+def test_an_answer_to_weblate_is_streamed_whole(client):
+    message = json.dumps({"source_language": "en", "target_language": "de", "strings": []})
+    chunks = [line for line in chat(client, message, stream=True).text.split("\n\n") if line]
+    assert len(chunks) == 3
+    assert '"content":"[]"' in chunks[0]
+
+
 def test_weblates_older_protocol_has_as_many_parts_as_it_was_given(client):
     found = content(chat(client, "The house is small.\n==WEBLATE_PART==\nHello [X7X], how are you?"))
     first, second = found.split("\n==WEBLATE_PART==\n")

@@ -85,6 +85,13 @@ def test_a_client_that_sends_slowly_or_nothing_is_not_waited_for(live, sent):
     assert answer == b"" or b" 408 " in answer
 
 
+def test_a_request_whose_head_does_not_end_is_ended(live):
+    with socket.create_connection(("127.0.0.1", live.port)) as client:
+        client.sendall(b"POST /translate HTTP/1.1\r\nX: ")
+        with pytest.raises(OSError):
+            client.sendall(b"a" * 50_000_000)
+
+
 def test_a_client_that_leaves_frees_what_it_had_waiting(live):
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(f"{live.url}/translate", json={"q": LONGER, "source": "en", "target": "de"}, timeout=0.3)

@@ -11,6 +11,7 @@ import pytest
 from glassformer.bundled import BUNDLED
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
+from glassformer.serving.languages import read_models
 from glassformer.serving.scheduling import worker, workers
 from glassformer.serving.scheduling.batch_queue import Batch, Recipe
 from glassformer.serving.scheduling.worker import answer_messages, trim_memory
@@ -74,7 +75,7 @@ def test_an_error_that_nobody_foresaw_ends_a_worker_and_not_the_translating(monk
     monkeypatch.setattr(workers, "WorkerProcess", FakeProcess)
 
     async def run() -> str:
-        loaded = await Loaded.load([BUNDLED], [], ServeConfig(workers=1), Metrics())
+        loaded = await Loaded(read_models([BUNDLED], []), ServeConfig(workers=1), Metrics()).start()
         (future,) = loaded.queue.put(Recipe("en-de", "document"), [("a", 1)], loaded.queue.open(10))
         try:
             return str(await asyncio.wait_for(future, 10))

@@ -1,19 +1,33 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
-from collections.abc import AsyncGenerator
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType, convert
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import HTMLResponse, Response
 
-from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
+from glassformer.serving.endpoint import Contract, Endpoint, Visit, event
 from glassformer.serving.explanations import ExplainRequest
-from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.refusal import bad_request
 from glassformer.serving.scheduling.batch_queue import Recipe
-from glassformer.serving.service import Answer, Order, lost_codes
+from glassformer.serving.service import Answer, Order, check_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
-CONTRACT = Contract(is_json=True)
+_OF_HYPOTHESIS = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
+_OF_EXPLANATION = (
+    "id",
+    "page",
+    "source",
+    "text",
+    "tokens",
+    "ids",
+    "log_prob",
+    "score",
+    "truncated",
+    "engine",
+    "walk",
+)
+CONTRACT = Contract("native", is_json=True)
 
 
 class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
@@ -23,28 +37,6 @@ class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
     target: Language
     source: Annotated[Language, Meta(description="a code, or auto")] = "auto"
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
-
-
-class Hypothesis(Struct, omit_defaults=True):
-    """One output of the model."""
-
-    text: str
-    log_prob: float
-    score: float
-    tokens: list[str]
-    truncated: bool
-    check: bool
-    """Whether it has every placeholder and tag as often as its source."""
-    confidence: float | UnsetType = UNSET
-    unmet: list[str] | UnsetType = UNSET
-
-
-class Doubt(Struct):
-    """Why a translation is probably wrong, with the characters or words of the text that it names."""
-
-    reason: Literal["language", "characters", "words", "length", "unsure"]
-    named: list[str]
-    text: str
 
 
 class Translation(Struct, omit_defaults=True):
@@ -60,16 +52,12 @@ class Translation(Struct, omit_defaults=True):
     log_prob: float | UnsetType = UNSET
     score: float | UnsetType = UNSET
     confidence: float | UnsetType = UNSET
-    doubt: Doubt | UnsetType = UNSET
+    doubt: dict[str, Any] | UnsetType = UNSET
+    """Why it is probably wrong, with the characters or words of the text that the reason names."""
     source_tokens: list[str] | UnsetType = UNSET
-    hypotheses: list[Hypothesis] | UnsetType = UNSET
+    hypotheses: list[dict[str, Any]] | UnsetType = UNSET
+    """The model's outputs; the ``check`` of each is whether it has all placeholders and tags of the source."""
     alignment: list[tuple[int, int]] | UnsetType = UNSET
-
-
-class TranslateAnswer(Struct):
-    """One translation for each text, in order."""
-
-    translations: list[Translation]
 
 
 class ExplainBody(Struct, forbid_unknown_fields=True):
@@ -82,23 +70,7 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
-class ExplainAnswer(Struct):
-    """What the model wrote, its walk, and the address of a page that shows it for a while."""
-
-    id: str
-    page: str
-    source: str
-    text: str
-    tokens: list[str]
-    ids: list[int]
-    log_prob: float
-    score: float
-    truncated: bool
-    engine: str
-    walk: dict[str, Any]
-
-
-async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | Response:
+async def translate(visit: Visit, asked: TranslateRequest) -> dict[str, list[Translation]] | Response:
     """Texts with all that there is to say of their translations."""
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     if asked.n_best > (most := visit.serving.config.n_best_limit):
@@ -111,9 +83,9 @@ async def translate(visit: Visit, asked: TranslateRequest) -> TranslateAnswer | 
     if asked.stream:
         if len(orders) != 1:
             raise bad_request(f"stream: found {len(orders)} texts, expected one")
-        return await event_stream(_events(visit, orders[0]), _error_event)
-    answers = await visit.translate(*orders)
-    return TranslateAnswer(list(map(_translation, orders, answers)))
+        return await visit.stream(visit.pieces(orders[0]), partial(_event, orders[0]))
+    answers = await visit.translate(orders)
+    return {"translations": list(map(_translation, orders, answers))}
 
 
 def _translation(order: Order, answer: Answer) -> Translation:
@@ -124,8 +96,7 @@ def _translation(order: Order, answer: Answer) -> Translation:
     if scores := answer.scores:
         found.log_prob, found.score = sum(one.log_prob for one in scores), sum(one.score for one in scores)
         found.confidence = min((one.confidence for one in scores if one.confidence is not None), default=UNSET)
-        doubts = (convert(one.doubt.to_mapping(), Doubt) for one in scores if one.doubt is not None)
-        found.doubt = next(doubts, UNSET)
+        found.doubt = next((one.doubt.to_mapping() for one in scores if one.doubt is not None), UNSET)
     if (output := answer.output) is not None:
         found.hypotheses = [_hypothesis(str(order.text), one) for one in output["hypotheses"]]
         found.source_tokens = output["source_tokens"]
@@ -134,26 +105,21 @@ def _translation(order: Order, answer: Answer) -> Translation:
     return found
 
 
-def _hypothesis(source: str, output: dict[str, Any]) -> Hypothesis:
-    given = {name: output[name] for name in Hypothesis.__struct_fields__ if name in output}
-    return Hypothesis(**given, check=not lost_codes(source, output["text"]))
+def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
+    given = {name: output[name] for name in _OF_HYPOTHESIS if name in output}
+    return given | {"check": not check_codes(source, output["text"])}
 
 
-async def _events(visit: Visit, order: Order) -> AsyncGenerator[bytes, None]:
-    async with visit.task() as task:
-        async for piece in task.stream(order):
-            if isinstance(piece, Answer):
-                yield event(_translation(order, piece), "translation")
-            else:
-                yield event({"text": piece}, "piece")
+def _event(order: Order, piece: str | Answer) -> bytes:
+    return (
+        event({"text": piece}, "piece")
+        if isinstance(piece, str)
+        else event(_translation(order, piece), "translation")
+    )
 
 
-def _error_event(refusal: Refusal) -> bytes:
-    return event({"error": refusal.message}, "error")
-
-
-async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
-    """A translation, with every step on the way to it."""
+async def explain(visit: Visit, asked: ExplainBody) -> dict[str, Any]:
+    """What the model wrote, its walk, and the address of a page that shows it for a while."""
     source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
     route, text = visit.languages.route(source, target), asked.text.strip()
     if len(route) != 1:
@@ -163,16 +129,16 @@ async def explain(visit: Visit, asked: ExplainBody) -> ExplainAnswer:
     changes = () if asked.beam is None else (("beam", asked.beam),)
     wanted = ExplainRequest(Recipe(route[0].name, "explain", changes), text, asked.values)
     answer = await visit.serving.explanations.explain(wanted, visit.client)
-    return ExplainAnswer(**{name: answer[name] for name in ExplainAnswer.__struct_fields__})
+    return {name: answer[name] for name in _OF_EXPLANATION}
 
 
-async def page(visit: Visit, _: Nothing) -> HTMLResponse:
+async def page(visit: Visit) -> HTMLResponse:
     """The page of an answer that was explained, for the same client."""
-    return HTMLResponse(await visit.serving.explanations.page(visit.request.path_params["number"], visit.client))
+    return HTMLResponse(await visit.serving.explanations.page(visit.number, visit.client))
 
 
 ENDPOINTS = (
-    Endpoint(CONTRACT, "POST", "/v1/translate", translate, TranslateRequest, TranslateAnswer, texts=("text",)),
-    Endpoint(CONTRACT, "POST", "/v1/explain", explain, ExplainBody, ExplainAnswer, texts=("text",)),
+    Endpoint(CONTRACT, "POST", "/v1/translate", translate, texts=("text",)),
+    Endpoint(CONTRACT, "POST", "/v1/explain", explain, texts=("text",)),
     Endpoint(CONTRACT, "GET", "/v1/explain/{number}", page),
 )

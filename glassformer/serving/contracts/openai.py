@@ -7,16 +7,15 @@ two protocols of Weblate, whose placeholders are codes to us. A model is named b
 import json
 import re
 import time
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from glassformer.serving.endpoint import Contract, Endpoint, Nothing, Visit, event, event_stream
-from glassformer.serving.refusal import Refusal, bad_request, error_body
+from glassformer.serving.endpoint import Contract, Endpoint, Visit, event
+from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.service import Answer, Order, Text
 from glassformer.text.formats.segment import Code, Part, mark_codes
 
@@ -24,7 +23,7 @@ _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
 _LIMITS = "Translates what the last message of the user says; follows no instructions."
 _IN_ORDER = ("syntax", "markup")
-CONTRACT = Contract(is_json=True)
+CONTRACT = Contract("OpenAI", is_json=True)
 
 
 class Message(Struct):
@@ -43,16 +42,8 @@ class Message(Struct):
         )
 
 
-class ChatRequest(Struct):
-    """What is read of a request; whatever else a client sends changes nothing."""
-
-    model: str
-    messages: list[Message]
-    stream: bool = False
-
-
 class WeblateString(Struct):
-    """One text of Weblate's structured protocol."""
+    """One text of ``WeblateRequest``."""
 
     source: str
     parts: list[dict[str, Any]] = []
@@ -67,12 +58,12 @@ class WeblateRequest(Struct):
     glossary: list[dict[str, Any]] = []
 
 
-async def models(visit: Visit, _: Nothing) -> dict[str, Any]:
+async def models(visit: Visit) -> dict[str, Any]:
     """A model for each pair of languages, those by way of a third language included."""
     return {"object": "list", "data": [_model(*pair) for pair in visit.languages.routes]}
 
 
-async def model(visit: Visit, _: Nothing) -> dict[str, Any]:
+async def find_model(visit: Visit) -> dict[str, Any]:
     """One of these."""
     return _model(*_read_pair(visit, visit.request.path_params["name"]))
 
@@ -91,26 +82,26 @@ def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
     return found
 
 
-async def chat(visit: Visit, asked: ChatRequest) -> Any:
+async def chat(visit: Visit, *, model: str, messages: list[Message], stream: bool = False) -> Any:
     """The translation of the last message of the user, whole or in chunks."""
-    text = next((one.text for one in reversed(asked.messages) if one.role == "user"), "")
+    text = next((one.text for one in reversed(messages) if one.role == "user"), "")
     visit.check_size([text])
     if not text:
         raise bad_request("messages has no message of the user, expected one with the text")
     structured = _read_weblate(text)
-    orders = _orders(visit, _read_pair(visit, asked.model), text, structured)
-    if asked.stream and structured is None and _PART not in text:
-        return await event_stream(_chunks(asked.model, _stream(visit, orders[0])), _error_event)
-    answers = await visit.translate(*orders)
+    orders = _orders(visit, _read_pair(visit, model), text, structured)
+    if stream and structured is None and _PART not in text:
+        return await visit.stream(visit.pieces(orders[0]), _chunks(model))
+    answers = await visit.translate(orders)
     content = _PART.join(answer.text for answer in answers)
     if structured is not None:
         found = [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)]
         content = json.dumps(found, ensure_ascii=False)
-    if asked.stream:
-        return await event_stream(_chunks(asked.model, _whole(content)), _error_event)
+    if stream:
+        return await visit.stream(_whole(content), _chunks(model))
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
-    return _about(asked.model, "chat.completion") | {"choices": [choice], "usage": usage}
+    return _about(model, "chat.completion") | {"choices": [choice], "usage": usage}
 
 
 def _read_weblate(text: str) -> WeblateRequest | None:
@@ -146,10 +137,8 @@ def _parts_of(string: WeblateString) -> Text:
         if part.get("type") != "placeholder":
             found.append(str(part.get("text", "")))
             continue
-        is_open, is_close = part.get("close_id") is not None, part.get("id") in closed
-        found.append(
-            Code(str(part.get("id", "")), "opens" if is_open else "closes" if is_close else "alone", is_text=True)
-        )
+        code = Code(str(part.get("id", "")), "closes" if part.get("id") in closed else "alone", is_text=True)
+        found.append(code if part.get("close_id") is None else code._replace(kind="opens"))
     return tuple(part for part in found if part != "")
 
 
@@ -170,38 +159,28 @@ def _about(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 
 
-async def _stream(visit: Visit, order: Order) -> AsyncGenerator[str, None]:
-    async with visit.task() as task:
-        async for piece in task.stream(order):
-            if isinstance(piece, str):
-                yield piece
-
-
-async def _whole(content: str) -> AsyncGenerator[str, None]:
+async def _whole(content: str) -> AsyncGenerator[str | Answer, None]:
     yield content
+    yield Answer(content)
 
 
-async def _chunks(name: str, pieces: AsyncGenerator[str, None]) -> AsyncGenerator[bytes, None]:
-    about = _about(name, "chat.completion.chunk")
+def _chunks(model: str) -> Callable[[str | Answer], bytes]:
+    """What makes a chunk of each piece, and the end of the stream of the answer."""
+    about, role = _about(model, "chat.completion.chunk"), {"role": "assistant"}
 
-    def chunk(delta: dict[str, str], reason: str | None = None) -> bytes:
-        return event(about | {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+    def chunk(piece: str | Answer) -> bytes:
+        if isinstance(piece, Answer):
+            last = {"index": 0, "delta": {}, "finish_reason": "stop"}
+            return event(about | {"choices": [last]}) + b"data: [DONE]\n\n"
+        choice = {"index": 0, "delta": role | {"content": piece}, "finish_reason": None}
+        role.clear()  # only the first has it
+        return event(about | {"choices": [choice]})
 
-    role = {"role": "assistant"}
-    async with aclosing(pieces):
-        async for piece in pieces:
-            yield chunk({**role, "content": piece})
-            role = {}
-    yield chunk({}, "stop")
-    yield b"data: [DONE]\n\n"
-
-
-def _error_event(refusal: Refusal) -> bytes:
-    return event(error_body("/v1/chat", refusal.status, refusal.message))
+    return chunk
 
 
 ENDPOINTS = (
     Endpoint(CONTRACT, "GET", "/v1/models", models, access="free"),
-    Endpoint(CONTRACT, "GET", "/v1/models/{name}", model, access="free"),
-    Endpoint(CONTRACT, "POST", "/v1/chat/completions", chat, ChatRequest),
+    Endpoint(CONTRACT, "GET", "/v1/models/{name}", find_model, access="free"),
+    Endpoint(CONTRACT, "POST", "/v1/chat/completions", chat),
 )

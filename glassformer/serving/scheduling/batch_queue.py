@@ -9,7 +9,6 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -31,27 +30,25 @@ class Recipe(NamedTuple):
 
     model: str
     kind: Literal["document", "plain", "stream", "explain"]
-    """Whether codes are kept and terms required, as in a file, or a text goes to the model as it is; the last two
-    are of one text."""
-    changes: tuple[tuple[str, Any], ...] = ()
-    """Of the model's own decode settings."""
-    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Of a glossary: what each is, and what may stand for it."""
+    """Whether codes are kept and terms required, as in a file, or a text goes to the model as it is."""
+    changes: tuple[tuple[str, Any], ...] = ()  # of the model's own decode settings
+    terms: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of a glossary: what each is, and what may stand for it
     attention: bool = False
+
+    @property
+    def max_batch(self) -> int:
+        """How many sentences may be translated at once."""
+        return 1 if self.kind in ("stream", "explain") else MAX_BATCH
 
 
 @dataclass(eq=False)
 class Job:
     """One client's request while it is handled."""
 
-    deadline: float
-    """By ``time.monotonic``."""
-    tokens: int = 0
-    """Of the sentences that it has put into the queue."""
-    is_gone: bool = False
-    """Whether nobody waits for the answer any more."""
-    pieces: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
-    """What is streamed of its translation."""
+    deadline: float  # by ``time.monotonic``
+    tokens: int = 0  # of the sentences that it has put into the queue
+    is_gone: bool = False  # whether nobody waits for the answer any more
+    pieces: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)  # what is streamed of its translation
 
 
 @dataclass(eq=False)
@@ -66,8 +63,8 @@ class Item:
     tries: int = 0
 
     def refuse(self, refusal: Refusal) -> None:
-        """Answer with a refusal, unless there is an answer."""
-        if not self.future.done():
+        """Answer with a refusal, unless there is an answer or nobody waits for one."""
+        if not (self.future.done() or self.job.is_gone):
             self.future.set_exception(refusal)
 
 
@@ -77,11 +74,6 @@ class Batch:
 
     recipe: Recipe
     items: list[Item]
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether anybody waits for it."""
-        return not all(item.job.is_gone for item in self.items)
 
 
 def count_tokens(text: str) -> int:
@@ -95,14 +87,13 @@ class BatchQueue:
     def __init__(self, config: ServeConfig, workers: int = 1) -> None:
         self._config, self._workers = config, workers
         self._heaps = defaultdict[Recipe, list[tuple[float, int, Item]]](list)
-        self._numbers, self._changed = count(), asyncio.Event()
+        self._numbers = count()
         self.open_jobs = 0
-        self.is_draining, self.is_closed = False, False
-        """Whether no further job is opened; whether nothing is translated any more."""
-        self._idle = 0  # workers that wait for a batch
+        self.is_draining = False  # no further job is opened
+        self.is_closed = False  # nothing is translated any more
+        self._idle = list[asyncio.Future[None]]()  # workers that wait
         self._usual_jobs = 0.0  # that are open at a time: their clients come again when they have their answers
-        self.seconds_per_token, self._seconds_per_batch = 0.001, 0.0
-        """As measured of the last batches."""
+        self.seconds_per_token, self._seconds_per_batch = 0.001, 0.0  # as measured of the last batches
 
     @property
     def waiting(self) -> int:
@@ -126,14 +117,10 @@ class BatchQueue:
         self.open_jobs -= 1
         job.is_gone = True
         for recipe, heap in list(self._heaps.items()):
-            gone = [item for _, _, item in heap if item.job is job]
-            for item in gone:
-                item.future.cancel()
-            if len(gone) == len(heap):
+            heap[:] = [entry for entry in heap if entry[2].job is not job]
+            heapify(heap)
+            if not heap:
                 del self._heaps[recipe]
-            elif gone:
-                heap[:] = [entry for entry in heap if entry[2].job is not job]
-                heapify(heap)
 
     def put(self, recipe: Recipe, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
         """The future result of each text, given with its tokens; ``Refusal`` if nothing is translated any more."""
@@ -160,52 +147,49 @@ class BatchQueue:
 
     def _push(self, recipe: Recipe, item: Item, rank: float) -> None:
         heappush(self._heaps[recipe], (rank, next(self._numbers), item))
-        self._changed.set()
+        self._wake_workers()
 
     async def take(self) -> Batch | None:
         """The next batch, once there is one; None when the queue is closed."""
-        self._idle += 1
-        try:
-            return await self._next_batch()
-        finally:
-            self._idle -= 1
-
-    async def _next_batch(self) -> Batch | None:
         idle_since = time.monotonic()
         while not self.is_closed:
-            if not (heaps := self._heaps):
-                await self._wait_for_change(None)
-                continue
-            recipe = min(heaps, key=lambda one: heaps[one][0])
-            is_single = recipe.kind in ("stream", "explain")
-            if not is_single and (rest := self._patience(heaps[recipe], idle_since)) > 0:
-                await self._wait_for_change(rest)
-                continue
-            items = self._pop(heaps[recipe], 1 if is_single else MAX_BATCH)
-            if not heaps[recipe]:
-                del heaps[recipe]
-            if items:
+            recipe = min(self._heaps, key=lambda one: self._heaps[one][0], default=None)
+            if (seconds := self._patience(recipe, idle_since)) is None or seconds > 0:
+                await self._wait_for_change(seconds)
+            elif recipe is not None and (items := self._pop(recipe)):
                 return Batch(recipe, items)
         return None
 
     async def _wait_for_change(self, seconds: float | None) -> None:
-        self._changed.clear()
-        with suppress(TimeoutError):
+        waiter = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        try:
             async with asyncio.timeout(seconds):
-                await self._changed.wait()
+                await waiter
+        except TimeoutError:
+            pass
+        finally:
+            self._idle.remove(waiter)
 
-    def _patience(self, heap: list[tuple[float, int, Item]], idle_since: float) -> float:
+    def _wake_workers(self) -> None:
+        for waiter in reversed(self._idle):  # first the one that worked last: its caches hold the model
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _patience(self, recipe: Recipe | None, idle_since: float) -> float | None:
         """The seconds that a worker waits for more sentences, while fewer wait than its share of all clients."""
-        share = min(MAX_BATCH, math.ceil(self._usual_jobs / self._workers))
+        if recipe is None:
+            return None
+        heap, share = self._heaps[recipe], min(recipe.max_batch, math.ceil(self._usual_jobs / self._workers))
         tokens = sum(item.tokens for _, _, item in heap[:MAX_BATCH])
         if len(heap) >= share or tokens >= self._config.batch_tokens:
             return 0.0
         seconds = max(self._config.patience_ms / 1000, min(_MAX_PATIENCE_S, _PATIENCE * self._seconds_per_batch))
         return max(idle_since, heap[0][2].came) + seconds - time.monotonic()
 
-    def _pop(self, heap: list[tuple[float, int, Item]], most: int) -> list[Item]:
-        items, tokens = list[Item](), 0
-        most = min(most, -(-len(heap) // self._idle))  # idle workers share
+    def _pop(self, recipe: Recipe) -> list[Item]:
+        heap, items, tokens = self._heaps[recipe], list[Item](), 0
+        most = min(recipe.max_batch, -(-len(heap) // (1 + len(self._idle))))  # idle workers share
         while heap and len(items) < most:
             if items and tokens + heap[0][2].tokens > self._config.batch_tokens:
                 break
@@ -215,6 +199,8 @@ class BatchQueue:
             elif not item.future.done():
                 items.append(item)
                 tokens += item.tokens
+        if not heap:
+            del self._heaps[recipe]
         return items
 
     def measure(self, batch: Batch, seconds: float) -> None:
@@ -231,7 +217,7 @@ class BatchQueue:
             for _, _, item in heap:
                 item.refuse(self.stopping())
         self._heaps.clear()
-        self._changed.set()
+        self._wake_workers()
 
     def stopping(self) -> Refusal:
         """The message to a client that is not served any more."""

@@ -29,8 +29,7 @@ from glassformer.serving.scheduling.batch_queue import Recipe
 from glassformer.settings import DecodeConfig
 
 logger = logging.getLogger(__name__)
-STOP = "stop"
-"""What the server says to a worker whose batch nobody waits for."""
+STOP = "stop"  # what the server says to a worker whose batch nobody waits for
 _RECIPES = 16  # that are held ready; each may have a glossary
 _TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
 
@@ -43,12 +42,6 @@ class Output(NamedTuple):
     warnings: tuple[str, ...]
 
 
-class Piece(NamedTuple):
-    """A piece of a streamed translation."""
-
-    text: str
-
-
 @dataclass(frozen=True)
 class WorkerPlan:
     """What a worker is started with: the directory of each model by its name, the engine, and threads."""
@@ -56,8 +49,7 @@ class WorkerPlan:
     models: tuple[tuple[str, Path], ...]
     engine: str
     threads: int
-    is_background: bool
-    """Whether others go first on the processor."""
+    is_background: bool  # whether others go first on the processor
 
 
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
@@ -71,7 +63,7 @@ def run_worker(connection: Connection, plan: WorkerPlan) -> None:
 def answer_messages(
     connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
 ) -> None:
-    """Send ``first``, and then the answer to each message, or a refusal, until the pipe ends."""
+    """Send ``first``, and then the answer to each message, until the pipe ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
     connection.send(first)
     if meanwhile is not None:
@@ -83,7 +75,7 @@ def answer_messages(
             if message == STOP:  # of a batch that was done in the meantime
                 continue
             with searching_while(lambda: not connection.poll()):
-                found = guard(lambda: answer(message))  # noqa: B023  # called at once
+                found = answer(message)
             connection.send(found)
         except (EOFError, OSError):
             return
@@ -106,7 +98,7 @@ def guard(call: Callable[[], Any]) -> Any:
         return Refusal(499, "the client has left")
     except GlassformerError as error:
         return Refusal(400, str(error))
-    except (EOFError, BrokenPipeError):
+    except (EOFError, BrokenPipeError):  # of a server that has ended
         raise
     except Exception as error:
         logger.error("a worker failed: %s. Please report it.", place_of(error))
@@ -136,16 +128,14 @@ class _Worker:
     def answer(self, message: Any) -> Any:
         """A result, or a refusal, for each text of a batch."""
         recipe, texts = message
-        kinds = {"document": self._translate_parts, "plain": self._translate_plain}
-        kinds |= {"stream": self._stream, "explain": self._explain}
-        try:
-            return kinds[recipe.kind](recipe, texts)
-        except GlassformerError as error:
-            if len(texts) == 1:
-                return [Refusal(400, str(error))]
-            return [result for text in texts for result in self.answer((recipe, [text]))]
+        found = guard(lambda: getattr(self, f"_{recipe.kind}")(recipe, texts))
+        if not isinstance(found, Refusal):
+            return found
+        if found.status != 400 or len(texts) == 1:
+            return [found] * len(texts)
+        return [result for text in texts for result in self.answer((recipe, [text]))]
 
-    def _translate_parts(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+    def _document(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         results = self._files(recipe).translate_texts(dict.fromkeys(texts))
         return [results[parts] for parts in texts]
 
@@ -153,7 +143,7 @@ class _Worker:
         glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
         return FileTranslator(self._translators[recipe.model], self._options(recipe), glossary=glossary)
 
-    def _translate_plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
+    def _plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         translator, options = self._translators[recipe.model], self._options(recipe)
         return list(map(_to_output, translator.translate_stream(texts, options, attention=recipe.attention)))
 
@@ -174,7 +164,7 @@ class _Worker:
                 pieces.close()
                 raise SearchStoppedError
             if piece:
-                self._connection.send(Piece(piece))
+                self._connection.send(piece)
 
     def _explain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
         """Of one text the answer with its walk, or the page of an answer that was given."""

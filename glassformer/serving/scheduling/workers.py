@@ -7,19 +7,17 @@ batch nobody waits for is told so.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Self
 
 from glassformer.errors import GlassformerError, WorkerError
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.door import Metrics
-from glassformer.serving.languages import Languages, read_models
+from glassformer.serving.languages import Languages
 from glassformer.serving.refusal import Refusal, place_of
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
-from glassformer.serving.scheduling.worker import STOP, Piece, WorkerPlan, run_worker
+from glassformer.serving.scheduling.worker import STOP, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
@@ -37,45 +35,42 @@ class WorkerProcess:
         context = get_context("spawn")
         self._connection, self._theirs = context.Pipe()
         self._process = context.Process(target=run_worker, args=(self._theirs, plan), daemon=True)
-        self._answers = asyncio.Queue[Any]()
+        self._loop, self._answers = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
     async def load(self) -> dict[str, str]:
         """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
         await asyncio.to_thread(self._process.start)
         self._theirs.close()
-        asyncio.get_running_loop().add_reader(self._connection.fileno(), self._receive)
+        self._loop.add_reader(self._connection.fileno(), self._receive)
         engines = await self._next_answer(_LOAD_S)
-        if engines is None:
-            raise WorkerError(_ENDED)
-        if isinstance(engines, Refusal):
-            raise GlassformerError(engines.message)
-        return dict(engines)
+        if not isinstance(engines, dict):
+            raise GlassformerError(engines.message if isinstance(engines, Refusal) else _ENDED)
+        return engines
 
     async def translate(self, batch: Batch) -> Any:
-        """The result of each text of a batch, or one refusal; its pieces go to its job."""
+        """A result or a refusal for each text of a batch; its pieces go to its job."""
         until, was_told = max(item.job.deadline for item in batch.items) + _GRACE_S, False
         self._send((batch.recipe, [item.text for item in batch.items]))
         while time.monotonic() < until:
             answer = await self._next_answer(_POLL_S)
-            if isinstance(answer, Piece):
+            if isinstance(answer, str):
                 batch.items[0].job.pieces.put_nowait(answer)
             elif answer is not None:
                 return answer
-            elif not was_told and not batch.is_wanted:
+            elif not was_told and all(item.job.is_gone for item in batch.items):
                 was_told = True
                 self._send(STOP)
         raise WorkerError(_ENDED)
 
     async def _next_answer(self, seconds: float) -> Any:
         """What it sends; None if that takes longer."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 answer = await self._answers.get()
-        except TimeoutError:
-            return None
-        if isinstance(answer, WorkerError):
-            raise answer
-        return answer
+            if isinstance(answer, WorkerError):
+                raise answer
+            return answer
+        return None
 
     def _send(self, message: Any) -> None:
         try:
@@ -85,17 +80,18 @@ class WorkerProcess:
 
     def _receive(self) -> None:
         try:
-            self._answers.put_nowait(self._connection.recv())
+            answer = self._connection.recv()
         except (EOFError, OSError):
-            asyncio.get_running_loop().remove_reader(self._connection.fileno())
-            self._answers.put_nowait(WorkerError(_ENDED))
+            self._loop.remove_reader(self._connection.fileno())
+            answer = WorkerError(_ENDED)
+        self._answers.put_nowait(answer)
 
     def kill(self) -> None:
         """End the process at once."""
         if self._process.pid is not None:
             self._process.kill()
         if not self._connection.closed:
-            asyncio.get_running_loop().remove_reader(self._connection.fileno())
+            self._loop.remove_reader(self._connection.fileno())
             self._connection.close()
 
 
@@ -112,14 +108,7 @@ class Loaded:
         self._plan = WorkerPlan(models, config.engine, max(1, available_cores() // self.number), is_background)
         self._workers, self._tasks = set[WorkerProcess](), list[asyncio.Task[None]]()
 
-    @classmethod
-    async def load(cls, runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, metrics: Metrics) -> Self:
-        """The models of some runs, loaded; raises ``GlassformerError`` for runs that cannot be served."""
-        loaded = cls(read_models(runs, langs), config, metrics)
-        await loaded.start()
-        return loaded
-
-    async def start(self) -> None:
+    async def start(self) -> Self:
         """Load all models in each process; raises ``GlassformerError`` if that cannot be done."""
         try:
             first = await self._start_one()  # alone: it may have to export the models
@@ -128,6 +117,7 @@ class Loaded:
             self.kill()
             raise
         self._tasks = [asyncio.create_task(self._work(one)) for one in (first, *others)]
+        return self
 
     async def _start_one(self) -> WorkerProcess:
         worker = WorkerProcess(self._plan)
@@ -173,8 +163,6 @@ class Loaded:
         self.queue.measure(batch, seconds)
         self._metrics.batch_seconds.observe(seconds)
         self._metrics.batch_texts.observe(len(batch.items))
-        if isinstance(answers, Refusal):
-            answers = [answers] * len(batch.items)
         for item, answer in zip(batch.items, answers, strict=True):
             if isinstance(answer, Refusal):
                 item.refuse(answer)
