@@ -38,6 +38,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "never early": {"beam": 3, "early_stopping": "never", "length_norm": "power", "length_penalty": 1.0},
     "coverage": {"beam": 3, "coverage_penalty": 0.2},
     "no cache": {"beam": 2, "cache": False},
+    "CUDA graphs": {"beam": 3, "n_best": 2, "cuda_graphs": "on"},
+    "CUDA graphs, sampling": {"sample": True, "n_best": 2, "cuda_graphs": "on"},
     "processors": {"beam": 3, "repetition_penalty": 1.5, "no_repeat_ngram": 2, "min_length": 3},
     "sampling": {"sample": True, "n_best": 2, "temperature": 0.8, "top_k": 9},
     "nucleus": {"sample": True, "top_p": 0.9, "min_p": 0.01, "typical_p": 0.95, "repetition_penalty": 1.2},
@@ -122,8 +124,9 @@ def test_an_update_waits_once(model: Transformer, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("model", ["sinusoidal"], indirect=True)
+@pytest.mark.parametrize("graphs", ["off", "on"])
 @pytest.mark.parametrize("options", [{"beam": 1}, {"beam": 4}, {"sample": True}])
-def test_a_search_waits_once_a_step(model: Transformer, options: dict[str, Any]) -> None:
+def test_a_search_waits_once_a_step(model: Transformer, options: dict[str, Any], graphs: str) -> None:
     waits = []
     with torch.no_grad():
         model.output_projection.linear.bias[2] = -100.0  # no output ends before its limit
@@ -131,8 +134,8 @@ def test_a_search_waits_once_a_step(model: Transformer, options: dict[str, Any])
         there = TorchEngine([move(model)])
         for sentences, limit in ((2, 5), (2, 15), (6, 15)):
             device.waits.clear()
-            job = SearchJob([SOURCES[0]] * sentences, [limit] * sentences, DecodeConfig(**options), range(sentences))
-            there.run(job)
+            chosen = DecodeConfig(**options, cuda_graphs=graphs)
+            there.run(SearchJob([SOURCES[0]] * sentences, [limit] * sentences, chosen, range(sentences)))
             waits.append({key: count for key, count in device.waits.items() if "steps.py" not in key})
     short, long, wide = (sum(one.values()) for one in waits)
     assert long - short == 10, waits

@@ -117,7 +117,7 @@ class Transformer(nn.Module):
         """The decoder's output before the output projection."""
         check_pair(src_ids, tgt_in_ids)
         memory, src_mask = self.encode(src_ids)
-        return self._decode(tgt_in_ids, memory, src_mask, None)
+        return self.decode_hidden(tgt_in_ids, memory, src_mask)
 
     def hidden_rows(
         self,
@@ -167,12 +167,17 @@ class Transformer(nn.Module):
         With a ``BeamCache`` a row of ``tgt_in_ids`` holds the next id of each hypothesis of a source. For many
         calls, pass ``Mask.from_visible(memory_mask)``, so that the mask is examined once.
         """
-        hidden = self._decode(tgt_in_ids, memory, memory_mask, cache)
+        hidden = self.decode_hidden(tgt_in_ids, memory, memory_mask, cache)
         return self.output_projection(hidden)  # type: ignore[no-any-return]  # nn.Module.__call__ is untyped
 
-    def _decode(
-        self, tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor | Mask, cache: DecoderCache | None
+    def decode_hidden(
+        self,
+        tgt_in_ids: Int[Tensor, "batch tgt"],
+        memory: Float[Tensor, "batch src d_model"],
+        memory_mask: Bool[Tensor, "batch 1 1 src"] | Mask,
+        cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
+        """The output of ``decode`` before the output projection."""
         check_cache(cache, self.config.n_decoder_layers)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)

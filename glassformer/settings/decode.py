@@ -65,6 +65,9 @@ class DecodeConfig(Section):
         True, "keep keys and values; without them every step decodes all positions again, for comparison",
         missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
+    cuda_graphs: Literal["off", "on", "auto"] = _search(
+        "off", "a cache of fixed shape and place in memory, whose passes are CUDA graphs on a GPU; auto: there alone"
+    )
     sample: bool = _sampling(False, "sample each token from the model's distribution instead of searching")
     temperature: float = _sampling(
         1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0

@@ -1,7 +1,6 @@
 """Training on one GPU: the forward and backward pass of a batch as one CUDA graph for each shape of batch.
 
-A GPU computes the passes of these models faster than a CPU can launch their kernels one by one. A graph launches
-them at once, but has fixed shapes and places in memory: batches are padded to few shapes, and gradients are kept.
+Graphs have fixed shapes and places in memory: batches are padded to few shapes, and gradients are kept.
 """
 
 import os
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glassformer.errors import ConfigError
+from glassformer.model.cuda_graphs import CudaGraphs, round_up
 from glassformer.model.transformer import Transformer
 from glassformer.settings import TrainConfig
 from glassformer.text.corpus.batches import Batch
@@ -24,6 +24,7 @@ from glassformer.training.loop.strategy import ParallelStrategy
 from glassformer.training.objective.objective import autocast
 
 MOST_GRAPHS = 128
+_ROW_BITS = 4  # rows are padded to four significant bits
 LENGTHS = 4  # both sides are padded to a multiple of it
 _WARM_UP = 3  # passes before a graph is captured: the first compile
 
@@ -40,7 +41,7 @@ class GraphStrategy(ParallelStrategy):
         self._sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         self._tokens = torch.ones((), device=self._device)
         self._graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], Callable[[], None]]] = {}
-        self._pool = torch.cuda.graph_pool_handle() if self._device.type == "cuda" else None
+        self._cuda_graphs = CudaGraphs(self._device)
 
     def backward(self, batch: Batch, tokens: float, config: TrainConfig) -> Float[Tensor, "2"]:
         """Add the gradients of a batch's smoothed loss, summed and divided by ``tokens``; returns both losses."""
@@ -89,18 +90,10 @@ class GraphStrategy(ParallelStrategy):
         if self._device.type != "cuda":
             return inputs, compute
         before, random_state = [one.clone() for one in self._gradients], torch.cuda.get_rng_state(self._device)
-        side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it without types
-        side.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                compute()
-        torch.cuda.current_stream(self._device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
-            compute()
+        replay = self._cuda_graphs.capture(compute, warm_up=_WARM_UP)
         torch.cuda.set_rng_state(random_state, self._device)
         torch._foreach_copy_(self._gradients, before)
-        return inputs, graph.replay
+        return inputs, replay
 
 
 def can_compile(device: torch.device) -> bool:
@@ -114,14 +107,8 @@ def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
 
     No length becomes more than ``max_length``.
     """
-    rows, padded = _round_up(len(batch.src_ids)), []
+    rows, padded = round_up(len(batch.src_ids), _ROW_BITS), []
     for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids):
         more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])
         padded.append(pad(ids, (0, more, 0, rows - len(ids)), value=PAD_ID))
     return padded
-
-
-def _round_up(count: int) -> int:
-    """The next number with at most four significant bits."""
-    step = 1 << max(0, count.bit_length() - 4)
-    return -(-count // step) * step
