@@ -325,9 +325,8 @@ def _reasons(found: dict[str, dict[str, int]]) -> str:
 def _single_words(found: dict[str, Any]) -> str:
     right, asked, warned = found["right"], found["asked"], found["warned"]
     return (
-        f"A single word has no sentence around it: of {asked} that it has learned it translates {_share(right, asked)} "
-        f"as it learned them, and warns of {warned['wrong ones']} of the others and {warned['right ones']} of these. "
-        "Of words that it has not learned alone it often makes others up."
+        f"Of {asked} single words of the training it translates {_share(right, asked)} as there. It warns of "
+        f"{warned['wrong ones']} of the other answers, and of {warned['right ones']} of these."
     )
 
 

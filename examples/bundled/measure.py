@@ -137,7 +137,11 @@ def single_words(translator: Translator) -> dict[str, Any]:
     right = [one.text.lower() in answers[one.source] for one in translations]
     doubted = [one.doubt is not None for one in translations]
     warned = sum(doubt and not ok for doubt, ok in zip(doubted, right, strict=True))
-    return {"asked": WORDS, "right": sum(right), "warned": {"wrong ones": warned, "right ones": sum(doubted) - warned}}
+    return {
+        "asked": WORDS,
+        "right": sum(right),
+        "warned": {"wrong ones": warned, "right ones": sum(doubted) - warned},
+    }
 
 
 def rounding(outputs: Sequence[str], pairs: Sequence[Pair], float32: Path) -> dict[str, Any]:
