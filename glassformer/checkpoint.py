@@ -332,7 +332,7 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
         name, scales = key.removeprefix(_SCALE), tensors[key]
         if name not in found or found[name].dim() != 2 or scales.shape != found[name].shape[:1]:
             raise CheckpointError(f"{path}: {key} does not fit a matrix {name}, expected a number for each row.")
-        found[name] = found[name].float() * scales.float()[:, None]
+        found[name] = found[name].float().mul_(scales.float()[:, None])
     return found
 
 

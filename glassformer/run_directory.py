@@ -302,17 +302,16 @@ class RunDirectory:
 
         self.check_state(config, checkpoint, read_json(checkpoint / STATE))
         src_tokenizer, tgt_tokenizer = self.read_tokenizers()
-        place = pick_device(device)
         _check_size(config.model, self.config_file, checkpoint)
-        model = Transformer(config.model)
+        model = Transformer.without_values(config.model, "cpu")
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
         for name, weight in model.named_parameters():
-            if not bool(weight.isfinite().all()):
+            if not all(bound.isfinite() for bound in weight.detach().aminmax()):  # sooner than a bool for each
                 raise CheckpointError(
                     f"{checkpoint}: {name} holds values that are not finite, which no training saves. Put back a "
                     "copy of it, or name another checkpoint."
                 )
-        return LoadedRun(config, model.to(place).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
+        return LoadedRun(config, model.to(pick_device(device)).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""

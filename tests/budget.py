@@ -25,7 +25,7 @@ BUDGET = {
     "documents": 1_140,
     "cli": 2_270,
     "serving": 2_890,
-    OTHERS: 2_950,
+    OTHERS: 2_960,
     ASSETS: 9_760,  # what Prettier made of it, plus 300
 }
 

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 import shlex
 import tomllib
@@ -17,6 +18,12 @@ import typer
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app
+from glassformer.documents.journal import TEXTS_PER_CHUNK
+from glassformer.text.corpus.batches import PAIRS_IN_BLOCK
+from glassformer.text.corpus.encoding import PAIRS_IN_CHUNK
+from glassformer.text.corpus.workers import CHUNKS_BEFORE_POOL
+from glassformer.text.lines import LONGEST_LINE
+from glassformer.training.evaluation.calibration import MIN_SENTENCES, SENTENCES
 from glassformer.training.request.arguments import TrainRequest
 
 ROOT = Path(__file__).parents[1]
@@ -207,6 +214,34 @@ def _paragraph(lines: list[str]) -> Iterator[str]:
         yield line.partition('"""')[0] if line is not lines[0] else line.removesuffix('"""')
         if line.endswith('"""'):
             return
+
+
+def figures() -> Iterator[tuple[str, str]]:
+    """What a page that is written by hand repeats of the code or of a result: the page, and its words today."""
+    steps = json.loads((ROOT / "benchmarks/results/verification.json").read_text("utf-8"))
+    bundled = json.loads((ROOT / "benchmarks/results/bundled.json").read_text("utf-8"))["bundled"]["by_words"]["all"]
+    grid, walks = steps.pop("grid"), [one for one in steps.values() if isinstance(one, dict) and "checked" in one]
+    for walk in walks:
+        yield "tracing.md", f"{walk['checked']:,} of "
+    yield "tracing.md", f"{grid['walks']} walks over the grid"
+    yield "tracing.md", f"{grid['checked']:,} steps of the grid"
+    yield "figures.md", f"all of {sum(walk['checked'] for walk in walks):,} + {grid['checked']:,} reproduced"
+    yield "README.md", f"all of {sum(walk['checked'] for walk in (*walks, grid)):,} steps reproduced"
+    yield "README.md", f"| BLEU {bundled['bleu']:.1f} on {bundled['sentences']:,} held-out sentences"
+    yield "figures.md", f"| BLEU {bundled['bleu']:.1f}, chrF {bundled['chrf']:.1f};"
+    yield "translating.md", f"each {TEXTS_PER_CHUNK} of its texts"
+    yield "translating.md", f"fewer than {MIN_SENTENCES} validation sentences"
+    yield "translating.md", f"on up to {SENTENCES:,} validation translations"
+    yield "training.md", f"From about {PAIRS_IN_CHUNK * CHUNKS_BEFORE_POOL // 1000 * 1000:,} pairs on"
+    yield "training.md", f"blocks of {PAIRS_IN_BLOCK:,} adjacent pairs"
+    yield "training.md", f"lines of more than {LONGEST_LINE // 10**6} MB"
+    faults = tomllib.loads((ROOT / "benchmarks/faults.toml").read_text("utf-8"))
+    yield "tracing.md", f"of {sum(map(len, faults.values()))} deliberate faults"
+
+
+@pytest.mark.parametrize(("page", "words"), [*figures()])
+def test_a_figure_on_a_page_is_that_of_the_code_or_the_result(page, words):
+    assert words in " ".join(text_of(BY_NAME[page]).split())
 
 
 def test_the_list_of_differences_is_the_list_of_marks_in_the_code():

@@ -33,10 +33,13 @@ from glassformer.errors import (
     TokenizerError,
     TraceError,
 )
+from glassformer.interop.programs import export_model, read_model
 from glassformer.model import DecoderCache
 from glassformer.run_directory import RunDirectory
 from glassformer.text import Batch, Tokenizer, collate
+from glassformer.training.evaluation.evaluation import score
 from glassformer.training.objective.loss import smoothed_loss
+from glassformer.training.train import train
 
 
 @dataclass(frozen=True)
@@ -275,7 +278,8 @@ def scene() -> Iterator[None]:
 def do(written: str) -> None:
     """Run it with all public names, a small model, a batch that fits it, and what the model makes of the batch."""
     public = {name: getattr(glassformer, name) for name in glassformer.__all__}
-    others = {"torch": torch, "replace": replace, "DecoderCache": DecoderCache, "smoothed_loss": smoothed_loss}
+    others = {"torch": torch, "replace": replace}
+    others |= {one.__name__: one for one in (DecoderCache, smoothed_loss, score, read_model, export_model, train)}
     exec(compile(written, "written", "exec"), {**public, **others, **_made()})
 
 
@@ -368,6 +372,38 @@ def test_the_table_is_long_enough_and_says_four_things_of_each() -> None:
         parts = (mistake.where, mistake.found, mistake.expected, mistake.todo)
         assert all(parts), mistake.name
         assert len(set(parts)) == 4, mistake.name
+
+
+WRONG_TYPES = [
+    "Translator(None, tokenizer, tokenizer, DecodeConfig())",
+    "Translator(model, 'a', tokenizer, DecodeConfig())",
+    "Translator(model, tokenizer, tokenizer, {'beam': 2})",
+    "Translator(model, tokenizer, tokenizer, DecodeConfig(), others=[None])",
+    "Translator(model, tokenizer, tokenizer, DecodeConfig(), confidence=0.5)",
+    "Translator(model, tokenizer, tokenizer, DecodeConfig(), languages='en-de')",
+    "Translator.load(workers='2')",
+    "Translator.load(workers=-1)",
+    "translator.add_attention(translator.translate(['the old house'])[0])",
+    "translator.add_attention(['the old house'])",
+    "translator.translate(['the old house'], attention=True)[0].hypotheses[0].alignment('0')",
+    "translator.translate(['the old house'], attention=True)[0].hypotheses[0].alignment(0.0)",
+    "translator.translate(['the old house'], attention=True)[0].hypotheses[0].hard_alignment(0, True)",
+    "translator.translate(['the old house'], attention=True)[0].links(-1)",
+    "trace[0]",
+    "trace.select(None)",
+    "trace.save(None)",
+    "score(['a'], [3])",
+    "score('a', 'b')",
+    "read_model(3, print)",
+    "export_model('run', 'marian', 3)",
+    "train(None, None)",
+]
+
+
+@pytest.mark.parametrize("written", WRONG_TYPES)
+def test_an_argument_of_a_wrong_type_is_refused_in_our_words(written: str) -> None:
+    with scene(), pytest.raises(GlassformerError, match=r"found .*, expected "):
+        do(written)
 
 
 RIGHT = [

@@ -193,6 +193,7 @@ for prefix, wanted_next in (("I love you", "too"), ("thank you", "</s>")):
 # attention was still spread wide enough to show what is hidden.
 
 # %%
+torch.manual_seed(0)
 fresh = Transformer(model.config)
 ids = tokenizer.to_ids("I love you")
 filled = tokenizer.to_tokens([*ids, *[PAD_ID] * (4 - len(ids))])

@@ -283,8 +283,9 @@ def _students() -> Iterator[str]:
     if found is None:
         return
     yield "## Students"
+    today = json.loads((RESULTS / "bundled.json").read_text("utf-8"))["bundled"]["by_words"]["all"]["bleu"]
     yield (
-        f"`benchmarks/pareto.py` on {_where(found)}: the bundled model before its last two trainings and "
+        f"`benchmarks/pareto.py` on {_where(found)}: an earlier bundled model (today's has {today:.1f} BLEU) and "
         f"what was made of it, on {found['sentences']:,} test sentences that none has learned, in one thread, from "
         "text to text, by turns (sentences a second of processor time). "
         + " ".join(_student(*each) for each in found["students"].items())

@@ -18,7 +18,7 @@ import typer
 from glassformer.bundled import BUNDLED, find_run
 from glassformer.errors import ConfigError, RunError
 from glassformer.files import json_sha256
-from glassformer.settings import DecodeConfig, flag
+from glassformer.settings import IMPLY_SAMPLING, DecodeConfig, flag
 from glassformer.settings.section import Section
 from glassformer.version import __version__
 
@@ -150,7 +150,7 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             made: dict[str, Any] = {}
             for name, parameters in groups.items():
                 own = {one.name: values.pop(one.name) for one in parameters}
-                make = _imply_sampling if name == "decode" else signature.parameters[name].annotation
+                make = _given if name == "decode" else signature.parameters[name].annotation
                 made[name] = make(**own)
             command(**values, **made)
 
@@ -193,7 +193,7 @@ def _parameter(knob: Field[Any]) -> Parameter:
     text = (
         (text[0].upper() if text[0].isascii() else text[0])  # not a symbol: α stays α
         + text[1:]
-        + (". Implies --sample." if _implies_sampling(knob) else ".")
+        + (". Implies --sample." if knob.name in IMPLY_SAMPLING else ".")
     )
     return Parameter(
         knob.name, Parameter.KEYWORD_ONLY, default=None,
@@ -201,16 +201,9 @@ def _parameter(knob: Field[Any]) -> Parameter:
     )  # fmt: skip
 
 
-def _imply_sampling(**values: Any) -> dict[str, Any]:
-    """The settings of ``DecodeConfig`` that were given, with those that they imply."""
-    given = {name: value for name, value in values.items() if value is not None}
-    if any(_implies_sampling(knob) for knob in fields(DecodeConfig) if knob.name in given):
-        given["sample"] = True
-    return given
-
-
-def _implies_sampling(knob: Field[Any]) -> bool:
-    return knob.metadata["acts_in"] == "sampling" and knob.name != "sample"
+def _given(**values: Any) -> dict[str, Any]:
+    """The settings of ``DecodeConfig`` that were given."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def run_or_bundled(run: Path | None) -> Path:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 ENGINES = ("auto", "torch", "ctranslate2")
 
 
-def check_loading(engine: object, precision: object, shortlist: object) -> None:
+def check_loading(engine: object, precision: object, workers: int | None, shortlist: object) -> None:
     """Raise ``ConfigError`` for an engine that is not there, and for a shortlist with one that has none."""
+    if workers is not None:
+        check_workers(workers)
     check_type("precision", precision, str | None, "the name of a precision, a str")
     check_type("shortlist", shortlist, bool, "True or False")
     if not isinstance(engine, str) or engine not in ENGINES:

@@ -1,7 +1,7 @@
-"""Segments: each line of a text, or each sentence, is translated as a segment; a text is joined from its segments.
+"""Sentences: each line of a text, or each sentence of it, is translated as one; a text is joined from them.
 
-A model reads a segment with plain spaces (``normalize_source``); the white space around segments is kept. What has no
-letter is copied.
+A model reads them with plain spaces (``normalize_source``); the white space around them is kept. What has no letter
+is copied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class SourceSentence:
     sample_key: int
     """Seeds the random numbers of sampling, together with the seed."""
     before: str
-    """The white space at the start of the text, for its first segment."""
+    """The white space at the start of the text, for its first sentence."""
     gap: str
     """The white space after it."""
     is_last: bool
@@ -75,7 +75,7 @@ class SourceSentence:
 def split_requests(
     requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
 ) -> list[SourceSentence]:
-    """The segments of all requests, in order; the first request is number ``start`` of the whole input.
+    """The sentences of all requests, in order; the first request is number ``start`` of the whole input.
 
     A prefix is that of the first sentence. Raises ``InputError`` for constraints that cannot be tokenized or are too
     long, and for phrases that must occur in one of several sentences.
@@ -175,14 +175,14 @@ def _read_plain(sentence: str, gap: str, matches_style: bool) -> _Piece:
     return _Piece(before, read, after + gap, style, has_letter(read), matches_style and is_lower_word(inner))
 
 
-def read_segments(text: str, options: DecodeConfig) -> list[str]:
+def read_source_sentences(text: str, options: DecodeConfig) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
     return [piece.read for piece in _split(Request(text), options) if piece.read] or [""]
 
 
 def read_text(text: str, options: DecodeConfig) -> str:
     """A text as a model reads it, its lines or sentences with a space between."""
-    return " ".join(read_segments(text, options))
+    return " ".join(read_source_sentences(text, options))
 
 
 def _tokenize(request: Request, pieces: Sequence[_Piece], tokenizer: Tokenizer, name: str) -> Constraints:
@@ -212,24 +212,24 @@ def _check_constraints(
     return constraints
 
 
-def join_segments(
-    requests: Sequence[Request], segments: Sequence[SourceSentence], results: Sequence[Translation]
+def join_sentences(
+    requests: Sequence[Request], sentences: Sequence[SourceSentence], results: Sequence[Translation]
 ) -> Iterator[Translation]:
-    """The translation of each request, joined from those of its segments."""
+    """The translation of each request, joined from those of its sentences."""
     end = 0
     for number, request in enumerate(requests):
         first = end
-        while end < len(segments) and segments[end].request == number:
+        while end < len(sentences) and sentences[end].request == number:
             end += 1
-        yield _join_translations(request.text, results[first:end], segments[first:end])
+        yield _join_translations(request.text, results[first:end], sentences[first:end])
 
 
-def _join_translations(text: str, parts: Sequence[Translation], segments: Sequence[SourceSentence]) -> Translation:
+def _join_translations(text: str, parts: Sequence[Translation], sentences: Sequence[SourceSentence]) -> Translation:
     return Translation(
         source=text,
         source_tokens=[token for part in parts for token in part.source_tokens],
         source_truncated=any(part.source_truncated for part in parts),
-        hypotheses=[_join_hypotheses(hypotheses, segments) for hypotheses in zip(*_by_rank(parts), strict=False)],
+        hypotheses=[_join_hypotheses(hypotheses, sentences) for hypotheses in zip(*_by_rank(parts), strict=False)],
         engine=" and ".join(sorted({part.engine for part in parts} - {""})),
         read=" ".join(part.source for part in parts if part.source),
         doubt=next((part.doubt for part in sorted(parts, key=_confidence) if part.doubt is not None), None),
@@ -242,16 +242,17 @@ def _confidence(translation: Translation) -> float:
 
 
 def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
-    """The hypotheses of each segment; a blank one has the empty hypothesis in every rank."""
+    """The hypotheses of each sentence; a blank one has the empty hypothesis in every rank."""
     most = max(len(part.hypotheses) for part in parts)
     return [part.hypotheses if part.source_tokens else most * part.hypotheses for part in parts]
 
 
-def _join_hypotheses(parts: Sequence[Hypothesis], segments: Sequence[SourceSentence]) -> Hypothesis:
-    """The segments' hypotheses of one rank as one: texts and tokens are concatenated, log_prob and score added."""
-    pairs = zip(parts, segments, strict=True)
+def _join_hypotheses(parts: Sequence[Hypothesis], sentences: Sequence[SourceSentence]) -> Hypothesis:
+    """The sentences' hypotheses of one rank as one: texts and tokens are concatenated, log_prob and score added."""
+    pairs = zip(parts, sentences, strict=True)
     text = "".join(
-        segment.before + segment.style.restore(part.text) + segment.gap_after(part.text) for part, segment in pairs
+        sentence.before + sentence.style.restore(part.text) + sentence.gap_after(part.text)
+        for part, sentence in pairs
     )
     if len(parts) == 1:
         return replace(parts[0], text=text)

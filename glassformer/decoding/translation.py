@@ -88,8 +88,8 @@ class Hypothesis:
 
 
 def _check_index(name: str, number: int, count: int) -> int:
-    if not 0 <= number < count:
-        raise InputError(f"{name}: found {number}, expected 0 to {count - 1}: the model has {count}.")
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < count:
+        raise InputError(f"{name}: found {number!r}, expected 0 to {count - 1}: the model has {count}.")
     return number
 
 

@@ -24,7 +24,7 @@ from glassformer.decoding.scoring import Scored, score_pairs
 from glassformer.decoding.sentences import (
     SourceSentence,
     join_attention,
-    join_segments,
+    join_sentences,
     split_outputs,
     split_requests,
 )
@@ -67,8 +67,11 @@ class Translator:
         languages: tuple[str, str] | None = None,
     ) -> None:
         """Raises ``TokenizerError`` for tokenizers of another model, ``ConfigError`` for precision or workers."""
+        from glassformer.model.transformer import Transformer
+
         self._models: tuple[Transformer, ...] = (model, *others)
         for member in self._models:
+            check_type("model, others", member, Transformer, "Transformers. Translator.load(run) makes all of it")
             check_tokenizers(member.config, src_tokenizer, tgt_tokenizer)
         engine = make_torch_engine(self._models, precision, workers)
         self._set_up(engine, (src_tokenizer, tgt_tokenizer), config, confidence, languages)
@@ -81,6 +84,9 @@ class Translator:
         confidence: Confidence | None,
         languages: tuple[str, str] | None,
     ) -> None:
+        check_type("config", config, DecodeConfig, "a DecodeConfig")
+        check_type("confidence", confidence, Confidence | None, "a Confidence or None")
+        check_type("languages", languages, tuple | None, 'a tuple of two codes, ("en", "de"), or None')
         self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = tokenizers
         self.config, self.confidence, self.languages = config, confidence, languages
         self._batches = BatchTranslator(engine, self.tgt_tokenizer)
@@ -110,7 +116,7 @@ class Translator:
         not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
         shortlist says, and is faster; auto then is ctranslate2.
         """
-        check_loading(engine, precision, shortlist)
+        check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
         loaded: Engine | None = None
@@ -255,23 +261,23 @@ class Translator:
         check_start(start)
         request = text if isinstance(text, Request) else Request(text)
         check_texts("text", [request.text])
-        segments, results = self._segments([request], start, options), list[Translation]()
-        for segment in segments:
-            if segment.before:
-                yield segment.before
-            best = replace(EMPTY, text=segment.copied_text)
-            if segment.needs_model and segment.coded:  # its codes have no place before it is whole
-                results += self._translate_coded([segment], options, attention=False)
+        sentences, results = self._sentences([request], start, options), list[Translation]()
+        for sentence in sentences:
+            if sentence.before:
+                yield sentence.before
+            best = replace(EMPTY, text=sentence.copied_text)
+            if sentence.needs_model and sentence.coded:  # its codes have no place before it is whole
+                results += self._translate_coded([sentence], options, attention=False)
                 best = results[-1].hypotheses[0]
                 yield best.text
-            elif segment.needs_model:
-                best = yield from self._batches.stream(segment, options)
-                results.append(self._result(segment, [best]))
+            elif sentence.needs_model:
+                best = yield from self._batches.stream(sentence, options)
+                results.append(self._result(sentence, [best]))
             else:
-                yield segment.copied_text
-                results.append(self._result(segment, [best]))
-            yield segment.gap_after(best.text)
-        return next(join_segments([request], segments, results))
+                yield sentence.copied_text
+                results.append(self._result(sentence, [best]))
+            yield sentence.gap_after(best.text)
+        return next(join_sentences([request], sentences, results))
 
     def add_attention(
         self, translations: Sequence[Translation], options: DecodeConfig | None = None
@@ -282,12 +288,15 @@ class Translator:
         whose codes were put back.
         """
         options = self._options(options)
-        segments = self._segments([Request(one.source) for one in translations], 0, options)
+        check_type("translations", translations, Sequence, "a list of translations")
+        for number, one in enumerate(translations):
+            check_type(f"translations[{number}]", one, Translation, "a Translation, as translate returns it")
+        sentences = self._sentences([Request(one.source) for one in translations], 0, options)
         outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
-        counts = Counter(segment.request for segment in segments if segment.needs_model)
-        coded = {segment.request for segment in segments if segment.coded}
+        counts = Counter(sentence.request for sentence in sentences if sentence.needs_model)
+        coded = {sentence.request for sentence in sentences if sentence.coded}
         whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n] and n not in coded]
-        read = [one for one in segments if one.needs_model and one.request in whole]
+        read = [one for one in sentences if one.needs_model and one.request in whole]
         weights = self._batches.attention(read, [ids for number in whole for ids in outputs[number]], options)
         found = list(translations)
         for number in whole:
@@ -320,9 +329,9 @@ class Translator:
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
-    def _result(self, segment: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
-        source = segment.source
-        if not segment.needs_model:
+    def _result(self, sentence: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
+        source = sentence.source
+        if not sentence.needs_model:
             return Translation(source.text, [], source.truncated, hypotheses, engine)
         doubt, tokens = None, self.src_tokenizer.to_tokens(source.ids)
         if self.confidence is not None:
@@ -331,7 +340,7 @@ class Translator:
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
-    def _segments(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
+    def _sentences(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
         return split_requests(requests, start, options, self._config, self._tokenizers)
 
     def _translate(
@@ -343,58 +352,58 @@ class Translator:
         progress: Progress | None,
     ) -> list[Translation]:
         """``translate``, where the first text is number ``start`` of the whole input."""
-        segments = self._segments(requests, start, options)
-        is_coded = [segment.coded is not None and segment.needs_model for segment in segments]
+        sentences = self._sentences(requests, start, options)
+        is_coded = [sentence.coded is not None and sentence.needs_model for sentence in sentences]
         coded, plain = ([n for n, one in enumerate(is_coded) if one == wanted] for wanted in (True, False))
-        found = self._translate_coded([segments[number] for number in coded], options, attention)
+        found = self._translate_coded([sentences[number] for number in coded], options, attention)
         results = dict(zip(coded, found, strict=True))
-        remaining = Counter(segments[number].request for number in plain if segments[number].needs_model)
+        remaining = Counter(sentences[number].request for number in plain if sentences[number].needs_model)
 
         def report(done: Iterable[int]) -> None:
             nonlocal remaining
-            remaining -= Counter(segments[plain[number]].request for number in done)
+            remaining -= Counter(sentences[plain[number]].request for number in done)
             if progress is not None:
                 progress(len(requests) - len(remaining))
 
         if coded:
             report([])
-        found = self._search([segments[number] for number in plain], options, attention, report)
+        found = self._search([sentences[number] for number in plain], options, attention, report)
         results |= dict(zip(plain, found, strict=True))
-        return list(join_segments(requests, segments, [results[number] for number in range(len(segments))]))
+        return list(join_sentences(requests, sentences, [results[number] for number in range(len(sentences))]))
 
     def _translate_coded(
-        self, segments: Sequence[SourceSentence], options: DecodeConfig, attention: bool
+        self, sentences: Sequence[SourceSentence], options: DecodeConfig, attention: bool
     ) -> list[Translation]:
-        """The translation of each segment, with the codes that it has."""
-        if not segments:
+        """The translation of each sentence, with the codes that it has."""
+        if not sentences:
             return []
-        from glassformer.decoding.codes.coded_sentences import translate_sentences
+        from glassformer.decoding.codes.coded_texts import translate_sentences
 
         def search(read: Sequence[SourceSentence], with_attention: bool) -> list[Translation]:
             return self._search(read, options, with_attention)
 
-        return translate_sentences(segments, search, self._config, self._tokenizers, attention=attention)
+        return translate_sentences(sentences, search, self._config, self._tokenizers, attention=attention)
 
     def _search(
         self,
-        segments: Sequence[SourceSentence],
+        sentences: Sequence[SourceSentence],
         options: DecodeConfig,
         attention: bool,
         report: Callable[[Iterable[int]], None] = lambda _: None,
     ) -> list[Translation]:
-        """The translation of each segment as it is read; ``report`` gets the numbers that each batch has done."""
-        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in segments]
-        numbers = [number for number, segment in enumerate(segments) if segment.needs_model]
-        lengths = [len(segment.source.ids) for segment in segments]
+        """The translation of each sentence as it is read; ``report`` gets the numbers that each batch has done."""
+        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in sentences]
+        numbers = [number for number, sentence in enumerate(sentences) if sentence.needs_model]
+        lengths = [len(sentence.source.ids) for sentence in sentences]
         engine = self._batches.engine
         plan = plan_decoding(
             lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
             max_efficient_sources=engine.max_efficient_sources,
         )  # fmt: skip
-        batches = [[segments[number] for number in batch] for batch in plan]
+        batches = [[sentences[number] for number in batch] for batch in plan]
         for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                results[number] = self._result(segments[number], hypotheses, name)
+                results[number] = self._result(sentences[number], hypotheses, name)
             self.used_engines.add(name)
             report(plan[batch_number])
         return results

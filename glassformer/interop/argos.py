@@ -97,7 +97,7 @@ def _with_positions(model: "Transformer") -> "Transformer":
 
     if model.config.positions == "learned" or model.config.max_length >= _POSITIONS:
         return model
-    longer = Transformer(replace(model.config, max_length=_POSITIONS))
+    longer = Transformer.without_values(replace(model.config, max_length=_POSITIONS), "cpu")
     longer.load_state_dict(model.state_dict())
     return longer.eval()
 

@@ -137,7 +137,7 @@ class ImportedModel:
 
     def model(self) -> Transformer:
         """The model itself, in eval mode."""
-        model = Transformer(self.config.model)
+        model = Transformer.without_values(self.config.model, "cpu")
         for name, parameter in model.named_parameters():
             parameter.data.copy_(self.weights[name])
         return model.eval()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.errors import ConfigError, RunError
+from glassformer.errors import ConfigError, RunError, check_path
 
 _HUB = "hf:"  # before the name of a model on the Hugging Face hub
 _NAME_ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
@@ -111,7 +111,8 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
     """
     from glassformer.run_directory import RunDirectory
 
-    place, name = Path(source), source.removeprefix(_HUB)
+    place, source = check_path("source", source), str(source)
+    name = source.removeprefix(_HUB)
     if source.startswith(_HUB) or not place.exists():
         if _NAME_ON_HUB.fullmatch(name) is None:
             raise RunError(
@@ -183,8 +184,8 @@ def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
         if to not in (known := export_targets(option)):
             names = " or ".join(f"--to {name}" for name in known)
             raise ConfigError(f"--{option}: found with --to {to}, expected {names}, which alone has it.")
-    check_new_directory(out, "--out")
-    run = load_run(place, "cpu")
+    check_new_directory(check_path("--out", out), "--out")
+    run = load_run(check_path("run", place), "cpu")
     if to in export_targets("shortlist"):
         options["shortlist"] = read_shortlist(run)
     return write(run, out, **options)

@@ -71,7 +71,8 @@ class _NoInitialValues(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
-        if getattr(func, "__module__", None) == "torch.nn.init":
+        # xavier_uniform_ does not come by: the tensor's own function does, which it calls.
+        if getattr(func, "__module__", None) == "torch.nn.init" or func is Tensor.uniform_:
             return keywords["tensor"] if "tensor" in keywords else args[0]
         return func(*args, **keywords)
 
@@ -96,12 +97,13 @@ class Transformer(nn.Module):
         self._tie()
 
     @classmethod
-    def without_values(cls, config: ModelConfig) -> "Transformer":
-        """A model on the device meta: its weights have names and shapes, but no values, and take no memory.
+    def without_values(cls, config: ModelConfig, device: torch.device | str = "meta") -> "Transformer":
+        """A model whose weights have names and shapes, but no values: those of a checkpoint are to be copied into it.
 
-        Nothing is computed there, because PyTorch imports its compiler for that, which takes a second.
+        On the device meta they take no memory, and nothing is computed, because PyTorch imports its compiler for
+        that, which takes a second. Elsewhere tables of positions have their values. No random number is drawn.
         """
-        with torch.device("meta"), _NoInitialValues():
+        with torch.device(device), _NoInitialValues():
             return cls(config)
 
     def forward(

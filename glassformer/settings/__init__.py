@@ -1,6 +1,6 @@
 """Every setting: the four frozen sections of a run, and the run that holds them; ``section`` is how they work."""
 
-from glassformer.settings.decode import DecodeConfig as DecodeConfig, flag as flag
+from glassformer.settings.decode import IMPLY_SAMPLING as IMPLY_SAMPLING, DecodeConfig as DecodeConfig, flag as flag
 from glassformer.settings.model import (
     NAMED_MODELS as NAMED_MODELS,
     ModelConfig as ModelConfig,

@@ -1,13 +1,15 @@
 """How the next tokens are chosen, and where each setting acts."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 from glassformer.errors import ConfigError, check_type
 from glassformer.settings.section import Section, knob
 
+_LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
 _search, _sampling, _scoring, _batching = (
     partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
 )
@@ -18,7 +20,8 @@ class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
     Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``, and which
-    engines do not have it. The options of the commands are made from these fields.
+    engines do not have it. The options of the commands are made from these fields. What acts in sampling does nothing
+    without ``sample``, which ``with_changes`` and the commands turn on.
     """
 
     # Of diverse beam search.
@@ -112,6 +115,10 @@ class DecodeConfig(Section):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.src_language and _LANGUAGE.fullmatch(self.src_language) is None:
+            raise ConfigError(
+                f"decode.src_language: found {self.src_language!r}, expected a code such as de or zh-Hant."
+            )
         if self.mbr and not self.sample:
             raise ConfigError(
                 f"decode.mbr: found {self.mbr} with sample = false, expected sampling: it chooses among samples. "
@@ -144,27 +151,25 @@ class DecodeConfig(Section):
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 
-        An option that only a search has turns sampling off, and a beam that is not given widens to n_best.
+        An option of sampling turns it on, one that only a search has turns it off, and a beam that is not given
+        widens to n_best.
         Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
         check_type("decode", changes, Mapping, "a dict such as {'beam': 5}", ConfigError)
         for key, value in changes.items():
             if not isinstance(value, int | float):
                 type(self).from_mapping({key: value})  # its type, before it is compared with numbers
-        if "sample" not in changes and changes.keys() & _ONLY_IN_SEARCH.keys():
-            changes = {**changes, "sample": False}
-        without_effect = [
-            flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral
-        ]
-        if changes.get("sample") and without_effect:
-            raise ConfigError(
-                f"{', '.join(without_effect)}: found with sampling, on which it has no effect. Drop one of both."
-            )
+        if "sample" not in changes and changes.keys() & (IMPLY_SAMPLING | _ONLY_IN_SEARCH.keys()):
+            changes = {**changes, "sample": bool(changes.keys() & IMPLY_SAMPLING)}
+        idle = [flag(key) for key, neutral in _ONLY_IN_SEARCH.items() if changes.get(key, neutral) > neutral]
+        if changes.get("sample") and idle:
+            raise ConfigError(f"{', '.join(idle)}: found with sampling, on which it has no effect. Drop one of both.")
         if "n_best" in changes and "beam" not in changes and not changes.get("sample"):
             changes = {**changes, "beam": max(self.beam, changes["n_best"])}
         return self.from_mapping({**self.to_mapping(), **changes})
 
 
+IMPLY_SAMPLING = {knob.name for knob in fields(DecodeConfig) if knob.metadata["acts_in"] == "sampling"} - {"sample"}
 _ONLY_IN_SEARCH = {"beam": 1, "coverage_penalty": 0.0}  # and their neutral values
 
 

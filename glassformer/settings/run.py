@@ -21,13 +21,9 @@ class RunConfig:
     decode: DecodeConfig = field(default_factory=DecodeConfig)
 
     def __post_init__(self) -> None:
-        for name, kind in (
-            ("model", ModelConfig),
-            ("text", TextConfig),
-            ("train", TrainConfig),
-            ("decode", DecodeConfig),
-        ):
-            check_type(name, getattr(self, name), kind, f"a {kind.__name__}", ConfigError)
+        for one in fields(self):
+            kind: Any = one.default_factory  # each field's own class
+            check_type(one.name, getattr(self, one.name), kind, f"a {kind.__name__}", ConfigError)
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ConfigError(
                 "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
@@ -54,7 +50,7 @@ class RunConfig:
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
         """Build from nested plain values; ``model`` may carry ``name = "tiny"`` to start from a named one."""
-        sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}  # each field's own class
+        sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}
         check_type("settings", values, Mapping, "sections such as {'model': {}}", ConfigError)
         for key, value in values.items():
             if key not in sections:

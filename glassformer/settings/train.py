@@ -98,7 +98,9 @@ class TrainConfig(Section):
         "means never",
         high=10**9,
     )
-    stop_at: float = knob(0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never")
+    stop_at: float = knob(
+        0.0, "end once bleu, chrf or exact_match reaches this in percent; 0 means never", high=100.0
+    )
     average_last: int = knob(5, "checkpoints averaged into the final model; paper: 5; 1 means none", low=1, high=1000)
     on_divergence: Literal["stop", "restart"] = knob(
         "stop",

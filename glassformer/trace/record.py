@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from glassformer.axes import LEGEND
-from glassformer.errors import StorageError, TraceError, check_path, nearest
+from glassformer.errors import StorageError, TraceError, check_path, check_type, nearest
 from glassformer.files import check_directory, check_safetensors, read_json_file
 from glassformer.trace.heat_maps import Heads, heads_html
 
@@ -84,6 +84,7 @@ class Trace:
 
     def __getitem__(self, address: str) -> Tensor:
         """The value at an address that was recorded exactly once; else a ``TraceError``."""
+        check_type("address", address, str, "the address of a step, a str", TraceError)
         found = [step for step in self.steps if step.address == address]
         if not found:
             known = {step.address for step in self.steps}
@@ -109,6 +110,7 @@ class Trace:
 
     def select(self, pattern: str) -> list[Step]:
         """The steps whose address matches a glob; ``*`` stands for any characters, dots too, and ``?`` for one."""
+        check_type("pattern", pattern, str, "a glob over addresses, a str", TraceError)
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
@@ -116,7 +118,7 @@ class Trace:
 
         Raises ``StorageError`` when the directory also holds something else, or cannot be written.
         """
-        place = Path(directory).absolute()
+        place = check_path("directory", directory).absolute()
         temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         found = check_directory_of_trace(directory)
         try:

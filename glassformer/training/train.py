@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from glassformer.checkpoint import checkpoints, update_number
-from glassformer.errors import CheckpointError, RunError, TextError
+from glassformer.errors import CheckpointError, RunError, TextError, check_type
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
@@ -67,6 +67,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
     All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
     if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
     """
+    check_type("request", request, TrainRequest, "a TrainRequest")
     run, config, init = RunDirectory(request.run), request.config, request.init
     with keep_threads(), _open_log(run, config, display, world) as log:
         with world.first_process_first():

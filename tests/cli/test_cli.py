@@ -368,7 +368,7 @@ MISTAKES = [
     (["trace", "a", "--run", "{run}", "--training"], "--training: found no --tgt", 2),
     (["trace", "a", "--run", "{run}", "--training", "--generate"], "found --generate and --training, expected one", 2),
     (["trace", "a", "--run", "{run}", "--generate", "--tgt", "b"], "a generation makes its own target", 2),
-    (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p, --sample: found without --generate", 2),
+    (["trace", "a", "--run", "{run}", "--top-p", "0.5"], "--top-p: found without --generate", 2),
     (["trace", "a", "--run", "{run}", "--edit", "x", "--verify"], "no equation holds for an edited step", 2),
     (["trace", "a", "--run", "{run}", "--no-cache"], "--no-cache: found without --generate", 2),
     (["trace", "a", "--run", "{run}", "--verify", "--only", "src_mask"], "found --only, but --verify and --edit", 2),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.streaming import StreamingDetokenizer
+from glassformer.decoding.engines.batch_translator import StreamingDetokenizer
 from glassformer.text import Tokenizer
 
 TRAINED_ON = ["A man's dog doesn't sleep, does it?", "日本語も、한국어도.", "don't stop: 3.5 naïve cafés!", "…\ufffd"]

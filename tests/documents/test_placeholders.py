@@ -12,7 +12,7 @@ from glassformer.decoding.codes.parts_writer import keep_spaces
 from glassformer.decoding.codes.restore import restore
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.text.codes import may_have_codes, placeholders
-from glassformer.text.codes.checks import changes, lost_numbers
+from glassformer.text.codes.checks import changes
 from glassformer.text.codes.draft import Draft, find_word, make_draft, mark_numbers
 from glassformer.text.codes.placeholders import find_codes, split_parts
 from glassformer.text.formats.segment import Code, join_parts
@@ -143,14 +143,19 @@ def test_nothing_is_lost_by_splitting_and_by_translating_to_the_same_text(pieces
         assert not result or sorted(codes_of(result.text)) == sorted(codes_of(text))
 
 
+def missing_numbers(source: str, output: str) -> list[str]:
+    found = re.findall(r"^the number (.+) is missing$", "\n".join(changes((source,), (output,))), flags=re.MULTILINE)
+    return sorted(found)
+
+
 def test_numbers_are_compared_with_sign_decimals_and_order() -> None:
-    assert lost_numbers("1,000.5 and 7", "7 und 1.000,5") == []
-    assert lost_numbers("212 rooms", "2:12") == ["212"]
-    assert lost_numbers("3 and 3", "3") == ["3"]
+    assert missing_numbers("1,000.5 and 7", "7 und 1.000,5") == []
+    assert missing_numbers("212 rooms", "2:12") == ["212"]
+    assert missing_numbers("3 and 3", "3") == ["3"]
     for number, other in [("3.14", "314"), ("50%", "50"), ("-5", "5"), ("3/4", "4/3"), ("1.5", "15")]:
-        assert lost_numbers(number, other) == [number]
-        assert lost_numbers(f"It is {number}.", f"Es ist {number.replace('.', ',')}.") == []
-    assert lost_numbers("1,000 and 1 000 and 50 %", "1000 und 1.000 und 50%") in ([], ["0", "1"], ["000", "1"])
+        assert missing_numbers(number, other) == [number]
+        assert missing_numbers(f"It is {number}.", f"Es ist {number.replace('.', ',')}.") == []
+    assert missing_numbers("1,000 and 1 000 and 50 %", "1000 und 1.000 und 50%") in ([], ["0", "1"], ["000", "1"])
     assert changes(("from 5 to 10",), ("von 10 bis 5",)) == ["the numbers 5 and 10 stand in another order"]
     assert changes(("two dogs",), ("2 Hunde",)) == ["the number 2 was added"]
 

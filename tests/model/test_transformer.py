@@ -3,12 +3,14 @@
 import copy
 import math
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
+from glassformer.checkpoint import load_weights, weights_of
 from glassformer.model import Transformer
 from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.dropout import Dropout
@@ -33,6 +35,22 @@ def test_a_model_without_values_has_the_names_and_shapes_of_the_model(positions)
     assert shapes(empty) == shapes(Transformer(config))
     assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
     assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
+
+
+@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
+def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(positions):
+    """It is how every run is loaded: the tables are computed, tied matrices are one, and no random number is drawn."""
+    config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
+    model, random_state = Transformer(config), torch.get_rng_state()
+    again = Transformer.without_values(config, "cpu")
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert [name for name, _ in again.named_parameters()] == [name for name, _ in model.named_parameters()]
+    assert all(parameter.requires_grad for parameter in again.parameters())
+    load_weights(again, weights_of(model), Path("weights"))
+    for (name, expected), (_, found) in zip(model.named_buffers(), again.named_buffers(), strict=True):
+        assert torch.equal(found, expected), name
+    src_ids, tgt_in_ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 3, 4]])
+    assert torch.equal(again.eval()(src_ids, tgt_in_ids), model.eval()(src_ids, tgt_in_ids))
 
 
 def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():

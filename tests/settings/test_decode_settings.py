@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, TextConfig, TrainConfig
+from glassformer.settings import IMPLY_SAMPLING, DecodeConfig, ModelConfig, RunConfig, TextConfig, TrainConfig
 from glassformer.settings.section import apply_overrides
 
 SAMPLING = DecodeConfig(sample=True, top_k=5)
@@ -16,6 +16,14 @@ def test_an_option_of_search_turns_the_sampling_of_a_run_off():
     assert SAMPLING.with_changes({"beam": 5}).sample is False
     assert SAMPLING.with_changes({"beam": 1}).sample is False
     assert SAMPLING.with_changes({"top_k": 3}).sample is True
+
+
+def test_an_option_of_sampling_turns_it_on_for_programs_too():
+    for name in IMPLY_SAMPLING:
+        assert DecodeConfig().with_changes({name: getattr(DecodeConfig(), name)}).sample is True
+    assert DecodeConfig().with_changes({"sample": False, "top_k": 3}).sample is False
+    with pytest.raises(ConfigError, match="found with sampling"):
+        DecodeConfig().with_changes({"beam": 5, "top_p": 0.9})
 
 
 @pytest.mark.parametrize("idle", [{"beam": 5}, {"coverage_penalty": 1.0}, {"beam": 4}])

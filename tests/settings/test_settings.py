@@ -1,15 +1,19 @@
 """Every knob is documented and guarded; every wrong setting is answered with a sentence that helps."""
 
+import ast
 import json
 import math
 import tomllib
 from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import glassformer
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.serving.config import ServeConfig
 from glassformer.settings import (
     NAMED_MODELS,
     DecodeConfig,
@@ -21,6 +25,9 @@ from glassformer.settings import (
     named_model,
 )
 from glassformer.settings.section import Section, apply_overrides, read_toml
+from glassformer.text.corpus.noise import KINDS
+
+PACKAGE = Path(glassformer.__file__).parent
 
 SECTIONS = [ModelConfig, TextConfig, TrainConfig, DecodeConfig]
 KNOBS = [(section, knob) for section in SECTIONS for knob in fields(section)]
@@ -79,12 +86,30 @@ def test_a_value_of_the_wrong_type_is_named_with_its_knob(section, knob, wrong):
         (ModelConfig, {"norm_eps": 0.0}, "model.norm_eps: found 0.0, expected a value from 1e-12 to 1.0."),
         (DecodeConfig, {"beam": 0}, "decode.beam: found 0, expected a value from 1 to 1000."),
         (DecodeConfig, {"beam": 3, "n_best": 4}, "decode.n_best: found 4, expected at most beam = 3."),
+        (
+            DecodeConfig,
+            {"src_language": "english"},
+            "decode.src_language: found 'english', expected a code such as de",
+        ),
+        (TrainConfig, {"stop_at": 101.0}, "train.stop_at: found 101.0, expected a value from 0.0 to 100.0."),
     ],
 )
 def test_a_wrong_value_is_answered_with_what_was_found_and_what_was_expected(section, values, words):
     with pytest.raises(ConfigError) as raised:
         section(**values)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("section", [ModelConfig, TextConfig, TrainConfig, DecodeConfig, ServeConfig])
+def test_every_setting_is_read_outside_the_settings(section):
+    """One that nothing reads would promise what it does not do."""
+    read = {f"noise_{kind}" for kind in KINDS}
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name != "settings" and path.name != "config.py":
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                read |= {node.attr} if isinstance(node, ast.Attribute) else set()
+                read |= {node.value} if isinstance(node, ast.Constant) and isinstance(node.value, str) else set()
+    assert {knob_field.name for knob_field in fields(section)} <= read
 
 
 def test_an_int_is_taken_for_a_float_and_becomes_one():

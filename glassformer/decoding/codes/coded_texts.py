@@ -1,26 +1,35 @@
 """Texts with codes, translated without these, and with stand-ins for those that carry grammar.
 
-What lost a number or a sign is tried again with these as codes. Knows nothing of models.
+What lost a number or a sign is tried again with these as codes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 
-from glassformer.decoding.codes.alignment import TokenEnds, has_content, stem
+from glassformer.decoding.batching import read_sources
+from glassformer.decoding.codes.alignment import TokenEnds, has_content, stem, token_ends
 from glassformer.decoding.codes.parts_writer import keep_spaces
 from glassformer.decoding.codes.restore import Result, needs_attention, restore
+from glassformer.decoding.search.job import Constraints
+from glassformer.decoding.sentences import SourceSentence
 from glassformer.decoding.translation import Translation
+from glassformer.settings import ModelConfig
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.draft import Draft, make_draft, mark_numbers
-from glassformer.text.codes.typed import Parts, is_crowded
+from glassformer.text.codes.typed import Parts, TypedSentence, is_crowded
+from glassformer.text.formats.segment import join_parts
 from glassformer.text.scripts import split_words
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 ATTEMPTS = 2  # with stand-ins for codes
 NumberedDraft = tuple[int | None, Draft]
 """A draft, and the number of its text; None of a piece of one."""
 Translate = Callable[[Sequence[NumberedDraft], bool], Iterable[Translation]]
 """Translates the texts of drafts, with attention or without."""
+TranslateSentences = Callable[[Sequence[SourceSentence], bool], list[Translation]]
+"""Translates sentences without codes, with attention or without."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,44 @@ class CodedTranslation:
     translation: Translation
     results: list[Result]
     lost: list[str]
+
+
+def translate_sentences(
+    sentences: Sequence[SourceSentence],
+    search: TranslateSentences,
+    config: ModelConfig,
+    tokenizers: Tokenizers,
+    *,
+    attention: bool,
+) -> list[Translation]:
+    """The translation of each sentence of a request; all have codes.
+
+    Tokens, scores and confidence are those of what the model read and wrote.
+    """
+    coded = [sentence.coded for sentence in sentences if sentence.coded is not None]
+
+    def translate(drafts: Sequence[NumberedDraft], for_codes: bool) -> list[Translation]:
+        sources = read_sources([draft.text for _, draft in drafts], tokenizers[0], config)
+        read = [
+            replace(sentences[0], source=source, constraints=Constraints())
+            if number is None
+            else replace(sentences[number], source=source)
+            for (number, _), source in zip(drafts, sources, strict=True)
+        ]
+        return search(read, attention or for_codes)
+
+    ends = partial(token_ends, src=tokenizers[0], tgt=tokenizers[1])
+    found = translate_coded([one.parts for one in coded], translate, ends)
+    return [_restore_sentence(typed, one, attention) for typed, one in zip(coded, found, strict=True)]
+
+
+def _restore_sentence(typed: TypedSentence, found: CodedTranslation, attention: bool) -> Translation:
+    """The translation with the codes in each hypothesis; attention that only the codes needed is left out."""
+    hypotheses = [
+        replace(one, text=join_parts(typed.restore(result.parts)), attention=one.attention if attention else None)
+        for one, result in zip(found.translation.hypotheses, found.results, strict=True)
+    ]
+    return replace(found.translation, hypotheses=hypotheses)
 
 
 def translate_coded(sources: Sequence[Parts], translate: Translate, ends: TokenEnds) -> list[CodedTranslation]:

@@ -1,4 +1,4 @@
-"""From segments to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
+"""From sentences to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +10,6 @@ from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.sentences import SourceSentence
-from glassformer.decoding.streaming import StreamingDetokenizer
 from glassformer.decoding.translation import Hypothesis
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer
@@ -18,6 +17,8 @@ from glassformer.text.tokenizer.tokenizer import Tokenizer
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
+
+_BROKEN = "\ufffd"
 
 
 class BatchTranslator:
@@ -30,9 +31,9 @@ class BatchTranslator:
     def translate(
         self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
-        """The number of each batch, in any order, with the hypotheses of its segments and the name of the engine.
+        """The number of each batch, in any order, with the hypotheses of its sentences and the name of the engine.
 
-        With ``attention`` the best hypothesis of each segment has the cross-attention of the first model.
+        With ``attention`` the best hypothesis of each sentence has the cross-attention of the first model.
         """
         # Which sample is best is known only after they were detokenized and compared.
         jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
@@ -49,21 +50,21 @@ class BatchTranslator:
             yield number, hypotheses, result.engine
 
     def attention(
-        self, segments: Sequence[SourceSentence], outputs: Sequence[Sequence[int]], options: DecodeConfig
+        self, sentences: Sequence[SourceSentence], outputs: Sequence[Sequence[int]], options: DecodeConfig
     ) -> "Iterator[Float[Tensor, 'layers heads tgt src']]":
-        """The cross-attention with which the first model writes the given output of each segment, in order."""
-        lengths = [len(segment.source.ids) for segment in segments]
+        """The cross-attention with which the first model writes the given output of each sentence, in order."""
+        lengths = [len(sentence.source.ids) for sentence in sentences]
         found: dict[int, Any] = {}
-        for batch in plan_decoding(lengths, range(len(segments)), 1, options.batch_tokens):
-            job = self._job([segments[number] for number in batch], options, attention=True)
+        for batch in plan_decoding(lengths, range(len(sentences)), 1, options.batch_tokens):
+            job = self._job([sentences[number] for number in batch], options, attention=True)
             found |= dict(zip(batch, self.engine.attention(job, [outputs[number] for number in batch]), strict=True))
-        return (found[number] for number in range(len(segments)))
+        return (found[number] for number in range(len(sentences)))
 
-    def stream(self, segment: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+    def stream(self, sentence: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
-        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), segment.style, True
+        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), sentence.style, True
         waits = style.needs_whole
-        steps = self.engine.stream(self._job([segment], options, attention=False))
+        steps = self.engine.stream(self._job([sentence], options, attention=False))
         while True:
             try:
                 certain = next(steps)
@@ -77,16 +78,17 @@ class BatchTranslator:
         yield style.restore(detokenizer.end(best.ids), is_start=is_start)
         return best
 
-    def _job(self, segments: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
+    def _job(self, sentences: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config
         return SearchJob(
-            sources=[segment.source.ids for segment in segments],
+            sources=[sentence.source.ids for sentence in sentences],
             limits=[
-                output_limit(segment.source, config, options, len(segment.constraints.prefix)) for segment in segments
+                output_limit(sentence.source, config, options, len(sentence.constraints.prefix))
+                for sentence in sentences
             ],
-            sample_keys=[segment.sample_key for segment in segments],
+            sample_keys=[sentence.sample_key for sentence in sentences],
             options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
-            constraints=[segment.constraints for segment in segments],
+            constraints=[sentence.constraints for sentence in sentences],
             attention=attention,
         )
 
@@ -113,3 +115,25 @@ class BatchTranslator:
             longer_was_cut=candidate.longer_was_cut,
             received=candidate.received,
         )
+
+
+class StreamingDetokenizer:
+    """Returns the text of growing ids in pieces; joined, they are ``tokenizer.to_text`` of all ids."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._returned = ""
+
+    def put(self, ids: Sequence[int]) -> str:
+        """The text that ``ids`` add to the previous pieces; they begin with the ids of the previous call."""
+        # A broken character at the end may still be completed; the text before it cannot change any more.
+        return self._rest(self._tokenizer.to_text(ids).rstrip(_BROKEN))
+
+    def end(self, ids: Sequence[int]) -> str:
+        """The rest of the text, once ``ids`` are complete."""
+        return self._rest(self._tokenizer.to_text(ids))
+
+    def _rest(self, text: str) -> str:
+        piece = text[len(self._returned) :]
+        self._returned += piece
+        return piece

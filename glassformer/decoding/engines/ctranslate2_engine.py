@@ -93,8 +93,6 @@ class CTranslate2Engine:
         """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
         self.config, self._shortlist = config, shortlist
         self.workers = available_cores() if workers is None else check_workers(workers)
-        if self.workers < 1:
-            raise ConfigError(f"workers: found {workers}, expected 1 or more. Leave it out for one a core.")
         self.directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
         self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}

@@ -11,6 +11,7 @@ from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.errors import ConfigError
 from glassformer.settings import ModelConfig
+from glassformer.text.corpus.workers import available_cores, most_workers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -62,7 +63,12 @@ class Engine(Protocol):
 
 
 def check_workers(workers: int) -> int:
-    """The number of workers; raises ``ConfigError`` if it is no whole number."""
+    """The number of workers; raises ``ConfigError`` if it is no whole number, or none that helps here."""
     if not isinstance(workers, int) or isinstance(workers, bool):
         raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
+    if not 1 <= workers <= most_workers():
+        raise ConfigError(
+            f"workers: found {workers}, expected 1 to {most_workers()}. Here {available_cores()} would use every "
+            "core."
+        )
     return workers

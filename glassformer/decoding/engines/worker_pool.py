@@ -16,10 +16,10 @@ from glassformer.decoding.engines.engine import SearchResult
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
-from glassformer.errors import ConfigError, WorkerError
+from glassformer.errors import WorkerError
 from glassformer.model import Transformer
 from glassformer.model.linears import Precision
-from glassformer.text.corpus.workers import available_cores, most_workers
+from glassformer.text.corpus.workers import available_cores
 from glassformer.trace import is_tracing
 
 _Reply = tuple[list[list[Output]], list[NDArray[Any] | None]]
@@ -29,12 +29,7 @@ class WorkerPool(TorchEngine):
     """An engine whose batches are shared by ``workers`` processes, started at the first job, ended by ``close``."""
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
-        """Raises ``ConfigError`` for no or too many workers, or a precision that is not available here."""
-        if not 1 <= workers <= most_workers():
-            raise ConfigError(
-                f"workers: found {workers}, expected 1 to {most_workers()}. Here {available_cores()} would use every "
-                "core."
-            )
+        """Raises ``ConfigError`` for a precision that is not available here."""
         super().__init__(models, precision)
         self.workers = workers
         self._executor = ProcessPoolExecutor(

@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.search.steps import pad_ids
-from glassformer.decoding.sentences import read_segments
+from glassformer.decoding.sentences import read_source_sentences
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
@@ -73,7 +73,9 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    read = [read_segments(without_surrogates(text), options) for text in sources]  # a target has the codes itself
+    read = [
+        read_source_sentences(without_surrogates(text), options) for text in sources
+    ]  # a target has the codes itself
     if targets is None:  # as translate does, each sentence by itself
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]  # others are copied
     else:
@@ -125,7 +127,7 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     ids = [int(part) for part in parts]
     ids = ids[:-1] if ids[-1] == config.eos_id else ids
     text = tokenizer.to_text(ids)
-    [read] = read_sources([" ".join(read_segments(text, translator.config))], tokenizer, config)
+    [read] = read_sources([" ".join(read_source_sentences(text, translator.config))], tokenizer, config)
     if read.ids != [*ids, config.eos_id]:
         raise InputError(
             f"--from-ids: found {numbers!r}, which is the text {text!r}, but the model reads that as "

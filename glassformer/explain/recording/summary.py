@@ -73,7 +73,8 @@ class SummaryTotals:
 def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> SummaryTotals:
     """The totals for one source of ``n_src`` tokens and one target of ``n_tgt``, as ``summary_rows`` takes them."""
     parameters = list(model.parameters())
-    twin, (src_ids, tgt_in_ids) = _twin(model.config), _pair_of_ids(model.config, n_src, n_tgt)
+    twin = Transformer.without_values(model.config).eval()
+    src_ids, tgt_in_ids = _pair_of_ids(model.config, n_src, n_tgt)
     made: list[int] = []
     for module in twin.modules():
         if next(module.parameters(recurse=False), None) is not None:
@@ -88,12 +89,6 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
         pass_mb=2 * sum(made) / 1e6,
         parameters_mb=sum(parameter.nbytes for parameter in parameters) / 1e6,
     )
-
-
-def _twin(config: ModelConfig) -> Transformer:
-    """A model of the same configuration that holds no numbers."""
-    with torch.device("meta"):
-        return Transformer(config).eval()
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
@@ -120,7 +115,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
     """The last step of each module, in the order of these steps; the model's own is that of its last module."""
     outputs: dict[str, Step] = {}
-    for step in record_pass(_twin(config), *_pair_of_ids(config, n_src, n_tgt)):
+    for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
         ended = [f"{path}.{_UNTAPPED[name]}", path] if name in _UNTAPPED else [path]
         for module in ended:

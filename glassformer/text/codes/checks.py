@@ -28,12 +28,6 @@ def drop_breaks(text: str) -> str:
     return DROPPED.sub("", text) if "<" in text or "&" in text or not text.isascii() else text
 
 
-def lost_numbers(source: str, output: str) -> list[str]:
-    """The numbers of the source that the output does not have, with sign and decimals; 1,000.5 is 1.000,5."""
-    before, after = (Counter(map(_plain_number, _NUMBER.findall(text))) for text in (source, output))
-    return sorted((before - after).elements())
-
-
 def _plain_number(number: str) -> str:
     """A number as any language writes it: no signs between thousands, a full stop before decimals."""
     if number.isdecimal():
@@ -54,7 +48,10 @@ def _plain_digits(number: str) -> str:
 
 
 def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
-    """In words, the numbers, the codes and the signs that the output does not have as often as the source."""
+    """In words, the numbers, the codes and the signs that the output does not have as often as the source.
+
+    Numbers are compared with sign and decimals: 1,000.5 is 1.000,5.
+    """
     texts = [drop_breaks(_text(parts)) for parts in (source, output)]
     numbers = [_NUMBER.findall(text) for text in texts]
     found = list[str]()

@@ -313,5 +313,5 @@ def _check_kept(train: dict[str, int], valid: dict[str, int], config: TextConfig
             raise TextError(
                 f"No {name} pair is left: {counts['too_long']:,} have more than {config.max_tokens} tokens on a side "
                 f"and {counts['lopsided']:,} are lopsided; expected at least one pair. "
-                "Raise text.max_tokens or text.max_ratio, or give shorter text."
+                "Raise text.max_tokens and model.max_length, or text.max_ratio, or give shorter text."
             )

@@ -247,6 +247,7 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
         ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
         ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
     ):
+        check_type(name, tokenizer, Tokenizer, "a Tokenizer, as Tokenizer.load gives it", TokenizerError)
         if tokenizer.size != vocab:
             raise TokenizerError(
                 f"{name}: the {side} tokenizer has {tokenizer.size} entries, but the model has {vocab}, "

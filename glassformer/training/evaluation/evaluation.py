@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
+from glassformer.decoding.batching import check_texts
 from glassformer.decoding.translator import Translator
 from glassformer.errors import DivergedError, TextError
 from glassformer.model.inference import evaluating
@@ -122,6 +123,8 @@ def translate_and_score(
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
     """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC."""
+    check_texts("hypotheses", hypotheses)
+    check_texts("references", references)
     if len(hypotheses) != len(references) or not references:
         raise TextError(
             f"score: found {len(hypotheses)} translations and {len(references)} references, expected one reference "

@@ -83,9 +83,7 @@ class ShardStrategy(ParallelStrategy):
     @contextmanager
     def full_model(self) -> Iterator[Transformer]:
         """A copy with all weights in this process: a quarter of the memory of an unsharded training with Adam."""
-        gpus = [] if self._device.type == "cpu" else [self._device]
-        with torch.random.fork_rng(gpus), self._device:  # the initial weights must not advance the generators
-            copy = Transformer(self.model.config)
+        copy = Transformer.without_values(self.model.config, self._device)
         parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         with torch.no_grad():
             for name, parameter in copy.named_parameters():
