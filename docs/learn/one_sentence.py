@@ -344,12 +344,12 @@ assert {"▁Sie", "▁euch"} <= set(words)
 starts = ["Auch", "Ich habe", "Ich mag"]
 finished = [translation.text for translation in translator.translate([SENTENCE] * 3, prefixes=starts)]
 print("\n".join(finished))
-assert finished == ["Auch ich liebe dich.", "Ich habe dich auch lieben.", "Ich mag dich auch."]
+assert finished == ["Auch ich liebe dich.", "Ich habe dich auch lieb.", "Ich mag dich auch."]
 
 # %% [markdown]
-# The first and the last are good German, and after *Auch* the model does not say *auch* again. The second is wrong:
-# a German says *Ich habe dich auch lieb*. The model has not learned a translation by heart. It has learned which word
-# comes next, and where we lead it to a place that it hardly knows, the next word may be a wrong one.
+# All three are good German, and after *Auch* the model does not say *auch* again. It has not learned a translation by
+# heart. It has learned which word comes next, wherever we begin; where we lead it to a place that it hardly knows, the
+# next word may also be a wrong one.
 #
 # ## All of it in six lines
 #

@@ -82,6 +82,7 @@ OMP_NUM_THREADS=1 glassformer train --config examples/bundled/wide.toml
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/again.toml
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/more.toml
 OMP_NUM_THREADS=1 glassformer train --config examples/bundled/words.toml
+glassformer average --run build/face/words --last 3
 {trial_commands}python examples/bundled/pack.py build/face/words
 ```
 
