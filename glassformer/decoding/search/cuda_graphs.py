@@ -114,6 +114,10 @@ class StaticDecoders:
         self._model, self._lock = model, Lock()
         self._free: list[StaticDecoder] = []  # the one used last is the last
 
+    def __reduce__(self) -> tuple[type["StaticDecoders"], tuple[Transformer]]:
+        """A copy keeps nothing for later searches yet."""
+        return StaticDecoders, (self._model,)
+
     def can_lend(self, job: SearchJob) -> bool:
         """Whether a search wants static passes and can have them: with a cache, of at most ``MOST_BYTES``.
 

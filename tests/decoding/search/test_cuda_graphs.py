@@ -4,6 +4,7 @@ What a GPU does with a CUDA graph is imitated: the tensor operations of one pass
 same tensors. tests/test_gpu.py does it on a card.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -205,3 +206,10 @@ def test_sizes_are_rounded_up_to_few() -> None:
     assert Room.for_job(job, 37) == Room(rows=6, slots=3, keys=128, src=16)
     samples = replace(job, options=DecodeConfig(sample=True, n_best=3), sources=[[4] * 33] * 5)
     assert Room.for_job(samples, 37) == Room(rows=16, slots=1, keys=64, src=37)
+
+
+def test_a_copy_of_decoders_is_of_the_copied_model_and_keeps_none() -> None:
+    model = Transformer(small_config()).eval()
+    found = copy.deepcopy({"model": model, "decoders": StaticDecoders(model)})
+    assert isinstance(found["decoders"], StaticDecoders)
+    assert found["decoders"]._model is found["model"] is not model

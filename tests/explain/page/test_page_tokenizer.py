@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.sentences import read_segments, read_text
+from glassformer.decoding.sentences import read_source_sentences, read_text
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
@@ -187,7 +187,7 @@ def test_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js) -> None:
     """
     found = run_js('import { PageWorker } from "./worker/worker.js";', body, texts)
     options = DecodeConfig(match_style=True, split_sentences=True)
-    assert dict(zip(texts, found, strict=True)) == {text: read_segments(text, options) for text in texts}
+    assert dict(zip(texts, found, strict=True)) == {text: read_source_sentences(text, options) for text in texts}
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
