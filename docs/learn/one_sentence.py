@@ -348,8 +348,8 @@ assert finished == ["Auch ich liebe dich.", "Ich habe dich auch lieb.", "Ich mag
 
 # %% [markdown]
 # All three are good German, and after *Auch* the model does not say *auch* again. It has not learned a translation by
-# heart. It has learned which word comes next, wherever we begin; where we lead it to a place that it hardly knows, the
-# next word may also be a wrong one.
+# heart. It has learned which word comes next, wherever we begin; where we lead it to a place that it hardly knows,
+# the next word may also be a wrong one.
 #
 # ## All of it in six lines
 #
