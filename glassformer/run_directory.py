@@ -85,7 +85,8 @@ def pick_device(name: str) -> "torch.device":
         device = torch.device(name)
         torch.empty(0, device=device).tolist()  # refuses meta, whose tensors have no values
     except (RuntimeError, AssertionError, ImportError) as error:
-        raise ConfigError(f"device: {name!r} is not available here. Use auto, cpu or cuda.") from error
+        here = "auto, cpu or cuda" if torch.cuda.is_available() else "auto or cpu: PyTorch finds no GPU"
+        raise ConfigError(f"device: {name!r} is not available here, expected {here}.") from error
     return device
 
 

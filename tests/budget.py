@@ -17,14 +17,14 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_860,
     "trace": 720,
-    "text": 6_910,
+    "text": 7_000,
     "interop": 2_700,
-    "decoding": 5_770,
-    "training": 4_950,
+    "decoding": 5_790,
+    "training": 4_970,
     "explain": 8_590,
-    "documents": 1_140,
+    "documents": 1_160,
     "cli": 2_270,
-    "serving": 2_890,
+    "serving": 2_910,
     OTHERS: 2_960,
     ASSETS: 9_760,  # what Prettier made of it, plus 300
 }

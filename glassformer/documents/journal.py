@@ -39,7 +39,7 @@ class Journal:
     """
 
     def __init__(self, out: Path, key: str | None) -> None:
-        place = real_path(out)
+        self._out, place = out, real_path(out)
         self.path = place.with_name(hidden_names(place.name)[1])
         self._key = None if is_written_in_place(out) else key
         self._file: TextIO | None = None
@@ -54,6 +54,8 @@ class Journal:
         self._file.close()
         if error is None or len(self._sizes) <= 2:  # nothing but the key
             self.path.unlink(missing_ok=True)
+        else:
+            logger.warning("%s: what was translated is kept: the same command continues.", self._out)
 
     @property
     def texts_per_chunk(self) -> int | None:
@@ -81,7 +83,7 @@ class Journal:
             self._file.close()
             self._file = None
             raise StorageError(
-                f"{self.path}: another process translates to the same file. Wait for it, or name another file."
+                f"{self._out}: another process translates to the same file. Wait for it, or name another file."
             ) from error
         done = self._read()
         with storage_errors(self.path, _ADVICE):

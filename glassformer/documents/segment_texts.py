@@ -32,6 +32,7 @@ class SegmentTexts:
         self._sentences = dict[Parts, list[tuple[Parts, str]]]()
         self._marks = dict[Parts, MenuMark | None]()
         self._near = dict[str, NearMatch | None]()
+        self._has_messages = False
         for segment in {one.parts: one for one in segments}.values():  # each text once, however often it is there
             is_looked_up = memory is not None and not is_crowded(segment.parts)
             known = memory.exact(segment.text) if memory is not None and is_looked_up else None
@@ -41,6 +42,7 @@ class SegmentTexts:
                 self._sentences[segment.parts] = split_parts(find_codes(whole), split)
                 known_parts = set(parts)
                 messages = [part for part in whole if isinstance(part, Code) and part not in known_parts]
+                self._has_messages |= bool(messages)
                 self._sentences |= {
                     (message,): split_parts(find_codes((message.raw,)), split) for message in messages
                 }
@@ -53,15 +55,19 @@ class SegmentTexts:
         joined = {
             source: _join(each, translated, self._marks.get(source)) for source, each in self._sentences.items()
         }
-        results = self._exact | {source: _put_messages(result, joined) for source, result in joined.items()}
+        results = self._exact | joined
+        if self._has_messages:
+            results |= {source: _put_messages(result, joined) for source, result in joined.items()}
         for segment in self.segments:
             self._report(segment, results[segment.parts], report)
         return [results[segment.parts] for segment in self.segments]
 
     def _report(self, segment: FileSegment, result: Result, report: DocumentReport) -> None:
-        source, text, is_known = segment.text, result.text, segment.parts in self._exact
+        is_known, flags = segment.parts in self._exact, (*result.flags, *segment.doubts(result.parts))
         report.from_memory += is_known
-        flags = *result.flags, *segment.doubts(result.parts)
+        if not flags and not result.notes and self._memory is None:  # as of most
+            return
+        source, text = segment.text, result.text
         report.flagged += [Remark(segment.line, source, text, flag) for flag in flags]
         report.notes += [Remark(segment.line, source, text, note) for note in result.notes]
         if self._memory is not None and not is_known and source not in self._near:
@@ -90,6 +96,8 @@ def _join(
     """The translation of a text from those of its sentences."""
     results = [translated[parts] for parts, _ in sentences]
     gaps = [gap for _, gap in sentences]
+    if len(sentences) == 1 and mark is None and not gaps[0] and not results[0].flags:  # as most
+        return results[0]
     for number in range(len(gaps) - 1):
         texts = ["".join(part for part in one.parts if isinstance(part, str)) for one in results[number : number + 2]]
         if all(text.strip() for text in texts):  # neither is a break

@@ -5,6 +5,7 @@ something is filled in and reported.
 """
 
 import gc
+import shlex
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -235,10 +236,11 @@ def find_segments(path: Path, options: FormatOptions) -> Callable[[str], list[Fi
     """What finds the segments in the text of such a file; ``TextError`` for a format that is not translated."""
     file_format = find_format(path)
     if file_format.segments is None:
-        raise TextError(
-            f"{path}: expected a file ending in {', '.join(endings(lambda each: each.segments))}. Save the text in "
-            "one of these forms; only text itself can be read from standard input."
-        )
+        forms = ", ".join(endings(lambda each: each.segments))
+        advice = "Save the text in one of these forms; only text itself can be read from standard input."
+        if path.suffix == ".gz":
+            advice = f"Unpack it: gunzip -k {shlex.quote(str(path))}"
+        raise TextError(f"{path}: expected a file ending in {forms}. {advice}")
     return partial(file_format.segments, path=path, **file_format.select(options))
 
 

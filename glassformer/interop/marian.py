@@ -156,7 +156,7 @@ def _read(path: Path) -> str:
     try:
         return read_bounded(path, LARGEST_TEXT).decode()
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+        raise CheckpointError(f"{path}: cannot be read: {error}. Copy it again.") from error
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:

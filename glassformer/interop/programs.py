@@ -125,7 +125,7 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
     if program is not None and program.read is not None:
         return program.read(place)
     if program is not None:
-        raise RunError(f"{source}: is a {program.title} directory, which cannot be imported. {program.advice}")
+        raise RunError(f"{source}: is made for {program.title}, and cannot be imported. {program.advice}")
     if place.is_dir() and RunDirectory(place).exists and RunDirectory(place).has_checkpoints:
         raise RunError(f"{source}: is a run of glassformer already. Use it as it is.")
     raise RunError(f"{source}: is no model that can be read, expected {', or '.join(import_sources())}.")

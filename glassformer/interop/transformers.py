@@ -174,7 +174,7 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
         check_safetensors(path)
         found = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}.") from error
+        raise CheckpointError(f"{path}: cannot be read: {error}. Copy it again.") from error
     for name, value in found.items():
         if value.dtype not in FLOATS:
             raise CheckpointError(

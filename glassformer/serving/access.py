@@ -33,7 +33,11 @@ class Access:
     """The keys and the counts of a server."""
 
     def __init__(self, config: ServeConfig) -> None:
-        """Raises ``ConfigError`` for a file of keys with a line that is none, ``TextError`` if it cannot be read."""
+        """Raises ``ConfigError`` for a file of keys with a line that is none, or where one is required that nobody
+        can have; ``TextError`` if the file cannot be read.
+        """
+        if config.require_key and not config.keys:
+            raise ConfigError("--require-key: found without --keys, expected the file of those that are taken.")
         self._config = config
         self._keys = _read_keys(Path(config.keys), config.request_limit) if config.keys else {}
         self._counts = OrderedDict[str, _Count]()

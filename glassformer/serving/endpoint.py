@@ -164,6 +164,8 @@ class Endpoint:
             return Refusal(400, self.contract.missing.format(missing[1]))
         if wrong and (known := self.contract.wrong.get(wrong[1])):
             return Refusal(400, known.format(str(values.get(wrong[1]))[:40]))
+        if "contains unknown field" in message and " - at " not in message:
+            message += f", expected some of {', '.join(self.reads.__struct_encode_fields__)}"
         return bad_request(message.replace("Object ", "").replace("`$.", "`"))
 
 

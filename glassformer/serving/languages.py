@@ -113,13 +113,12 @@ def _identifier(codes: tuple[str, ...]) -> Any:
 def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
     """The served models of run directories; ``langs``, such as en-de, are of those that do not say theirs, in order.
 
-    Raises ``ConfigError`` where languages are missing, left over or not a pair, and for two models of one pair.
+    Raises ``ConfigError`` where languages are missing, left over or not a pair, and for two models of one pair,
+    ``RunError`` for what is no run directory.
     """
     given, models = iter(langs), dict[tuple[str, str], ServedModel]()
     for run in runs:
-        directory = RunDirectory(run)
-        own = directory.read_config()[0].languages if directory.exists else None
-        pair = own or _read_pair(next(given, None), run)
+        pair = RunDirectory(run).read_config()[0].languages or _read_pair(next(given, None), run)
         if pair in models:
             raise ConfigError(
                 f"--run {run}: translates from {pair[0]} to {pair[1]}, as {models[pair].path} does, expected one "

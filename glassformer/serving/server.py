@@ -15,6 +15,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.errors import ConfigError, GlassformerError
+from glassformer.files import check_directory, storage_errors
 from glassformer.serving import door
 from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
@@ -37,6 +38,9 @@ Report = Callable[[str], None]
 async def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
     """Load the models, in processes of their own; raises ``GlassformerError`` for what cannot be served."""
     access, metrics = Access(config), Metrics()
+    if config.suggestions:
+        with storage_errors(f"--suggestions {config.suggestions}", "Name another directory."):
+            check_directory(Path(config.suggestions))
     loaded = await Loaded(read_models(runs, langs), config, metrics).start()
     return Serving(config, metrics, access, loaded, Explanations(loaded.languages, config), Files())
 
@@ -104,7 +108,8 @@ def _first_line(serving: Serving, listener: socket.socket) -> str:
     models = ", ".join(model.name for model in serving.loaded.languages.models)
     loaded = serving.loaded
     engines = " and ".join(sorted(set(loaded.engines.values()) - {""}))
-    return f"http://{shown}:{port}: {models} by {engines}, {loaded.number} workers. Ctrl+C ends it."
+    workers = "1 worker" if loaded.number == 1 else f"{loaded.number} workers"
+    return f"http://{shown}:{port}: {models} by {engines}, {workers}. Ctrl+C ends it."
 
 
 class _Server(uvicorn.Server):

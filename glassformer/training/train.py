@@ -16,6 +16,7 @@ from glassformer.checkpoint import checkpoints, update_number
 from glassformer.errors import CheckpointError, RunError, TextError, check_type
 from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
+from glassformer.text.corpus.filtering import find_mistakes
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.tokenizer import check_tokenizers
@@ -128,6 +129,9 @@ def _prepare_run(
     )  # fmt: skip
     both = text.src_tokenizer, text.tgt_tokenizer
     other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
+    difference = None if trained or init is None else init.describe_difference(config)
+    for mistake in [*find_mistakes(text.counts), *([difference] if difference else [])]:
+        log.warn(f"Warning: {mistake}")
     if seen := _valid_seen(text, other):
         log.warn(
             f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too. "

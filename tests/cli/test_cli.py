@@ -351,6 +351,7 @@ MISTAKES = [
     (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
     (["train", "--run", "{tmp}/r"], "training text: found none", 2),
     (["train", "--src", "{src}", "--run", "{tmp}/r"], "--src: found alone", 2),
+    (["train", "--tgt", "{tgt}", "--run", "{tmp}/r"], "--tgt: found alone, expected --src", 2),
     (["train", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
     (["train", "--task", "datess", "--run", "{tmp}/r"], "dates", 2),
     (["train", "--task", "scan", "--model", "tinny", "--run", "{tmp}/r"], "Did you mean 'tiny'?", 2),
@@ -584,7 +585,7 @@ def test_a_stream_draws_by_the_place_of_each_text(call: Run, trained: Path) -> N
             "--beam, --coverage-penalty: found with sampling",
         ),
         (("--stream", "--workers", "2"), "--stream: found with --workers, expected alone"),
-        (("--device", "meta"), "device: 'meta' is not available here"),
+        (("--device", "meta"), "device: 'meta' is not available here, expected auto"),
     ],
 )
 def test_an_option_that_would_do_nothing_is_refused(

@@ -1,11 +1,16 @@
 """Which source token each token was written from, softly and hard, and how it is told."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from words import MIXED, TEXTS
 
-from glassformer.decoding.translation import Hypothesis, Translation, pharaoh
+from glassformer import Translator
+from glassformer.decoding.codes.alignment import token_ends
+from glassformer.decoding.translation import EMPTY, Hypothesis, Translation, pharaoh
 from glassformer.errors import InputError
+from glassformer.text.tokenizer.tokenizer import EOS_ID
 
 
 def written(weights: list, tokens: list[str], source_tokens: list[str]) -> Translation:
@@ -29,6 +34,21 @@ def test_layers_and_heads_are_those_of_the_attention(translator):
         ]:
             with pytest.raises(InputError, match=message):
                 best.alignment(layer, head)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I am hungry.", "  The man ", "naïve café", "a\u200bb\u00a0c", "▁a ▁", "⟨U+200B⟩ x", "日本 \U0001f600!", "x  y"],
+)
+def test_token_ends_are_those_that_the_tokenizer_gives(text):
+    with Translator.load() as bundled:
+        src, tgt = bundled.src_tokenizer, bundled.tgt_tokenizer
+        ids = [*src.to_ids(text), EOS_ID]
+        best = replace(EMPTY, text=text, tokens=tgt.to_tokens(ids), ids=ids)
+        src_ends, tgt_ends = token_ends(Translation(text, src.to_tokens(ids), False, [best]), src, tgt)
+        given = [end for _, end in src.offsets(text)]
+        assert [text[:end].rstrip() for end in src_ends] == [text[:end].rstrip() for end in given]
+        assert tgt_ends == tgt.ends(ids)
 
 
 def test_links_by_hand():

@@ -79,12 +79,14 @@ def whole(page: Path) -> tuple[str, DocumentReport]:
 
 
 @pytest.mark.parametrize("stop", range(CHUNKS))
-def test_a_stopped_translation_goes_on_to_the_same_file_and_report(page, whole, stop: int) -> None:
+def test_a_stopped_translation_goes_on_to_the_same_file_and_report(page, whole, caplog, stop: int) -> None:
     out = page.with_name("out.html")
     out.write_text("before")
     translate(page, stop)
     assert out.read_text() == "before"
     assert hidden(page).exists() == (stop > 0)
+    kept = f"{out}: what was translated is kept: the same command continues."
+    assert [record.getMessage() for record in caplog.records] == [kept] * (stop > 0)
     done, report = translate(page)
     assert done == CHUNKS - stop
     assert report is not None
@@ -135,6 +137,7 @@ def damage(content: bytes, how: str) -> bytes:
 @pytest.mark.parametrize("how", ["cut", "other results", "another order", "no results", "nested", "no text"])
 def test_what_is_damaged_is_translated_again_and_said(page, whole, caplog, how: str) -> None:
     translate(page, stop=5)
+    caplog.clear()
     hidden(page).write_bytes(damage(hidden(page).read_bytes(), how))
     kept = 4 if how == "cut" else 1
     assert translate(page)[0] == CHUNKS - kept
@@ -167,7 +170,7 @@ def test_a_directory_or_a_link_in_its_place_is_said_and_left_alone(page, whole, 
 def test_two_processes_do_not_write_one_file(page) -> None:
     with open_to_append(hidden(page)) as held:
         lock_file(held)
-        with pytest.raises(StorageError, match="another process translates to the same file"):
+        with pytest.raises(StorageError, match=r"/out\.html: another process translates to the same file"):
             translate(page)
         assert hidden(page).exists()
 

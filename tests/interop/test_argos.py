@@ -205,7 +205,7 @@ def test_a_run_that_does_not_say_its_languages_is_given_them(tmp_path):
     made = tmp_path / "out/translate-en_zt.argosmodel"
     assert f"install_from_path as i; i('{made}')" in done.stderr
     assert "Chinese (Traditional)" in zipfile.ZipFile(made).read("translate-en_zt/metadata.json").decode()
-    with pytest.raises(RunError, match=r"Argos Translate directory, which cannot be imported\. Import the model"):
+    with pytest.raises(RunError, match=r"is made for Argos Translate, and cannot be imported\. Import the model"):
         read_model(str(tmp_path / "out"), print)
 
 

@@ -359,7 +359,7 @@ def test_a_ctranslate2_directory_is_no_run(tmp_path):
     with pytest.raises(RunError, match="is no model that can be read"):
         read_model(str(tmp_path), print)
     (tmp_path / "model.bin").write_bytes(b"")
-    with pytest.raises(RunError, match="is a CTranslate2 directory, which cannot be imported"):
+    with pytest.raises(RunError, match="is made for CTranslate2, and cannot be imported"):
         read_model(str(tmp_path), print)
     write_marian(tmp_path / "theirs")
     import_transformers(tmp_path / "theirs").write(tmp_path / "run")

@@ -46,6 +46,11 @@ def test_a_wrong_key_is_refused_and_none_is_taken_unless_one_is_required(keys):
     assert refused(strict) == (400, "Visit https://example.org to get an API key")
 
 
+def test_a_key_that_nobody_can_have_is_not_required():
+    with pytest.raises(ConfigError, match="--require-key: found without --keys"):
+        access_of(require_key=True)
+
+
 def test_a_client_has_so_many_texts_a_minute_and_is_told_what_is_left(keys, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])

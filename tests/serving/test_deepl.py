@@ -86,6 +86,11 @@ def test_a_document_is_translated_and_fetched_once(client, serving):
         ({"text": ["a"]}, "Parameter 'target_lang' not specified"),
         (HOUSE | {"target_lang": "XX"}, "XX is not supported"),
         (HOUSE | {"formality": "more"}, "'formality' is not supported for given 'target_lang': DE"),
+        (
+            HOUSE | {"formality": "loud"},
+            "Value for 'formality' not supported, expected default, more, less, prefer_more or prefer_less",
+        ),
+        (HOUSE | {"tag_handling": "json"}, "Value for 'tag_handling' not supported, expected xml or html"),
         (HOUSE | {"text": ["a"] * 51}, "Too many texts: found 51, expected at most 50"),
     ],
 )

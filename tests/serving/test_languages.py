@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from glassformer.bundled import BUNDLED
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, RunError
+from glassformer.run_directory import RunDirectory
 from glassformer.serving.languages import Languages, ServedModel, language_name, read_models
 from glassformer.serving.refusal import Refusal
+from glassformer.settings import RunConfig
 
 
 def served(*pairs: str) -> Languages:
@@ -46,9 +48,17 @@ def test_languages_have_names_and_what_nobody_has_named_its_code():
     assert (language_name("de"), language_name("qqq"), language_name("!")) == ("German", "qqq", "!")
 
 
-def test_the_bundled_model_says_its_languages_and_others_are_asked_for_theirs():
+@pytest.fixture
+def nameless(tmp_path: Path) -> Path:
+    """A run that does not say its languages."""
+    (tmp_path / "a").mkdir()
+    RunDirectory(tmp_path / "a").write_config(RunConfig(), {})
+    return tmp_path / "a"
+
+
+def test_the_bundled_model_says_its_languages_and_others_are_asked_for_theirs(nameless):
     assert [model.name for model in read_models([BUNDLED], []).models] == ["en-de"]
-    assert [model.name for model in read_models([Path("a"), BUNDLED], ["fr-en"]).models] == ["fr-en", "en-de"]
+    assert [model.name for model in read_models([nameless, BUNDLED], ["fr-en"]).models] == ["fr-en", "en-de"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,12 @@ def test_the_bundled_model_says_its_languages_and_others_are_asked_for_theirs():
         (["a", BUNDLED], ["en-de"], "expected one model for each pair"),
     ],
 )
-def test_languages_that_are_missing_or_too_many_are_named(runs, langs, message):
+def test_languages_that_are_missing_or_too_many_are_named(nameless, runs, langs, message):
     with pytest.raises(ConfigError, match=message):
-        read_models([Path(run) for run in runs], langs)
+        read_models([nameless if run == "a" else run for run in runs], langs)
+
+
+@pytest.mark.parametrize("langs", [[], ["en-de"]])
+def test_a_run_that_is_not_there_is_not_asked_for_its_languages(langs):
+    with pytest.raises(RunError, match="nowhere: is not a run directory: it does not exist"):
+        read_models([Path("nowhere")], langs)

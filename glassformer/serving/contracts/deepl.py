@@ -27,7 +27,18 @@ from glassformer.settings import language_name
 
 _MAX_TEXTS, _MAX_ENTRIES = 50, 10_000
 _UNLIMITED = 1_000_000_000_000
-CONTRACT = Contract("DeepL", "auth_key", missing="Parameter '{}' not specified")
+CONTRACT = Contract(
+    "DeepL",
+    "auth_key",
+    missing="Parameter '{}' not specified",
+    wrong={
+        "text": "Parameter 'text' not specified",
+        "type": "Value for 'type' not supported, expected source or target",
+        "entries_format": "Value for 'entries_format' not supported, expected tsv or csv",
+        "tag_handling": "Value for 'tag_handling' not supported, expected xml or html",
+        "formality": "Value for 'formality' not supported, expected default, more, less, prefer_more or prefer_less",
+    },
+)
 Entries = tuple[tuple[str, str], ...]
 
 
@@ -89,9 +100,9 @@ async def translate(
     target_lang: str,
     source_lang: str = "",
     split_sentences: Annotated[str | bool | int, Meta(description="0: every text is one sentence")] = "1",
-    tag_handling: str = "",
+    tag_handling: Literal["", "xml", "html"] = "",
     ignore_tags: str | list[str] = "",
-    formality: str = "",
+    formality: Literal["", "default", "more", "less", "prefer_more", "prefer_less"] = "",
     glossary_id: str = "",
     show_billed_characters: bool = False,
 ) -> dict[str, list[Translation]]:

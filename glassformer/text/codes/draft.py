@@ -4,8 +4,8 @@ A code has no word in the text, unless stand-ins are wanted: names and numbers w
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
@@ -29,6 +29,7 @@ _NUMBERS_AND_SIGNS = re.compile(
 _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _TO_FIRST_LETTER, _TO_LAST_LETTER = re.compile(r"[\W_]*+[^\W_]"), re.compile(r".*[^\W_]", re.DOTALL)
+_KINDS = ("alone", "word", "opens", "closes")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
 _SEPARATORS = tuple(":;,|/–—-")
 _SEPARATOR, _SEPARATOR_AFTER = re.compile(r"[:;,|/–—-]++(?=\s)"), re.compile(r"\s?[:;,|/–—-]++(?=\s)")
@@ -107,12 +108,11 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
         return None
     if len(parts) == 1 and isinstance(parts[0], str):  # as most are
         return Draft(tuple(parts), normalize_source(drop_breaks(parts[0])))
-    builder = _Builder(Draft(tuple(parts)), _balance(tuple(parts)), attempt)
+    builder = _Builder(Draft(tuple(parts)), _read_coded(tuple(parts)), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
 
 
-@lru_cache(1000)  # each text is asked for again, with stand-ins
 def _balance(parts: tuple[Part, ...]) -> tuple["str | _Atom", ...]:
     """Text and codes in which each opening has its closing, which may be empty; pairs without words are one code."""
     balance = _Balance()
@@ -130,7 +130,7 @@ class _Balance:
         self.found: list[str | _Atom] = []
         self.opened: list[tuple[int, str, int]] = []
         """Where each open pair begins, its name, and how many texts with words were before it."""
-        self._names, self._words = Counter[str](), 0
+        self._names, self._words = defaultdict[str, int](int), 0
 
     def add(self, part: Part) -> None:
         """Read the next part."""
@@ -180,22 +180,57 @@ def _run_pattern(alone: str, word: str, opens: str, closes: str) -> re.Pattern[s
     return re.compile(rf"{one}(?:{between}{one})*|[{opens}{closes}]")
 
 
-class _Builder:
-    """Writes a draft: each code is one sign in a string, in which runs of them are found."""
+class _CodedText(NamedTuple):
+    """A text in which each code is one sign of its kind."""
 
-    def __init__(self, draft: Draft, pieces: Sequence[str | _Atom], attempt: int | None) -> None:
+    text: str
+    plain: str
+    signs: Mapping[str, str]
+    atoms: Sequence[_Atom]
+    first: int
+    """Where the first letter or digit is; ``last``: the last one."""
+    last: int
+
+
+@lru_cache(1000)  # each text is asked for again, with stand-ins
+def _read_coded(parts: tuple[Part, ...]) -> _CodedText:
+    pieces = _balance(parts)
+    plain = "".join([piece for piece in pieces if isinstance(piece, str)])
+    signs = dict(zip(_KINDS, unused_signs(plain), strict=False))
+    text = "".join([piece if isinstance(piece, str) else signs[piece.kind] for piece in pieces])
+    first, last = _TO_FIRST_LETTER.match(text), _TO_LAST_LETTER.match(text)
+    ends = first.end() - 1 if first is not None else len(text), last.end() - 1 if last is not None else -1
+    atoms = [piece for piece in pieces if isinstance(piece, _Atom)]
+    return _CodedText(text, plain, signs, atoms, *ends)
+
+
+def _find_runs(coded: _CodedText) -> Iterator[tuple[int, int]]:
+    """Where runs and tags are, with brackets round them; at an end of the text with what divides them from it."""
+    text, tags, done = coded.text, coded.signs["opens"] + coded.signs["closes"], 0
+    for match in _run_pattern(*coded.signs.values()).finditer(text):
+        start, end = match.span()
+        if match[0] not in tags:
+            while start > done and text[start - 1 : start] + text[end : end + 1] in _BRACKETS:
+                start, end = start - 1, end + 1
+            if end <= coded.first and (separator := _SEPARATOR.match(text, end)):
+                end = separator.end()
+            if start > coded.last:
+                start = _before_separator(text, done, start)
+            if text[done:start].rstrip()[-1:] in _SEPARATORS and (separator := _SEPARATOR_AFTER.match(text, end)):
+                end = separator.end()  # of two commas one is enough
+        yield start, end
+        done = end
+
+
+class _Builder:
+    """Writes a draft from the runs of codes of a text."""
+
+    def __init__(self, draft: Draft, coded: _CodedText, attempt: int | None) -> None:
         self.draft, self._attempt = draft, attempt
-        self._plain = "".join([piece for piece in pieces if isinstance(piece, str)])
-        free = unused_signs(self._plain)
-        self._signs = {kind: next(free) for kind in ("alone", "word", "opens", "closes")}
-        self._coded = "".join([piece if isinstance(piece, str) else self._signs[piece.kind] for piece in pieces])
-        self._atoms = iter([piece for piece in pieces if isinstance(piece, _Atom)])
-        self._tags = self._signs["opens"] + self._signs["closes"]
-        first, last = _TO_FIRST_LETTER.match(self._coded), _TO_LAST_LETTER.match(self._coded)
-        self._first = first.end() - 1 if first is not None else len(self._coded)
-        self._last = last.end() - 1 if last is not None else -1
+        self._source, self._coded, self._signs, self._first = coded, coded.text, coded.signs, coded.first
+        self._atoms, self._tags = iter(coded.atoms), coded.signs["opens"] + coded.signs["closes"]
         if attempt is not None:
-            self._names, self._counts = (_free_words(each, self._plain, attempt) for each in (_NAMES, _COUNTS))
+            self._names, self._counts = (_free_words(each, coded.plain, attempt) for each in (_NAMES, _COUNTS))
         self._opened: list[Mark] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -203,7 +238,7 @@ class _Builder:
     def build(self) -> None:
         """Fill the draft."""
         position = 0
-        for start, end in self._runs():
+        for start, end in _find_runs(self._source):
             self._add_text(self._coded[position:start])
             sign = self._coded[start]
             if end == start + 1 and sign in self._tags:
@@ -213,25 +248,6 @@ class _Builder:
             position = end
         self._add_text(self._coded[position:])
         self.draft.text = "".join(self._text)
-
-    def _runs(self) -> Iterator[tuple[int, int]]:
-        """Where runs and tags are, with brackets round them; at an end of the text with what divides them from it."""
-        coded, done = self._coded, 0
-        for match in _run_pattern(*self._signs.values()).finditer(coded):
-            start, end = match.span()
-            if match[0] not in self._tags:
-                while start > done and coded[start - 1 : start] + coded[end : end + 1] in _BRACKETS:
-                    start, end = start - 1, end + 1
-                if end <= self._first and (separator := _SEPARATOR.match(coded, end)):
-                    end = separator.end()
-                if start > self._last:
-                    start = _before_separator(coded, done, start)
-                if coded[done:start].rstrip()[-1:] in _SEPARATORS and (
-                    separator := _SEPARATOR_AFTER.match(coded, end)
-                ):
-                    end = separator.end()  # of two commas one is enough
-            yield start, end
-            done = end
 
     def _add_text(self, text: str) -> None:
         if not text:

@@ -1,7 +1,10 @@
-"""Counts a corpus, chooses the validation share, and decides which pairs are too long or lopsided to train on."""
+"""Counts a corpus, chooses the validation share, decides which pairs are too long or lopsided to train on.
+
+Also says what in a corpus looks like a mistake: copies, a wrong encoding, lines that are out of step.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import nextafter
 from random import Random
@@ -17,6 +20,10 @@ from glassformer.text.lines import has_letter
 
 _MAX_VALIDATION_PAIRS = 1000
 _VALIDATION_DIVISOR = 20
+_MANY_COPIES, _MANY_GARBLED = 0.9, 0.01  # of the pairs; of words in old spelling most are copies, too
+# No 200 pairs of Multi30k and of Tatoeba have less than 0.9, and with the targets of Multi30k moved by a line none
+# have more than 0.5: tests/text/corpus/test_prepare.py.
+_WINDOW, _MAX_MOVE, _BETTER = 200, 3, 0.8  # pairs; lines; the misfit of moved targets, relative to that as they are
 
 
 class ChunkStats(NamedTuple):
@@ -24,20 +31,77 @@ class ChunkStats(NamedTuple):
 
     read: int
     fractions: npt.NDArray[np.float64]
+    moved_from: int | None = None
+    """The first pair of those whose targets seem to belong to the sources of lines beside theirs."""
 
 
 def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
     """The statistics of a chunk: a list of sources and a list of their targets."""
     fractions = [source_fraction(pair.src) for pair in map(Pair, *chunk) if not pair.blank]
-    return ChunkStats(len(chunk[0]), np.array(fractions, dtype=np.float64))
+    src, tgt = (np.log1p([len(text) for text in side]) for side in chunk)
+    starts = range(0, max(1, len(src) - _WINDOW // 2), _WINDOW)
+    moved = (start for start in starts if _are_moved(src[start : start + _WINDOW], tgt[start : start + _WINDOW]))
+    return ChunkStats(len(chunk[0]), np.array(fractions, dtype=np.float64), next(moved, None))
+
+
+def _are_moved(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> bool:
+    return len(src) >= _WINDOW // 2 and moved_misfit(src, tgt) < _BETTER
+
+
+def moved_misfit(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> float:
+    """How badly lengths (logs) of targets that are moved by a few lines fit those of sources, relative to how badly
+    they fit as they are; 1 where no move fits better.
+    """
+    src, tgt = src - src.mean(), tgt - tgt.mean()
+    misfits = [
+        float(np.abs(one[move:] - other[: len(other) - move]).mean())
+        for move in range(_MAX_MOVE + 1)
+        for one, other in ((src, tgt), (tgt, src))
+    ]
+    return min(misfits) / misfits[0] if misfits[0] else 1.0
 
 
 def count_traits(pairs: Sequence[Pair]) -> Counter[str]:
-    """How many sources have no letter, and how many pairs a side that begins with a lower-case letter."""
+    """How many pairs have a trait; ``PreparedText`` explains them."""
     return Counter(
         wordless=sum(not has_letter(pair.src) for pair in pairs),
         lower_starts=sum(any(side[:1].islower() for side in pair) for pair in pairs),
+        copied=sum(pair.src == pair.tgt and has_letter(pair.src) for pair in pairs),
+        garbled=sum(any(map(is_garbled, pair)) for pair in pairs),
     )
+
+
+def is_garbled(text: str) -> bool:
+    """Whether a text seems to be UTF-8 that was read as Windows-1252 or Latin-1, or has U+FFFD for what was lost."""
+    if text.isascii() or "\ufffd" in text:
+        return not text.isascii()
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+        return True
+    return False
+
+
+def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
+    """In words, what the ``counts`` of a ``PreparedText`` say that somebody should look at before a training."""
+    pairs = counts["kept"] + counts["too_long"] + counts["lopsided"]
+    if counts.get("copied", 0) > _MANY_COPIES * pairs:
+        yield (
+            f"{counts['copied']:,} of {pairs:,} pairs have the same text on both sides, expected a translation: the "
+            "model would learn to copy. Look whether the files, or the columns, are the right ones."
+        )
+    if counts.get("garbled", 0) > max(2, _MANY_GARBLED * pairs):
+        yield (
+            f"{counts['garbled']:,} of {pairs:,} pairs have letters like 'Ã¼' or '\ufffd', expected 'ü': they were "
+            "read in a wrong encoding before they were saved. Take the original files, and save these as UTF-8."
+        )
+    if start := counts.get("moved_from", 0):
+        yield (
+            f"near pair {start:,} the targets have the lengths of translations of the lines before or after theirs, "
+            "expected each in the line of its source: a line seems to be missing or added. Compare the files there."
+        )
 
 
 @dataclass(frozen=True)
@@ -47,6 +111,8 @@ class CorpusStats:
     read: int
     usable: int
     valid_share: float
+    moved_from: int = 0
+    """The number, from 1, of about the first pair that seems to be out of step; 0 if none does."""
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[ChunkStats], config: TextConfig, *, split: bool) -> Self:
@@ -55,15 +121,18 @@ class CorpusStats:
         Raises ``TextError`` when no pair is usable, or when there are too few different sources to split.
         """
         smallest = _SmallestSources(config.valid_pairs or _MAX_VALIDATION_PAIRS)
-        read = usable = 0
+        read = usable = moved_from = 0
         for chunk in chunks:
+            if chunk.moved_from is not None and not moved_from:
+                moved_from = read + chunk.moved_from + 1
             read, usable = read + chunk.read, usable + len(chunk.fractions)
             if split:
                 smallest.add(chunk.fractions)
         if not usable:
             found = f"{read:,} pairs, all with an empty side" if read else "no pairs"
             raise TextError(f"The training text holds {found}; expected at least one with text on both sides.")
-        return cls(read, usable, smallest.share(usable, config.valid_pairs) if split else 0.0)
+        share = smallest.share(usable, config.valid_pairs) if split else 0.0
+        return cls(read, usable, share, moved_from)
 
     def vocab_size(self, config: TextConfig) -> int:
         """``config.vocab_size``, or a size that suits this many pairs."""

@@ -54,9 +54,10 @@ class PreparedText:
 
     ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
     neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
-    wordless (sources without a letter), lower_starts (pairs with a side that begins with a lower-case letter),
-    repeats (of validation pairs), valid, valid_too_long, valid_lopsided, valid_kept, valid_wordless,
-    valid_lower_starts, and valid_seen: those whose source the training pairs have too.
+    wordless (sources without a letter), lower_starts (pairs with a side that begins with a lower-case letter), copied
+    (with the same text on both sides), garbled (in a wrong encoding), moved_from (0, or about the number of the first
+    pair that is out of step), repeats (of validation pairs), valid, the same of these from valid_too_long to
+    valid_garbled, and valid_seen: those whose source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -255,6 +256,7 @@ def _build(
     return {
         "read": stats.read,
         "empty": stats.read - stats.usable,
+        "moved_from": stats.moved_from,
         **train_counts,
         "repeats": 0 if given else len(split_off) - len(valid_text),
         "valid": len(valid_text),

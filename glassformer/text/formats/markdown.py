@@ -122,7 +122,7 @@ def _markdown_segment(
 def _read_inline(parser: Any, env: dict[str, Any], raw: str) -> tuple[Part, ...]:
     """The text and the codes of a block, whose references ``env`` has."""
     if _INLINE_SIGN.search(raw) is None:  # the parser would find nothing but lines
-        return mark_codes([_LINE_END.sub(" ", raw)], _OTHER_MARKUP, _other_code)
+        return _mark_others([_LINE_END.sub(" ", raw)])
     if raw.count("[") > _MOST_BRACKETS:
         return mark_codes([raw], _BRACKET, lambda found: Code(found[0]))
     children: list[Any] = []
@@ -167,7 +167,7 @@ class _InlineReader:
                 break
         if self._cursor < len(self._raw):
             self._parts.append(Code(self._raw[self._cursor :]))
-        return mark_codes(join_texts(self._parts), _OTHER_MARKUP, _other_code)
+        return _mark_others(join_texts(self._parts))
 
     def _read_element(self, token: Any) -> str | None:
         """Read an element that is code, such as <kbd>, with what it holds; how its closing tag begins."""
@@ -237,8 +237,15 @@ _OTHER_MARKUP = re.compile(
     | (?<![\w@/.])@[A-Za-z\d][\w-]* | (?<![\w&])\#\d+\b | !?\[\[[^\[\]\n]+\]\]""",
     re.VERBOSE,
 )
+_OTHER_SIGN = re.compile(r"[\[:@#]")  # without one there is none of it
 _AUTOLINK = re.compile(r"<[^<>\s]+>")
 _REFERENCE = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]", re.DOTALL)
+
+
+def _mark_others(parts: Sequence[Part]) -> tuple[Part, ...]:
+    if not any(isinstance(part, str) and _OTHER_SIGN.search(part) for part in parts):  # as in most
+        return tuple(parts)
+    return mark_codes(parts, _OTHER_MARKUP, _other_code)
 
 
 def _other_code(match: re.Match[str]) -> Code:

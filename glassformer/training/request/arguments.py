@@ -153,6 +153,11 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     return values
 
 
+def _option(key: str) -> str:
+    """A key of [data] as the command line has it."""
+    return "a file of pairs" if key == "pairs" else f"--{key.replace('_', '-')}"
+
+
 def make_source(data: Mapping[str, Any]) -> TrainingText:
     """The source that ``data`` names by the options' names. Raises ``ConfigError``."""
     check_known("data", data, DATA_KEYS)
@@ -161,6 +166,8 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
             raise ConfigError(f"data.{key}: found {name!r}, expected one name.")
     kinds = [kind for kind in _KEYS_OF_KIND if kind in data]
     if len(kinds) != 1:
+        if list(data) == ["tgt"]:
+            raise ConfigError("--tgt: found alone, expected --src with it: the sources, line for line.")
         raise ConfigError(
             f"training text: found {' and '.join(kinds) or 'none'}, expected one of: --src A.en --tgt A.de; "
             "a file of pairs; --task dates."
@@ -170,8 +177,8 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     for key in data:
         if key not in allowed:
             raise ConfigError(
-                f"--{key.replace('_', '-')}: does not go with {kind}, expected only {', '.join(allowed)}. "
-                "Leave it out, or see `glassformer train --help`."
+                f"{_option(key)}: does not go with {_option(kind)}, expected only "
+                f"{', '.join(map(_option, allowed))}. Leave it out, or see `glassformer train --help`."
             )
     if kind == "task":
         return TaskSource.load(data["task"])

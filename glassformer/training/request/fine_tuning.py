@@ -88,6 +88,16 @@ class InitialModel:
         """Give ``model`` the first weights."""
         model.load_state_dict(self.run.model.state_dict())
 
+    def describe_difference(self, config: RunConfig) -> str | None:
+        """In words, that the pairs have other languages than the model; None if not, or if either is not known."""
+        ours, theirs = config.languages, self.run.config.languages
+        if ours is None or theirs is None or [*map(_language, ours)] == [*map(_language, theirs)]:
+            return None
+        return (
+            f"the pairs are {'-'.join(ours)}, and the model of --init translates {'-'.join(theirs)}, expected the "
+            "same: it will unlearn much. If that is not meant, exchange the two sides, or name another --init."
+        )
+
     def check(self, config: RunConfig) -> None:
         """Raise ``ConfigError`` if a setting is another than the ``fixed`` one."""
         expected, chosen = self.run.config.to_mapping(), config.to_mapping()
@@ -98,3 +108,8 @@ class InitialModel:
                         f"{section}.{name}: found {chosen[section][name]!r}, expected {expected[section][name]!r}, "
                         f"which {self.fixed_by}"
                     )
+
+
+def _language(code: str) -> str:
+    """The language of a code without its region."""
+    return code.lower().partition("-")[0]

@@ -2,6 +2,7 @@ import hashlib
 import json
 import os
 import random
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -13,7 +14,14 @@ from glassformer.errors import StorageError, TextError, TokenizerError
 from glassformer.settings import TextConfig
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, read_pairs
 from glassformer.text.corpus import workers
-from glassformer.text.corpus.filtering import CorpusStats, rejection_reason, training_texts
+from glassformer.text.corpus.filtering import (
+    CorpusStats,
+    find_mistakes,
+    is_garbled,
+    moved_misfit,
+    rejection_reason,
+    training_texts,
+)
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
@@ -536,6 +544,52 @@ def test_a_long_preparation_reports_its_progress(tmp_path, monkeypatch):
     assert any(due for _, due in reports)
     half = PrepareProgress("encoding", 50, 200, 10.0)
     assert (half.pairs_per_s, half.left_s) == (5.0, 30.0)
+
+
+def mistakes(directory: Path, pairs: list[Pair]) -> list[str]:
+    return list(find_mistakes(run(directory, pairs)[0].counts))
+
+
+def test_pairs_that_look_like_a_mistake_are_named(tmp_path):
+    pairs = [Pair(src, f"{tgt} für") for src, tgt in corpus(1000)]
+    assert mistakes(tmp_path / "right", [*pairs, Pair("Hi", "Hi"), Pair("a", "Spaß…")]) == []
+    copies = [Pair(src, src) for src, _ in pairs[:950]]
+    assert "pairs have the same text on both sides" in mistakes(tmp_path / "copies", [*copies, *pairs[950:]])[0]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_text_that_was_read_in_a_wrong_encoding_is_named(tmp_path, encoding):
+    pairs = [Pair(src, f"{tgt} für".encode().decode(encoding)) for src, tgt in corpus(100)]
+    (found,) = mistakes(tmp_path / "p", pairs)
+    assert "pairs have letters like 'Ã¼'" in found
+    assert is_garbled("f\ufffdr")
+    assert not any(map(is_garbled, ["für", "„Spaß“", "Ã", "Привет", "été»", "日本"]))
+
+
+@pytest.mark.parametrize("move", [1, -2])
+def test_lines_that_are_out_of_step_are_named_with_their_place(tmp_path, move):
+    pairs = corpus(6000)
+    targets = [pair.tgt for pair in pairs]
+    moved = targets[:4500] + ([*targets[4501:], "x"] if move > 0 else ["x", "y", *targets[4500:-2]])
+    (found,) = mistakes(tmp_path / "p", [Pair(pair.src, tgt) for pair, tgt in zip(pairs, moved, strict=True)])
+    assert int(re.search(r"near pair ([\d,]+) ", found)[1].replace(",", "")) == pytest.approx(4500, abs=250)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not there")
+def test_lengths_say_of_real_pairs_whether_they_are_out_of_step():
+    flickr = list(read_pairs(*(DATA / "multi30k" / f"train.{code}.gz" for code in ("en", "de"))))
+    tatoeba = list(read_pairs(DATA / "tatoeba" / "en-de.tsv.gz"))
+
+    def misfits(pairs: list[Pair], move: int) -> list[float]:
+        src, tgt = (np.log1p([len(text) for text in side]) for side in zip(*pairs, strict=True))
+        starts = range(3, len(pairs) - 203, 200)
+        return [moved_misfit(src[at : at + 200], tgt[at + move : at + move + 200]) for at in starts]
+
+    for pairs in (flickr, tatoeba, random.Random(1).sample(tatoeba, len(tatoeba))):
+        assert min(misfits(pairs, 0)) > 0.9
+    assert max(misfits(flickr, 1) + misfits(flickr, -3)) < 0.5
+    assert not sum(any(map(is_garbled, pair)) for pair in flickr + tatoeba)
 
 
 def test_validation_sources_that_are_learned_too_are_counted(tmp_path):

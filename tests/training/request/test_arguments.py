@@ -102,9 +102,15 @@ def test_paths_in_a_file_are_relative_to_its_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"task": "dates", "valid": "v.tsv"}, "--valid: does not go with task"),
-        ({"pairs": "p.tsv", "tgt": "b"}, "--tgt: does not go with pairs"),
-        ({"src": "a", "tgt": "b", "valid": "v.tsv"}, "--valid: does not go with src"),
+        ({"task": "dates", "valid": "v.tsv"}, "--valid: does not go with --task, expected only --task"),
+        (
+            {"pairs": "p.tsv", "tgt": "b"},
+            "--tgt: does not go with a file of pairs, expected only a file of pairs, --valid",
+        ),
+        (
+            {"src": "a", "tgt": "b", "valid": "v.tsv"},
+            "--valid: does not go with --src, expected only --src, --tgt, --valid-src, --valid-tgt",
+        ),
         ({"src": "a", "tgt": "b", "pairs": "p.tsv"}, "found src and pairs"),
         ({"src": "a", "tgt": "b", "valid_src": "c"}, "--valid-src: found alone"),
         ({"sorce": "a"}, r"data.sorce: there is no such setting. Did you mean 'src'\?|data.sorce: there is no such"),

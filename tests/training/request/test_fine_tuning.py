@@ -22,7 +22,7 @@ from glassformer.checkpoint import (
 )
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import RunConfig
+from glassformer.settings import RunConfig, TextConfig
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedWriter
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, FileSource
@@ -206,6 +206,19 @@ def encoded(directory: Path, pairs: int, token: int) -> EncodedPairs:
         rows = [[token, 4 + number % 90, 2] for number in range(pairs)]
         writer.append(rows, rows)
     return EncodedPairs(directory)
+
+
+def test_pairs_of_other_languages_than_the_model_translates_are_named() -> None:
+    model = InitialModel.load("bundled")
+
+    def difference(languages: str) -> str | None:
+        return model.describe_difference(RunConfig(text=TextConfig(languages=languages)))
+
+    assert difference("de-en") == (
+        "the pairs are de-en, and the model of --init translates en-de, expected the same: it will unlearn much. If "
+        "that is not meant, exchange the two sides, or name another --init."
+    )
+    assert [difference(same) for same in ("en-de", "")] == [None, None]
 
 
 def test_other_pairs_have_their_share_of_each_epoch_and_are_drawn_anew(
