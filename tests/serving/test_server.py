@@ -162,8 +162,9 @@ def _is_alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--run", "nowhere", "--langs", "en-de"], "nowhere"),
-        (["--run", "nowhere"], "does not say which languages it translates"),
+        (["--run", "nowhere", "--langs", "en-de"], "nowhere: is not a run directory"),
+        (["--run", "nowhere"], "nowhere: is not a run directory"),
+        (["--require-key"], "--require-key: found without --keys"),
         (["--keys", "nowhere.txt"], "nowhere.txt"),
         (["--host", "203.0.113.7"], "cannot be listened at"),
         (["--char-limit", "-1"], "expected a value at least 0"),
