@@ -1,6 +1,7 @@
 """The ``glassformer`` command, also as ``python -m glassformer``."""
 
 import signal
+import sys
 
 
 def main() -> None:
@@ -9,7 +10,9 @@ def main() -> None:
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from glassformer.cli.main import main as run
+    from glassformer.cli.main import repeat_interrupt
 
+    sys.unraisablehook = repeat_interrupt
     signal.signal(signal.SIGINT, handler)
     run()
 

@@ -23,9 +23,9 @@ BUDGET = {
     "training": 4_970,
     "explain": 8_590,
     "documents": 1_160,
-    "cli": 2_270,
+    "cli": 2_290,
     "serving": 2_910,
-    OTHERS: 2_960,
+    OTHERS: 2_970,
     ASSETS: 9_760,  # what Prettier made of it, plus 300
 }
 

@@ -9,8 +9,10 @@ import shlex
 import sys
 import tempfile
 import traceback
+from _thread import interrupt_main
 from collections.abc import Callable
 from pathlib import Path
+from threading import Timer
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -223,6 +225,14 @@ def main() -> None:
 
             exit_process(end.code)
         raise
+
+
+def repeat_interrupt(found: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that came while a library called Python where it may not raise, and was lost."""
+    if isinstance(found.exc_value, KeyboardInterrupt):
+        Timer(0.01, interrupt_main).start()
+    else:
+        sys.__unraisablehook__(found)
 
 
 def _report_faults(run: Callable[[], None]) -> None:

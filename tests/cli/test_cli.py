@@ -868,3 +868,24 @@ def test_a_variable_of_torchrun_that_is_no_number_is_named(
     result = call("train", "--task", "dates", "--run", tmp_path / "run")
     assert result.code == 2
     assert f"{name}: found {value!r} with TORCHELASTIC_RUN_ID, expected a number" in result.err
+
+
+def test_ctrl_c_that_a_library_loses_is_repeated():
+    code = """
+import signal, time
+import sys
+from glassformer.cli.main import repeat_interrupt
+sys.unraisablehook = repeat_interrupt
+
+class Loses:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+Loses()
+try:
+    time.sleep(30)
+except KeyboardInterrupt:
+    print("repeated")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("repeated\n", "")
