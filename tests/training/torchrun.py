@@ -48,8 +48,8 @@ def end(started: "subprocess.Popen[str]") -> tuple[int, str, str]:
 def torchrun(processes: int, *arguments: str | Path) -> str:
     """What it printed, once it has ended well.
 
-    The C library has aborted a process ("double free"), once in some hundred starts; why was not found. The run is
-    then continued, as a user would continue it, and must give the same.
+    The C library once aborted a process ("double free"); the cause was not found. Such a run is continued, as a user
+    would continue it, and must give the same.
     """
     code, out, err = end(start(processes, *arguments))
     if "(SIGABRT)" in err:
