@@ -354,7 +354,7 @@ MISTAKES = [
     (["train", "--tgt", "{tgt}", "--run", "{tmp}/r"], "--tgt: found alone, expected --src", 2),
     (["train", "--src", "{src}", "--tgt", "{tgt}"], "--run: found nothing", 2),
     (["train", "--task", "datess", "--run", "{tmp}/r"], "dates", 2),
-    (["train", "--task", "scan", "--model", "tinny", "--run", "{tmp}/r"], "Did you mean 'tiny'?", 2),
+    (["train", "--task", "dates", "--model", "tinny", "--run", "{tmp}/r"], "Did you mean 'tiny'?", 2),
     (["train", "--src", "{tmp}/no.en", "--tgt", "{tgt}", "--run", "{tmp}/r"], "no.en", 2),
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{src}/r"], "cannot be written", 5),
     (["train", "--src", "{src}", "--tgt", "{tgt}", "--run", "{tmp}/r", "--set", "train.raet=1"], "there is no such setting", 2),
