@@ -26,7 +26,7 @@ def knob(
 ) -> Any:
     """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
 
-    The lower limit of a number is 0 by default. ``missing_in`` names the engines that have the default only, each with what it does instead.
+    The lower limit of a number is 0 by default. ``missing_in``: the engines that only have the default, and why.
     """
     if low is None and type(default) in {int, float}:
         low = type(default)(0)
