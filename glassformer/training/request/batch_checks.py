@@ -33,7 +33,12 @@ def check_batch(
         ("tgt_out_ids", tgt_out, config.tgt_vocab),
     ):
         check_id_values(name, ids, vocab, config.pad_id)
-        _check_padding(name, ids, config.pad_id)
+        place = _first_index((ids[:, :-1] == config.pad_id) & (ids[:, 1:] != config.pad_id))
+        if place:
+            raise InputError(
+                f"{name}{list(place)}: found padding (pad_id = {config.pad_id}) before a token, expected it to the "
+                "right of all tokens. Pad on the right, and use pad_id for no token."
+            )
     _check_tokens(src, tgt_out, config.pad_id)
     if torch.equal(tgt_in, tgt_out):
         raise InputError(
@@ -62,15 +67,6 @@ def _check_axes(src_ids: Tensor, tgt_in_ids: Tensor, tgt_out_ids: Tensor, bos_id
         raise InputError(
             f"src_ids: axis batch has {len(src_ids)} rows, tgt_in_ids has {len(tgt_in_ids)}, expected the "
             "same number. Give one target row for each source row, batch first."
-        )
-
-
-def _check_padding(name: str, ids: Tensor, pad_id: int) -> None:
-    before_token = (ids[:, :-1] == pad_id) & (ids[:, 1:] != pad_id)
-    if place := _first_index(before_token):
-        raise InputError(
-            f"{name}{list(place)}: found padding (pad_id = {pad_id}) before a token, expected it to the right of all "
-            "tokens. Pad on the right, and use pad_id for no token."
         )
 
 
