@@ -147,7 +147,8 @@ def translate_document(
     columns = FormatOptions(chosen.column, chosen.into, chosen.language)
     columns, file_format = complete_options(columns, path, translator.languages), find_format(path)
     describe = file_format.describe_segments
-    if describe is not None and (taken := describe(path, **file_format.select(columns))):
+    taken = None if describe is None else describe(path, **file_format.select(columns))
+    if taken:
         typer.echo(taken, err=True)
     _warn_of_languages(path, options.src_language, columns.language, translator.languages)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)

@@ -171,7 +171,7 @@ def _prepare_mix(
 
 
 def _valid_seen(text: PreparedText, other: PreparedText | None) -> int:
-    """How many validation sources are learned too: those in the text or in the other text, whichever has more."""
+    """How many validation sources are in the training text, or in the other text if that has more."""
     return max(one.counts.get("valid_seen", 0) for one in (text, other) if one is not None)
 
 
@@ -180,8 +180,8 @@ def _read_text(directory: Path, config: RunConfig) -> PreparedText:
     text = read_prepared(directory, config.text)
     if text is None:
         raise RunError(
-            f"{directory}: holds no prepared text on this machine, though the first process has made it; expected "
-            "one directory for all machines. Name a --run on storage that they share."
+            f"{directory}: holds no prepared text on this machine, though the first process has made it. "
+            "Name a --run on storage that all machines share."
         )
     return text
 
@@ -208,17 +208,13 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
 
 
 def _report(trainer: Trainer, final: Validation) -> None:
-    """Say in words what the training came to, and write report.html."""
+    """Log the result in words, and write report.html."""
     run, text = trainer.run, trainer.text
-    records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
+    records = read_metrics(run)
     lines = describe(
-        final.examples,
-        records,
-        len(text.train),
-        seen=seen,
-        loss_is_comparable=trainer.loss_is_comparable,
-        limited=final.scores.limited,
-    )
+        final.examples, records, len(text.train), seen=_valid_seen(text, trainer.mix),
+        loss_is_comparable=trainer.loss_is_comparable, limited=final.scores.limited,
+    )  # fmt: skip
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"

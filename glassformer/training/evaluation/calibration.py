@@ -86,8 +86,7 @@ def fit_confidence(
         },
     )  # fmt: skip
     chances = np.array([found.judge(one.read, one.hypotheses[:1])[0][0] for one in done])[good]
-    threshold = float(np.quantile(chances, _FALSE_FLAGS)) if len(chances) else _SURELY
-    return replace(found, doubtful=min(max(threshold, _SURELY), _PERHAPS))
+    return replace(found, doubtful=_choose_threshold(chances))
 
 
 def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
@@ -131,6 +130,12 @@ def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
         if np.mean([table.unseen(other) for other in others[:_FOREIGN]]) <= _FEW_UNSEEN:
             break
     return SeenText.from_texts(table, sources, others)
+
+
+def _choose_threshold(chances: Floats) -> float:
+    """The chance below which a translation is doubted, from the ``chances`` of good ones."""
+    few = float(np.quantile(chances, _FALSE_FLAGS)) if len(chances) else _SURELY
+    return min(max(few, _SURELY), _PERHAPS)
 
 
 def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:

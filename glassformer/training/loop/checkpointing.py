@@ -148,12 +148,10 @@ class CheckpointManager:
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            threads, processes = saved.get("threads"), saved.get("processes", 1)
+            threads, before, now = saved.get("threads"), saved.get("processes", 1), self._world.size
             self.saved_threads = threads if isinstance(threads, int) else None
-            if processes != self._world.size:
-                self._display.log(
-                    f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers."
-                )
+            if before != now:
+                self._display.log(f"Saved by {before} processes, now {now}: dropout draws other numbers.")
         return state
 
     def _newest_valid(self) -> Path | None:

@@ -129,11 +129,13 @@ class Trainer:
             if self.init is not None and self.state.best is None:
                 self._validate()  # shows what the model can do before it learns
                 self._measure_mix()
-            while (reason := self._stop_reason(signals)) is None:
+            reason = self._stop_reason(signals)
+            while reason is None:
                 try:
                     self._step()
                 except DivergedError as error:
                     self._restart(error)
+                reason = self._stop_reason(signals)
             if not reason.startswith("stopped") and self.state.validated_update != self.state.update:
                 self._validate()
             if self._saved_update != self.state.update:
@@ -172,7 +174,7 @@ class Trainer:
         candidates = self.world.broadcast(
             lambda: model_selection.list_contenders(self.run, self.state, settings, self.display.warn)
         )
-        if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
+        if not candidates:  # every checkpoint is damaged: the last update is still in memory
             validation = self._measure()
             self.display.warn(f"The last update is kept: validation loss {validation.loss:.3f}.")
             self.checkpoints.save_weights(self.state, self.run.final, keep=1)
@@ -183,10 +185,11 @@ class Trainer:
         verdicts = model_selection.judge(candidates, self._measure_contender, sentences, budget_s, self.world)
         comparable = self.loss_is_comparable
         chosen = model_selection.best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=comparable)
-        for line in model_selection.verdict_lines(
-            verdicts, chosen, settings.metric,
-            not_judged=len(candidates) - len(verdicts), loss_is_comparable=comparable,
-        ):  # fmt: skip
+        left_out = len(candidates) - len(verdicts)
+        lines = model_selection.verdict_lines(
+            verdicts, chosen, settings.metric, not_judged=left_out, loss_is_comparable=comparable
+        )
+        for line in lines:
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
@@ -245,23 +248,22 @@ class Trainer:
         """Why to stop now, by the first process's clock; a signal to any process stops all."""
         rows = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
         self._elapsed_s = rows[0][0]
-        if received := max(int(number) for _, number in rows):
+        received = max(int(number) for _, number in rows)
+        if received:
             return f"stopped by {signal.Signals(received).name}; the same command resumes it"
         return stop_reason(self.config.train, self.state, self._elapsed_s)
 
     def _cancel_stale_cooldown(self) -> None:
         before, self.state = self.state, cancel_stale_cooldown(self.config.train, self.state)
         if self.state != before:
-            self.display.log(
-                f"The cooldown was for {before.cooldown_cause}: the learning rate goes back to its curve."
-            )
+            self.display.log(f"No cooldown for {before.cooldown_cause}: the learning rate goes back to its curve.")
 
     def _start_cooldown(self) -> None:
         before, self.state = self.state, start_cooldown(self.config.train, self.state, self._elapsed_s)
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the last {length:,} updates the "
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
                 "learning rate falls to zero."
             )
 
@@ -311,10 +313,9 @@ class Trainer:
         text = text or self.text
         if sentences is None:
             sentences = self.config.train.valid_translations or len(text.valid_text)
+        update, world = self.state.update, self.world
         with self.strategy.full_model() as model:
-            validation = validate(
-                model, text, self.config, self.state.update, self.device, sentences=sentences, world=self.world
-            )
+            validation = validate(model, text, self.config, update, self.device, sentences=sentences, world=world)
         self._means = RunningMeans()
         return validation
 

@@ -88,7 +88,8 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
 def language_settings(source: TrainingText) -> dict[str, dict[str, Any]]:
     """``text.languages``, if the files of pairs name both sides' language."""
     with suppress(TextError):  # a missing or damaged file: train() says so
-        if languages := name_languages(*_languages_of_files(source)):
+        languages = name_languages(*_languages_of_files(source))
+        if languages:
             return {"text": {"languages": languages}}
     return {}
 

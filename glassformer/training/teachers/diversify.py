@@ -53,8 +53,8 @@ def diversify(
     Called again, it resumes. Returns the outcome of a teacher that a signal stopped. Raises what ``train`` raises,
     and ``RunError`` if ``place`` holds teachers of other text.
     """
-    if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
-        raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
+    if not teachers or teachers.keys() - SOURCE_SIDE.keys():
+        raise ConfigError(f"teachers: found {sorted(teachers) or 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.refuse_links()
     for path in (place / name for name in ("pairs", *SOURCE_SIDE)):
