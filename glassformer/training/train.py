@@ -128,8 +128,8 @@ def _prepare_run(
             f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too. "
             "They say little about text that the model has not seen: leave them out of one of the two."
         )
-    sizes = {"src_vocab": text.src_tokenizer.size, "tgt_vocab": text.tgt_tokenizer.size}
-    config = replace(config, model=replace(config.model, **sizes))
+    model = replace(config.model, src_vocab=text.src_tokenizer.size, tgt_vocab=text.tgt_tokenizer.size)
+    config = replace(config, model=model)
     check_tokenizers(config.model, *both)
     if trained:
         saved, _ = run.read_config()
