@@ -6,6 +6,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from glassformer.errors import InputError
+from glassformer.text.codes.code import Parts
+from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Hypothesis:
     confidence: float | None = None
     """The estimated chance that the text is good: chrF >= 50 by a reference; of several sentences that of the worst.
     None for a run without estimate."""
+    parts: Parts = field(default=(), compare=False, repr=False)
+    """The text with its codes apart."""
 
     def __repr__(self) -> str:
         cut = ", truncated" if self.truncated else ""
@@ -145,6 +149,10 @@ class Translation:
     """The source as the model read it: with plain spaces, and a text in capitals as a sentence."""
     doubt: Doubt | None = None
     """Why the best hypothesis is probably wrong; None without a doubt, and for a run without estimate."""
+    flags: tuple[str, ...] = field(default=(), compare=False)
+    """In words, what should be looked at: what is lost, moved, cut, doubtful."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """In words, what else is worth knowing."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -154,6 +162,12 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    @property
+    def parts(self) -> Parts:
+        """The best hypothesis's text with its codes apart."""
+        best = self.hypotheses[0]
+        return best.parts or ((best.text,) if best.text else ())
 
     @property
     def warning(self) -> str | None:
@@ -170,6 +184,18 @@ class Translation:
         if best.truncated:
             return "the length limit cut the translation"
         return "the length limit cut a longer and better one: it may be too short" if best.longer_was_cut else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """In words, why to look at the best hypothesis: the doubt, what was cut, and that it is empty."""
+        found = [] if self.warning is None else [self.warning]
+        if self.source_truncated:
+            found.append("longer than the model takes; its end was not translated")
+        if self.limit_warning is not None:
+            found.append(self.limit_warning)
+        if is_blank(self.text):
+            found.append("the translation is empty")
+        return found
 
     def _repr_html_(self) -> str:
         """In a notebook: source and text, and with attention small maps of all heads of cross-attention."""

@@ -35,7 +35,7 @@ from glassformer.serving.refusal import INTERNAL, Refusal, bad_request, error_bo
 from glassformer.serving.scheduling.workers import Loaded
 from glassformer.serving.service import Answer, Order, Task, Text, open_task
 from glassformer.serving.store import Files, Store, Upload, delete
-from glassformer.text.formats.segment import join_parts
+from glassformer.text.codes.code import join_parts
 from glassformer.text.lines import without_surrogates
 
 _CHECK = "X-Glassformer-Check"

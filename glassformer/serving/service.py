@@ -28,11 +28,11 @@ from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
 from glassformer.serving.scheduling.worker import Output
 from glassformer.serving.scheduling.workers import Loaded
 from glassformer.text.codes.checks import code_changes
-from glassformer.text.codes.placeholders import find_codes
-from glassformer.text.codes.typed import Parts
+from glassformer.text.codes.code import Code, Parts, join_parts, mark_codes
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
-from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
+from glassformer.text.formats.segment import FileSegment
 from glassformer.text.lines import is_blank
 from glassformer.text.sentence_splitter import split_lines, split_sentences
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 from glassformer.serving.endpoint import Contract, Endpoint, Visit, event
 from glassformer.serving.refusal import Refusal, bad_request
 from glassformer.serving.service import Answer, Order, Text
-from glassformer.text.formats.segment import Code, Part, mark_codes
+from glassformer.text.codes.code import Code, Part, mark_codes
 
 _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from glassformer.text.codes.checks import DROPPED, drop_breaks
-from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
-from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
+from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
+from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
 from glassformer.text.scripts import is_unspaced
 

@@ -7,15 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import (
-    Code,
-    FileSegment,
-    line_finder,
-    line_number,
-    mark_codes,
-    replace_span,
-    write_parts,
-)
+from glassformer.text.codes.code import Code, mark_codes, write_parts
+from glassformer.text.formats.segment import FileSegment, line_finder, line_number, replace_span
 from glassformer.text.formats.tags import read_references
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"

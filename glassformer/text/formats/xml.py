@@ -11,7 +11,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part
+from glassformer.text.codes.code import Code, Part
+from glassformer.text.formats.segment import Edit
 from glassformer.text.scripts import is_unspaced
 
 _MAX_DEPTH = 200  # elements in one another

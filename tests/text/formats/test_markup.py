@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it.rules_block import paragraph
 
+from glassformer.text.codes.code import Code, Part
 from glassformer.text.formats import markdown, markdown_blocks
 from glassformer.text.formats.html import html_segments
 from glassformer.text.formats.markdown import count_markdown, markdown_segments
 from glassformer.text.formats.markdown_blocks import new_parser
-from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits
+from glassformer.text.formats.segment import FileSegment, apply_edits
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.xliff import xliff_segments
 

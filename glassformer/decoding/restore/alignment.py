@@ -128,18 +128,13 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
 
 def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tuple[list[int], list[int]]:
     """Where each token ends, in the characters of a source and of its translation, by their tokenizers."""
-    best, read = translation.hypotheses[0], _read(translation)
+    best, read = translation.hypotheses[0], translation.source
     src_ends = _label_ends(translation.source_tokens[:-1], read)  # without </s>
     tgt_ends = _label_ends(best.tokens, best.text)
     return (
         [end for _, end in src.offsets(read)] if src_ends is None else src_ends,
         tgt.ends(best.ids) if tgt_ends is None else tgt_ends,
     )
-
-
-def _read(translation: Translation) -> str:
-    """What the model read of the source: its tokens, and so its attention, are those of this text."""
-    return translation.read or translation.source
 
 
 def _label_ends(labels: Sequence[str], text: str) -> list[int] | None:
@@ -171,7 +166,7 @@ def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
         return False
     src_ends, _ = ends(translation)
     is_one_sentence = len(received) == len(src_ends) + 1  # its end token
-    return is_one_sentence and not _find_ignored_words(_read(translation), received, src_ends)
+    return is_one_sentence and not _find_ignored_words(translation.source, received, src_ends)
 
 
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
@@ -183,7 +178,7 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
     weights = translation.hypotheses[0].alignment()
     if weights is None or not len(weights):
         return []
-    return _find_ignored_words(_read(translation), weights.sum(dim=0).tolist(), ends(translation)[0])
+    return _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
 
 
 def _find_ignored_words(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
