@@ -56,18 +56,28 @@ class Explanations:
         return str(await self._ask(kept))
 
     async def _ask(self, request: ExplainRequest) -> Any:
-        async with self._starting:
-            loaded = self._loaded or Loaded(self._languages, self._config, Metrics(), is_background=True)
-            try:
-                self._loaded = self._loaded or await loaded.start()
-            except GlassformerError as error:
-                raise Refusal(503, "explanations could not be started; ask again", retry_after=5) from error
-        async with open_task(self._loaded, _LIMIT_S) as task:
+        async with open_task(await self._start(), _LIMIT_S) as task:
             (answer,) = await task.ask(request.recipe, [(request, 1)])
         return answer
 
+    async def _start(self) -> Loaded:
+        async with self._starting:
+            if self._loaded is None:
+                self._loaded = Loaded(self._languages, self._config, Metrics(), is_background=True)
+                try:
+                    await self._loaded.start()
+                except GlassformerError as error:
+                    self._loaded = None
+                    raise Refusal(503, "explanations could not be started; ask again", retry_after=5) from error
+            return self._loaded
+
+    async def drain(self, seconds: float) -> None:
+        """Finish what was begun within some seconds, refuse the rest, and end the process."""
+        if self._loaded is not None:
+            await self._loaded.drain(seconds)
+
     def close(self) -> None:
-        """End the process."""
+        """End the process; a later request starts another one."""
         if self._loaded is not None:
             self._loaded.kill()
             self._loaded = None

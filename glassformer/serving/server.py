@@ -138,7 +138,8 @@ class _Server(uvicorn.Server):
             self._ending = loop.create_task(self._end())
 
     async def _end(self) -> None:
-        await self._serving.loaded.drain(self._serving.config.drain_s)
+        serving, seconds = self._serving, self._serving.config.drain_s
+        await asyncio.gather(serving.loaded.drain(seconds), serving.explanations.drain(seconds))
         self.should_exit = True
 
     def load_anew(self) -> None:

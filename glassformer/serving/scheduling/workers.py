@@ -17,6 +17,7 @@ from glassformer.serving.door import Metrics
 from glassformer.serving.languages import Languages
 from glassformer.serving.refusal import Refusal, place_of
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
+from glassformer.serving.scheduling.pipe import AsyncPipe
 from glassformer.serving.scheduling.worker import STOP, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
 
@@ -33,15 +34,15 @@ class WorkerProcess:
 
     def __init__(self, plan: WorkerPlan) -> None:
         context = get_context("spawn")
-        self._connection, self._theirs = context.Pipe()
+        ours, self._theirs = context.Pipe()
+        self._pipe = AsyncPipe(ours)
         self._process = context.Process(target=run_worker, args=(self._theirs, plan), daemon=True)
-        self._loop, self._answers = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
     async def load(self) -> dict[str, str]:
         """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
         await asyncio.to_thread(self._process.start)
         self._theirs.close()
-        self._loop.add_reader(self._connection.fileno(), self._receive)
+        self._pipe.start_reading()
         engines = await self._next_answer(_LOAD_S)
         if not isinstance(engines, dict):
             raise GlassformerError(engines.message if isinstance(engines, Refusal) else _ENDED)
@@ -50,7 +51,7 @@ class WorkerProcess:
     async def translate(self, batch: Batch) -> Any:
         """A result or a refusal for each text of a batch; its pieces go to its job."""
         until, was_told = max(item.job.deadline for item in batch.items) + _GRACE_S, False
-        self._send((batch.recipe, [item.text for item in batch.items]))
+        await self._send((batch.recipe, [item.text for item in batch.items]), until)
         while time.monotonic() < until:
             answer = await self._next_answer(_POLL_S)
             if isinstance(answer, str):
@@ -59,40 +60,26 @@ class WorkerProcess:
                 return answer
             elif not was_told and all(item.job.is_gone for item in batch.items):
                 was_told = True
-                self._send(STOP)
+                await self._send(STOP, until)
         raise WorkerError(_ENDED)
 
     async def _next_answer(self, seconds: float) -> Any:
         """What it sends; None if that takes longer."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                answer = await self._answers.get()
-            if isinstance(answer, WorkerError):
-                raise answer
-            return answer
-        return None
-
-    def _send(self, message: Any) -> None:
         try:
-            self._connection.send(message)
-        except OSError as error:
+            return await self._pipe.receive(seconds)
+        except EOFError as error:
             raise WorkerError(_ENDED) from error
 
-    def _receive(self) -> None:
+    async def _send(self, message: Any, until: float) -> None:
         try:
-            answer = self._connection.recv()
-        except (EOFError, OSError):
-            self._loop.remove_reader(self._connection.fileno())
-            answer = WorkerError(_ENDED)
-        self._answers.put_nowait(answer)
+            await self._pipe.send(message, until - time.monotonic())
+        except OSError as error:  # TimeoutError is one
+            raise WorkerError(_ENDED) from error
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once, and with it the pipe."""
         if self._process.pid is not None:
             self._process.kill()
-        if not self._connection.closed:
-            self._loop.remove_reader(self._connection.fileno())
-            self._connection.close()
 
 
 class Loaded:
@@ -177,7 +164,8 @@ class Loaded:
                 while self.queue.open_jobs:
                     await asyncio.sleep(_POLL_S)
         self.queue.close()
-        await asyncio.wait(self._tasks, timeout=1.0)
+        if self._tasks:  # all workers were loaded
+            await asyncio.wait(self._tasks, timeout=1.0)
         self.kill()
 
     def kill(self) -> None:
