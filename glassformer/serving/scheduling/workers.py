@@ -40,7 +40,7 @@ class WorkerProcess:
 
     async def load(self) -> dict[str, str]:
         """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
-        await asyncio.to_thread(self._process.start)
+        self._process.start()
         self._theirs.close()
         self._pipe.start_reading()
         engines = await self._next_answer(_LOAD_S)
@@ -78,8 +78,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process at once, and with it the pipe."""
-        if self._process.pid is not None:
-            self._process.kill()
+        self._process.kill()
 
 
 class Loaded:
