@@ -18,13 +18,11 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 from msgspec import NODEFAULT, Struct, defstruct
 from msgspec.structs import replace
-from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from glassformer.documents.report import DocumentReport
 from glassformer.errors import GlassformerError
 from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
@@ -145,7 +143,8 @@ class Endpoint:
         values = dict[str, list[Any]]()
         async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
             for name, part in [*request.query_params.multi_items(), *form.multi_items()]:
-                values.setdefault(name, []).append(await _read_part(part))
+                read = _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read())
+                values.setdefault(name, []).append(read)
         return {name: each if name in self._lists and len(each) > 1 else each[0] for name, each in values.items()}
 
     def _convert(self, values: dict[str, Any]) -> Struct:
@@ -174,10 +173,8 @@ def bearer(request: Request) -> str:
     return key.strip() if kind.lower() in ("bearer", "deepl-auth-key") else ""
 
 
-async def _read_part(value: UploadFile | str) -> Upload | str:
-    if isinstance(value, str):
-        return without_surrogates(value.replace("\r\n", "\n").replace("\r", "\n"))
-    return Upload(value.filename or "", await value.read())
+def _clean(text: str) -> str:
+    return without_surrogates(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class RequestContext:
@@ -230,8 +227,8 @@ class RequestContext:
 
     async def translate_file(
         self, upload: Upload, given: str, target: str, *, outlives_request: bool = False
-    ) -> tuple[Path, DocumentReport]:
-        """The translated file, in a directory of its own, and the report."""
+    ) -> Path:
+        """The translated file, in a directory of its own."""
         (source,) = self.sources(given, [upload.content[:5000].decode("utf-8", "replace")])
         path = self.serving.files.receive(upload)
         out = path.with_stem("translated")
@@ -245,7 +242,7 @@ class RequestContext:
             raise bad_request(str(error).replace(f"{path.parent}/", "").removeprefix(f"{path.name}: ")) from error
         path.unlink()
         self.headers[_CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
-        return out, report
+        return out
 
     async def pieces(self, request: TranslationRequest) -> AsyncGenerator[str | Answer, None]:
         """The translation in pieces, and at last the answer."""

@@ -56,16 +56,11 @@ def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, 
     """Serve until SIGTERM or SIGINT; SIGHUP reloads the models. Raises what ``listen`` and ``open_serving`` raise."""
     logging.basicConfig(format="%(message)s")
     middleware.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
-    _allow_connections()
-    with listen(config) as listener, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        runner.run(_serve(listener, runs, langs, config, report))
-
-
-def _allow_connections() -> None:
-    """Raise the limit of open files, often 1,024: each connection takes one."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # often 1,024; each connection takes one
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    with listen(config) as listener, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+        runner.run(_serve(listener, runs, langs, config, report))
 
 
 def listen(config: ServeConfig) -> socket.socket:
@@ -102,11 +97,11 @@ async def _serve(
 def _first_line(serving: Serving, listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     shown = f"[{host}]" if ":" in host else host
-    models = ", ".join(model.name for model in serving.workers.languages.models)
-    engines = " and ".join(sorted(set(serving.workers.engines.values()) - {""}))
-    number = serving.workers.number
-    workers = "1 worker" if number == 1 else f"{number} workers"
-    return f"http://{shown}:{port}: {models} by {engines}, {workers}. Ctrl+C ends it."
+    workers = serving.workers
+    models = ", ".join(model.name for model in workers.languages.models)
+    engines = " and ".join(sorted(set(workers.engines.values()) - {""}))
+    many = "" if workers.number == 1 else "s"
+    return f"http://{shown}:{port}: {models} by {engines}, {workers.number} worker{many}. Ctrl+C ends it."
 
 
 class _Server(uvicorn.Server):

@@ -47,7 +47,7 @@ def test_memory_is_given_back_between_batches(monkeypatch):
             ours.close()
         return message
 
-    answer_messages(theirs, "ready", answer)
+    answer_messages(theirs, answer)
     assert (answers, calls) == (["a", "b"], ["trimmed"])
 
 

@@ -18,7 +18,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
-from glassformer.documents.report import DocumentReport
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
 from glassformer.serving.http_errors import INTERNAL, HTTPError
 from glassformer.serving.service import TranslationRequest, mark_untranslated
@@ -42,7 +41,7 @@ CONTRACT = Contract(
 Entries = tuple[tuple[str, str], ...]
 
 
-class Translation(Struct, omit_defaults=True):
+class TranslatedText(Struct, omit_defaults=True):
     """The translation of one text."""
 
     detected_source_language: str
@@ -68,13 +67,13 @@ class Document(NamedTuple):
     name: str
     size: int
     key: str
-    task: "asyncio.Task[tuple[Path, DocumentReport]]"
+    task: "asyncio.Task[Path]"
 
     @property
     def path(self) -> Path | None:
         """The translated file, once there is one."""
         is_there = self.task.done() and not self.task.cancelled() and self.task.exception() is None
-        return self.task.result()[0] if is_there else None
+        return self.task.result() if is_there else None
 
     @property
     def state(self) -> dict[str, Any]:
@@ -105,7 +104,7 @@ async def translate(
     formality: Literal["", "default", "more", "less", "prefer_more", "prefer_less"] = "",
     glossary_id: str = "",
     show_billed_characters: bool = False,
-) -> dict[str, list[Translation]]:
+) -> dict[str, list[TranslatedText]]:
     """Translate texts."""
     texts = [text] if isinstance(text, str) else text
     if len(texts) > _MAX_TEXTS:
@@ -125,7 +124,7 @@ async def translate(
     answers = [answer.text for answer in await context.translate(requests)]
     billed = [len(one) if show_billed_characters else UNSET for one in texts]
     sources = [one.source.upper() for one in requests]
-    return {"translations": list(map(Translation, sources, answers, billed))}
+    return {"translations": list(map(TranslatedText, sources, answers, billed))}
 
 
 async def languages(context: RequestContext, *, type: Literal["source", "target"] = "source") -> list[dict[str, Any]]:

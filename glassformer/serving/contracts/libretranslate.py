@@ -106,7 +106,7 @@ async def settings(context: RequestContext) -> dict[str, Any]:
 async def translate_file(context: RequestContext, *, file: Upload, source: str, target: str) -> dict[str, str]:
     """A file in its own form; the answer says where it can be fetched."""
     target = context.languages.read(target)
-    out, _ = await context.translate_file(file, source, target)
+    out = await context.translate_file(file, source, target)
     name, number = Path(file.name), new_id()
     context.serving.files.kept.keep(number, (out, f"{name.stem}_{target}{name.suffix}"))
     return {"translatedFileUrl": str(context.request.url_for("download_file", number=number))}

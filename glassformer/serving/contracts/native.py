@@ -14,19 +14,6 @@ from glassformer.serving.service import Answer, TranslationRequest, check_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
 _OF_HYPOTHESIS = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
-_OF_EXPLANATION = (
-    "id",
-    "page",
-    "source",
-    "text",
-    "tokens",
-    "ids",
-    "log_prob",
-    "score",
-    "truncated",
-    "engine",
-    "walk",
-)
 CONTRACT = Contract("native", is_json=True)
 
 
@@ -39,7 +26,7 @@ class TranslateRequest(TranslationRequest, kw_only=True, forbid_unknown_fields=T
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
 
 
-class Translation(Struct, omit_defaults=True):
+class TranslationAnswer(Struct, omit_defaults=True):
     """The translation of one text. ``check`` names each placeholder or tag that is missing or was added."""
 
     text: str
@@ -70,7 +57,9 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
-async def translate(context: RequestContext, asked: TranslateRequest) -> dict[str, list[Translation]] | Response:
+async def translate(
+    context: RequestContext, asked: TranslateRequest
+) -> dict[str, list[TranslationAnswer]] | Response:
     """Texts with all that there is to say of their translations."""
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     if asked.n_best > (most := context.serving.config.n_best_limit):
@@ -88,8 +77,8 @@ async def translate(context: RequestContext, asked: TranslateRequest) -> dict[st
     return {"translations": list(map(_translation, requests, answers))}
 
 
-def _translation(request: TranslationRequest, answer: Answer) -> Translation:
-    found = Translation(
+def _translation(request: TranslationRequest, answer: Answer) -> TranslationAnswer:
+    found = TranslationAnswer(
         answer.text, request.source, request.target, list(answer.check), list(dict.fromkeys(answer.flags)),
         list(answer.notes), answer.engine,
     )  # fmt: skip
@@ -111,11 +100,9 @@ def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
 
 
 def _event(request: TranslationRequest, piece: str | Answer) -> bytes:
-    return (
-        event({"text": piece}, "piece")
-        if isinstance(piece, str)
-        else event(_translation(request, piece), "translation")
-    )
+    if isinstance(piece, str):
+        return event({"text": piece}, "piece")
+    return event(_translation(request, piece), "translation")
 
 
 async def explain(context: RequestContext, asked: ExplainBody) -> dict[str, Any]:
@@ -128,8 +115,7 @@ async def explain(context: RequestContext, asked: ExplainBody) -> dict[str, Any]
         raise bad_request("text: found none, or several lines, expected one sentence to explain")
     changes = () if asked.beam is None else (("beam", asked.beam),)
     wanted = ExplainRequest(BatchKey(route[0].name, "explain", changes), text, asked.values)
-    answer = await context.serving.explanations.explain(wanted, context.client)
-    return {name: answer[name] for name in _OF_EXPLANATION}
+    return await context.serving.explanations.explain(wanted, context.client)
 
 
 async def page(context: RequestContext) -> HTMLResponse:

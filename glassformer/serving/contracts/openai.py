@@ -115,15 +115,15 @@ def _read_weblate(text: str) -> WeblateRequest | None:
 def _requests(
     context: RequestContext, pair: tuple[str, str], text: str, structured: WeblateRequest | None
 ) -> list[TranslationRequest]:
-    source, target = pair
     if structured is None:
-        return [
-            TranslationRequest(text=_mark_samples(part), source=source, target=target) for part in text.split(_PART)
-        ]
-    pairs = [[one.get("source"), one.get("target")] for one in structured.glossary]
-    terms = [[str(word) for word in pair] for pair in pairs if all(isinstance(word, str) and word for word in pair)]
+        request = TranslationRequest(text="", source=pair[0], target=pair[1])
+        return context.requests_for(request, [_mark_samples(part) for part in text.split(_PART)])
+    terms = [[one.get("source"), one.get("target")] for one in structured.glossary]
     request = TranslationRequest(
-        text="", source=structured.source_language, target=structured.target_language, glossary=terms
+        text="",
+        source=structured.source_language,
+        target=structured.target_language,
+        glossary=[term for term in terms if all(isinstance(word, str) and word for word in term)],
     )
     return context.requests_for(request, [_parts_of(one) for one in structured.strings])
 

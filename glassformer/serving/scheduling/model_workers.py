@@ -25,7 +25,6 @@ _POLL_S = 0.05  # between two looks whether clients have left
 _LOAD_S = 600.0
 _GRACE_S = 30.0  # after the last deadline of a batch, before its worker is ended
 _PAUSE_S = 1.0  # before a failed start is tried again
-_ENDED = "workers: a worker ended before its answer: killed, or out of memory."
 
 
 class WorkerProcess:
@@ -42,37 +41,25 @@ class WorkerProcess:
         self._process.start()
         self._theirs.close()
         self._pipe.start_reading()
-        engines = await self._next_answer(_LOAD_S)
+        engines = await self._pipe.receive(_LOAD_S)
         if not isinstance(engines, dict):
-            raise GlassformerError(engines.message if isinstance(engines, HTTPError) else _ENDED)
+            raise GlassformerError(str(engines or "workers: a model was not loaded in time."))
         return engines
 
     async def translate(self, batch: Batch) -> Any:
         """A result or an ``HTTPError`` for each text of a batch; streamed pieces go to its job."""
         until, was_told = max(one.job.deadline for one in batch.sentences) + _GRACE_S, False
-        await self._send((batch.key, [one.text for one in batch.sentences]), until)
+        await self._pipe.send((batch.key, [one.text for one in batch.sentences]), _GRACE_S)
         while time.monotonic() < until:
-            answer = await self._next_answer(_POLL_S)
+            answer = await self._pipe.receive(_POLL_S)
             if isinstance(answer, str):
                 batch.sentences[0].job.pieces.put_nowait(answer)
             elif answer is not None:
                 return answer
             elif not was_told and all(one.job.is_gone for one in batch.sentences):
                 was_told = True
-                await self._send(STOP, until)
-        raise WorkerError(_ENDED)
-
-    async def _next_answer(self, seconds: float) -> Any:
-        try:
-            return await self._pipe.receive(seconds)
-        except EOFError as error:
-            raise WorkerError(_ENDED) from error
-
-    async def _send(self, message: Any, until: float) -> None:
-        try:
-            await self._pipe.send(message, until - time.monotonic())
-        except OSError as error:  # TimeoutError is one
-            raise WorkerError(_ENDED) from error
+                await self._pipe.send(STOP, _GRACE_S)
+        raise WorkerError("workers: a worker took too long.")
 
     def kill(self) -> None:
         """End the process at once, and with it the pipe."""

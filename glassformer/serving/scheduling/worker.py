@@ -31,6 +31,7 @@ from glassformer.settings import DecodeConfig
 logger = logging.getLogger(__name__)
 STOP = "stop"  # the message that nobody waits for the current batch
 _MAX_FILE_TRANSLATORS = 16  # each may have a glossary
+_OF_EXPLANATION = ("text", "tokens", "ids", "log_prob", "score", "truncated")
 _TRIM_S = 10.0  # between two trims of memory; one takes about 20 ms
 
 
@@ -53,21 +54,18 @@ class WorkerPlan:
 
 
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
-    """Load all models, say so or why not, and answer batches until the pipe ends."""
+    """Load all models, send their engines or why that failed, and answer batches until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
     os.environ["OMP_NUM_THREADS"] = str(min(plan.threads, int(os.environ.get("OMP_NUM_THREADS", plan.threads))))
     os.nice(19 if plan.is_background else 0)
     worker = _Worker(connection, plan)
-    answer_messages(connection, guard(worker.load), worker.answer, worker.warm_up)
+    connection.send(guard(worker.load))
+    threading.Thread(target=worker.warm_up, daemon=True).start()
+    answer_messages(connection, worker.answer)
 
 
-def answer_messages(
-    connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
-) -> None:
-    """Send ``first``, and then the answer to each message, until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
-    connection.send(first)
-    if meanwhile is not None:
-        threading.Thread(target=meanwhile, daemon=True).start()
+def answer_messages(connection: Connection, answer: Callable[[Any], Any]) -> None:
+    """Send the answer to each message until the pipe ends."""
     trimmed = time.monotonic()
     while True:
         try:
@@ -86,7 +84,8 @@ def answer_messages(
 
 def trim_memory() -> None:
     """Return free memory to the system: batches of many shapes fragment it."""
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
         trim(0)
 
 
@@ -179,8 +178,9 @@ class _Worker:
             raise InputError(f"{asked.page}: the model has changed since that answer. Ask for a new one.")
         if asked.page:
             return [made.to_page(run=f"{key.model}, answer {asked.page}", run_option=None)]
-        answer = best.to_mapping(attention=False) | {"engine": "torch", "source": source}
-        return [answer | {"walk": made.to_mapping(values=asked.values)}]
+        found = best.to_mapping(attention=False)
+        answer = {"source": source} | {name: found[name] for name in _OF_EXPLANATION}
+        return [answer | {"engine": "torch", "walk": made.to_mapping(values=asked.values)}]
 
 
 def _to_output(translation: Translation) -> ModelOutput:
