@@ -19,7 +19,7 @@ def queue_of(**changes: Any) -> BatchQueue:
 
 def texts_of(batch: Batch | None) -> list[str]:
     assert batch is not None
-    return [sentence.text for sentence in batch.sentences]
+    return [sentence.text for sentence in batch]
 
 
 def put(queue: BatchQueue, texts: str, key: BatchKey = DOCUMENT, job: Job | None = None, tokens: int = 5) -> Job:

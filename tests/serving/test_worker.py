@@ -65,7 +65,7 @@ class FakeProcess:
     async def translate(self, batch: Batch) -> list[str]:
         for failure in self.failures:
             raise failure
-        return [sentence.text.upper() for sentence in batch.sentences]
+        return [sentence.text.upper() for sentence in batch]
 
     def kill(self) -> None:
         pass

@@ -7,11 +7,9 @@ wait for all of a long one, and no text waits for ever. One event loop uses a qu
 import asyncio
 import math
 import time
-from collections import defaultdict
+from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush
-from itertools import count
 from typing import Any, Literal, NamedTuple
 
 from glassformer.serving.config import ServeConfig
@@ -55,10 +53,12 @@ class Job:
 class QueuedSentence:
     """One sentence and the future of its result."""
 
+    key: BatchKey
     text: Any
     tokens: int
     job: Job
     future: asyncio.Future[Any]
+    rank: float  # sentences with a lower one are first
     came: float = field(default_factory=time.monotonic)
     tries: int = 0
 
@@ -68,12 +68,7 @@ class QueuedSentence:
             self.future.set_exception(error)
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Sentences that a worker translates together."""
-
-    key: BatchKey
-    sentences: list[QueuedSentence]
+Batch = list[QueuedSentence]  # with the same key: a worker translates them together
 
 
 def count_tokens(text: str) -> int:
@@ -86,8 +81,7 @@ class BatchQueue:
 
     def __init__(self, config: ServeConfig, workers: int = 1) -> None:
         self._config, self._workers = config, workers
-        self._heaps = defaultdict[BatchKey, list[tuple[float, int, QueuedSentence]]](list)
-        self._numbers = count()
+        self._waiting = Batch()  # by rank
         self.open_jobs = 0
         self.is_draining = False  # no further job is opened
         self.is_closed = False  # nothing is translated any more
@@ -98,16 +92,15 @@ class BatchQueue:
     @property
     def waiting(self) -> int:
         """How many texts wait."""
-        return sum(map(len, self._heaps.values()))
+        return len(self._waiting)
 
     def open(self, seconds: float) -> Job:
         """A job that ends after ``seconds``; ``HTTPError`` if too much is waiting, or the server stops."""
         if self.is_draining:
             raise self.stopping()
-        if (waiting := self.waiting) >= self._config.queue:
-            tokens = sum(entry[2].tokens for heap in self._heaps.values() for entry in heap)
-            message = f"Slowdown: {waiting:,} texts are waiting"
-            raise HTTPError(429, message, retry_after=tokens * self.seconds_per_token)
+        if self.waiting >= self._config.queue:
+            seconds = self.seconds_per_token * sum(one.tokens for one in self._waiting)
+            raise HTTPError(429, f"Slowdown: {self.waiting:,} texts are waiting", retry_after=seconds)
         self.open_jobs += 1
         self._usual_jobs = max(self._usual_jobs, self.open_jobs)
         return Job(time.monotonic() + seconds)
@@ -116,46 +109,45 @@ class BatchQueue:
         """Forget a job and what it has waiting."""
         self.open_jobs -= 1
         job.is_gone = True
-        for key, heap in list(self._heaps.items()):
-            heap[:] = [entry for entry in heap if entry[2].job is not job]
-            heapify(heap)
-            if not heap:
-                del self._heaps[key]
+        self._waiting = [one for one in self._waiting if one.job is not job]
 
     def put(self, key: BatchKey, texts: Sequence[tuple[Any, int]], job: Job) -> list[asyncio.Future[Any]]:
         """The future result of each text, given with its tokens; ``HTTPError`` if the server stops."""
         if self.is_closed or job.is_gone:
             raise self.stopping()
-        loop = asyncio.get_running_loop()
-        sentences = [QueuedSentence(text, tokens, job, loop.create_future()) for text, tokens in texts]
-        for sentence in sentences:
-            self._push(key, sentence, sentence.came + job.tokens * _SECONDS_PER_TOKEN)
-            job.tokens += sentence.tokens
-        return [sentence.future for sentence in sentences]
+        now, futures = time.monotonic(), list[asyncio.Future[Any]]()
+        for text, tokens in texts:
+            futures.append(asyncio.get_running_loop().create_future())
+            rank = now + job.tokens * _SECONDS_PER_TOKEN
+            self._push(QueuedSentence(key, text, tokens, job, futures[-1], rank))
+            job.tokens += tokens
+        return futures
 
     def put_back(self, batch: Batch) -> None:
         """Try a batch whose worker ended once more, before all others; a streamed text is not tried again."""
-        for sentence in batch.sentences:
+        for sentence in batch:
             sentence.tries += 1
-            if self.is_closed or sentence.tries > 1 or batch.key.kind == "stream":
+            if self.is_closed or sentence.tries > 1 or sentence.key.kind == "stream":
                 message = "a worker ended while it translated this text; ask again"
                 sentence.fail(HTTPError(503, message, retry_after=1))
             elif not (sentence.job.is_gone or sentence.future.done()):
-                self._push(batch.key, sentence, 0.0)
+                sentence.rank = 0.0
+                self._push(sentence)
 
-    def _push(self, key: BatchKey, sentence: QueuedSentence, rank: float) -> None:
-        heappush(self._heaps[key], (rank, next(self._numbers), sentence))
+    def _push(self, sentence: QueuedSentence) -> None:
+        insort(self._waiting, sentence, key=lambda one: one.rank)
         self._wake_workers()
 
     async def take(self) -> Batch | None:
         """The next batch, once there is one; None when the queue is closed."""
         idle_since = time.monotonic()
         while not self.is_closed:
-            key = min(self._heaps, key=lambda one: self._heaps[one][0], default=None)
-            if (seconds := self._patience(key, idle_since)) is None or seconds > 0:
+            same = [one for one in self._waiting if one.key == self._waiting[0].key]
+            seconds = self._patience(same, idle_since) if same else None
+            if seconds is None or seconds > 0:
                 await self._wait_for_change(seconds)
-            elif key is not None and (sentences := self._pop(key)):
-                return Batch(key, sentences)
+            elif batch := self._pop(same):
+                return batch
         return None
 
     async def _wait_for_change(self, seconds: float | None) -> None:
@@ -174,36 +166,32 @@ class BatchQueue:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _patience(self, key: BatchKey | None, idle_since: float) -> float | None:
+    def _patience(self, same: Batch, idle_since: float) -> float:
         """Seconds to wait for more sentences, while fewer wait than the worker's share of all clients."""
-        if key is None:
-            return None
-        heap, share = self._heaps[key], min(key.max_batch, math.ceil(self._usual_jobs / self._workers))
-        tokens = sum(entry[2].tokens for entry in heap[:MAX_BATCH])
-        if len(heap) >= share or tokens >= self._config.batch_tokens:
+        share = min(same[0].key.max_batch, math.ceil(self._usual_jobs / self._workers))
+        tokens = sum(one.tokens for one in same[:MAX_BATCH])
+        if len(same) >= share or tokens >= self._config.batch_tokens:
             return 0.0
         seconds = max(self._config.patience_ms / 1000, min(_MAX_PATIENCE_S, _PATIENCE * self._seconds_per_batch))
-        return max(idle_since, heap[0][2].came) + seconds - time.monotonic()
+        return max(idle_since, same[0].came) + seconds - time.monotonic()
 
-    def _pop(self, key: BatchKey) -> list[QueuedSentence]:
-        heap, sentences, tokens = self._heaps[key], list[QueuedSentence](), 0
-        most = min(key.max_batch, -(-len(heap) // (1 + len(self._idle))))  # idle workers share
-        while heap and len(sentences) < most:
-            if sentences and tokens + heap[0][2].tokens > self._config.batch_tokens:
+    def _pop(self, same: Batch) -> Batch:
+        batch, tokens = Batch(), 0
+        most = min(same[0].key.max_batch, math.ceil(len(same) / (1 + len(self._idle))))  # idle workers share
+        for sentence in same:
+            if len(batch) == most or (batch and tokens + sentence.tokens > self._config.batch_tokens):
                 break
-            sentence = heappop(heap)[2]
+            self._waiting.remove(sentence)
             if time.monotonic() > sentence.job.deadline:
                 sentence.fail(HTTPError(503, "the time limit of the request has passed", retry_after=1))
             elif not sentence.future.done():
-                sentences.append(sentence)
+                batch.append(sentence)
                 tokens += sentence.tokens
-        if not heap:
-            del self._heaps[key]
-        return sentences
+        return batch
 
     def measure(self, batch: Batch, seconds: float) -> None:
         """Learn how long a batch took."""
-        tokens = sum(sentence.tokens for sentence in batch.sentences)
+        tokens = sum(one.tokens for one in batch)
         self._usual_jobs = max(self.open_jobs, _DECAY * self._usual_jobs)
         self._seconds_per_batch += 0.1 * (seconds - self._seconds_per_batch)
         self.seconds_per_token += 0.1 * (seconds / max(1, tokens) - self.seconds_per_token)
@@ -211,10 +199,9 @@ class BatchQueue:
     def close(self) -> None:
         """Refuse what waits and what comes; idle workers get None."""
         self.is_draining = self.is_closed = True
-        for heap in self._heaps.values():
-            for _, _, sentence in heap:
-                sentence.fail(self.stopping())
-        self._heaps.clear()
+        for sentence in self._waiting:
+            sentence.fail(self.stopping())
+        self._waiting.clear()
         self._wake_workers()
 
     def stopping(self) -> HTTPError:

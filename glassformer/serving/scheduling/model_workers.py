@@ -48,15 +48,15 @@ class WorkerProcess:
 
     async def translate(self, batch: Batch) -> Any:
         """A result or an ``HTTPError`` for each text of a batch; streamed pieces go to its job."""
-        until, was_told = max(one.job.deadline for one in batch.sentences) + _GRACE_S, False
-        await self._pipe.send((batch.key, [one.text for one in batch.sentences]), _GRACE_S)
+        until, was_told = max(one.job.deadline for one in batch) + _GRACE_S, False
+        await self._pipe.send((batch[0].key, [one.text for one in batch]), _GRACE_S)
         while time.monotonic() < until:
             answer = await self._pipe.receive(_POLL_S)
             if isinstance(answer, str):
-                batch.sentences[0].job.pieces.put_nowait(answer)
+                batch[0].job.pieces.put_nowait(answer)
             elif answer is not None:
                 return answer
-            elif not was_told and all(one.job.is_gone for one in batch.sentences):
+            elif not was_told and all(one.job.is_gone for one in batch):
                 was_told = True
                 await self._pipe.send(STOP, _GRACE_S)
         raise WorkerError("workers: a worker took too long.")
@@ -113,7 +113,7 @@ class ModelWorkers:
                 self.queue.put_back(batch)
                 worker = await self._replace(worker)
             except asyncio.CancelledError:
-                for sentence in batch.sentences:
+                for sentence in batch:
                     sentence.fail(self.queue.stopping())
                 raise
 
@@ -133,8 +133,8 @@ class ModelWorkers:
         seconds = time.monotonic() - began
         self.queue.measure(batch, seconds)
         self._metrics.batch_seconds.observe(seconds)
-        self._metrics.batch_texts.observe(len(batch.sentences))
-        for sentence, answer in zip(batch.sentences, answers, strict=True):
+        self._metrics.batch_texts.observe(len(batch))
+        for sentence, answer in zip(batch, answers, strict=True):
             if isinstance(answer, HTTPError):
                 sentence.fail(answer)
             elif not sentence.future.done():
