@@ -1,9 +1,9 @@
 """Translations: the source as the model read it, and its hypotheses, best first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import InputError
 from glassformer.text.codes.code import Parts
@@ -153,6 +153,8 @@ class Translation:
     """In words, what should be looked at: what is lost, moved, cut, doubtful."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """In words, what else is worth knowing."""
+    plain_links: tuple[tuple[int, int], ...] | None = field(default=None, compare=False, repr=False)
+    """The ``links`` of a translation whose attention was left out."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -220,12 +222,20 @@ class Translation:
         best = self.hypotheses[0]
         aligned = best.hard_alignment(layer, head)
         if aligned is None:
-            return None
+            return None if self.plain_links is None else list(self.plain_links)
         return [
             (source, target)
             for target, source in enumerate(aligned)
             if _END not in (self.source_tokens[source], best.tokens[target])
         ]
+
+    def without_attention(self) -> Self:
+        """With the links in the place of the attention, which is large."""
+        best, *others = self.hypotheses
+        if best.attention is None:
+            return self
+        links = tuple(self.links() or ())
+        return replace(self, hypotheses=[replace(best, attention=None), *others], plain_links=links)
 
     def to_mapping(
         self, *, attention: bool = True, layer: int | None = None, head: int | None = None

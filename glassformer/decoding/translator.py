@@ -304,7 +304,8 @@ class Translator:
         (read,) = self._inputs([(0, join_parts(sentence.parts))], [sentence])
         best = replace(EMPTY) if read.source.is_empty else (yield from self._batches.stream(read, options))
         text = best.text.strip()
-        return self._result(read.source, [replace(best, text=text, parts=(text,) if text else ())])
+        found = self._result(read.source, [replace(best, text=text, parts=(text,) if text else ())])
+        return replace(found, flags=tuple(found.warnings))
 
     def add_attention(
         self, translations: Sequence[Translation], options: DecodeConfig | None = None

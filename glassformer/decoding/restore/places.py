@@ -24,6 +24,7 @@ from glassformer.decoding.translation import Translation
 from glassformer.text.codes.code import Code, Part, Parts, join_parts
 from glassformer.text.codes.draft import Draft, Mark, find_word
 from glassformer.text.codes.find import is_link
+from glassformer.text.scripts import OPENING
 
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
 _ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
@@ -336,7 +337,7 @@ class _Layout:
         start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
-        touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
+        touches_left = not mark.left.isspace() and mark.left not in OPENING
         stays_behind = mark.right in ".,;:!?…)]}»”" or (touches_left and mark.right.isspace())
         if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
             return end, end
