@@ -26,8 +26,6 @@ TRAINERS: dict[str, tuple[str, Callable[..., Step]]] = {
 LOSS_BOUNDS = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}
 DECODERS = {
     "glassformer": ("glassformer", "float32"), "glassformer, bf16": ("glassformer", "bf16"),
-    "glassformer, CUDA graphs": ("glassformer", "float32"),
-    "glassformer, bf16, CUDA graphs": ("glassformer", "bf16"),
     "Hugging Face generate": ("hf", "float32"), "Hugging Face generate, bf16": ("hf", "bf16"),
     "CTranslate2, float16": ("ct2", "float16"), "CTranslate2, int8": ("ct2", "int8"),
 }  # fmt: skip
@@ -142,8 +140,7 @@ def translating_speed(bench: Bench, name: str, kind: str, arm: str) -> dict[str,
     count = (2 if bench.smoke else 16) if one_by_one else (4 if bench.smoke else 512)
     ids = sentences_of(None, None, count)
     search = Search(beam, output_limit(name, None), one_by_one, 100_000 if system == "glassformer" else 512)
-    graphs = "on" if "CUDA graphs" in arm else "off"
-    setting = Setting(system, precision, torch.get_num_threads(), device=bench.device.type, cuda_graphs=graphs)
+    setting = Setting(system, precision, torch.get_num_threads(), device=bench.device.type)
     rounds = 2 if bench.smoke else ROUNDS
     with products_in("float32"):
         translate = TRANSLATORS[system](name, None, bench.scratch, setting)
