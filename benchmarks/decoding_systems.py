@@ -110,7 +110,12 @@ class CTranslate2Engine(Glassformer):
 
         tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
         engine = ctranslate2_engine.CTranslate2Engine(
-            converted, model.config, tokenizers, precision=setting.precision, workers=setting.workers
+            converted,
+            model.config,
+            tokenizers,
+            device=setting.device,
+            precision=setting.precision,
+            workers=setting.workers,
         )
         return Translator.from_engine(engine, tokenizers, DecodeConfig())
 

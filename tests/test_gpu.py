@@ -10,6 +10,7 @@ import torch
 from small_models import shake, small_config
 from torch.testing import assert_close
 
+from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.decoding.engines.engine import SearchJob
 from glassformer.decoding.engines.torch_engine import TorchEngine
@@ -78,6 +79,16 @@ def test_searches(models: tuple[Transformer, Transformer], options: dict[str, ob
     here, there = ([of_source[0] for of_source in TorchEngine([model]).run(job).candidates] for model in models)
     assert [one.ids for one in there] == [one.ids for one in here]
     assert_close([one.score for one in there], [one.score for one in here], rtol=1e-4, atol=1e-5)
+
+
+def test_engine_auto_translates_by_ctranslate2(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    texts = ["I love you, too.", "The children are playing in the garden."]
+    expected = [one.text for one in Translator.load(engine="torch", device="cpu").translate(texts)]
+    with Translator.load() as translator:
+        found = translator.translate(texts)
+    assert [(one.engine, one.text) for one in found] == [("ctranslate2", text) for text in expected]
 
 
 def test_a_training_goes_on(tmp_path) -> None:

@@ -62,7 +62,7 @@ _ENSEMBLE = (
 _BUNDLED = "The run directory of a trained model; by default bundled, the English-German model."
 _NEW_RUN = "Where to train; an existing run continues."
 _SET = "Change any setting; repeat for several."
-_WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
+_WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core, one on a GPU"
 _SHORTLIST = (
     "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
 )

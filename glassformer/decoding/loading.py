@@ -57,11 +57,11 @@ def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
     return runs
 
 
-def open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
-    """The engine of one run on the CPU, with as many threads as suit its model."""
+def open_torch(run: RunDirectory, device: str, workers: int | None, checkpoint: Path) -> "TorchEngine":
+    """The engine of one run, on a CPU with as many threads as suit its model."""
     from glassformer.threads import fit_threads
 
-    model = run.load("cpu", checkpoint=checkpoint).model
+    model = run.load(device, checkpoint=checkpoint).model
     fit_threads(model)
     return make_torch_engine([model], None, workers)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Self
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.batching import check_start, check_texts, plan_decoding, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
-from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
+from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
-from glassformer.decoding.engines.ctranslate2_engine import load_engine
+from glassformer.decoding.engines.ctranslate2_run import load_engine
 from glassformer.decoding.loading import check_loading, find_runs, load_ensemble, make_torch_engine, open_torch
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.scoring import Scored, score_pairs
@@ -111,18 +111,22 @@ class Translator:
 
         ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
-        are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
-        loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
-        not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
-        shortlist says, and is faster; auto then is ctranslate2.
+        are torch and ctranslate2: the latter runs one model on the CPU or a CUDA GPU, exports it when it is first
+        used, and loads no PyTorch afterwards; its workers are threads, by default one a core, on a GPU one.
+        ``ConfigError`` for what it does not have. With ``shortlist`` it writes only tokens that may translate those
+        of the batch, as the run's shortlist says, and is faster; auto then is ctranslate2.
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
         loaded: Engine | None = None
-        if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
+        is_auto = engine == "auto" and not shortlist and len(places) == 1
+        fast_device = find_fast_device(device, precision) if is_auto else None
+        if fast_device is not None:
             run = RunDirectory(places[0])
-            loaded, tokenizers, config = load_auto(run, partial(open_torch, run, workers), workers)
+            loaded, tokenizers, config = load_auto(
+                run, fast_device, partial(open_torch, run, device, workers), workers
+            )
         elif engine == "ctranslate2" or shortlist:
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
         if loaded is not None:

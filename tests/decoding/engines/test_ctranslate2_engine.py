@@ -209,7 +209,9 @@ def test_required_phrases_ensembles_devices_and_engines_are_refused(fast):
         fast.translate(["A man."], constraints=[["Mann"]])
     with pytest.raises(ConfigError, match="engine: found ctranslate2 with 2 runs, expected one"):
         Translator.load([BUNDLED, BUNDLED], engine="ctranslate2")
-    with pytest.raises(ConfigError, match="device: found 'cuda' with engine ctranslate2, expected cpu"):
+    with pytest.raises(
+        ConfigError, match="device: found 'cuda' with engine ctranslate2, expected one of auto, cpu, which"
+    ):
         Translator.load(engine="ctranslate2", device="cuda")
     with pytest.raises(ConfigError, match="engine: found 'onnx', expected one of auto, torch, ctranslate2"):
         Translator.load(engine="onnx")
