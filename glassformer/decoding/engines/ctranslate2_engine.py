@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "float16": "float16", "int8": "int8"}
+ONLY_HERE = ("float16", "int8")  # the precisions that PyTorch does not have
 _Found = list[tuple[list[int], float]]
 """The ids and the log-probability of each output of a source."""
 _MAX_EFFICIENT = 32  # on a CPU
@@ -54,7 +55,7 @@ def check_precision(name: str | None, device: str = "cpu") -> str:
     try:
         import ctranslate2
     except ImportError as error:
-        raise ConfigError(f"engine: found ctranslate2. {NEEDED}, or use engine torch.") from error
+        raise ConfigError(f"engine: found {name_engine(name)}. {NEEDED}, or use {other_engine(name)}.") from error
     kinds = ctranslate2.get_supported_compute_types(*split_device(device))
     here = [known for known, kind in COMPUTE_TYPES.items() if kind in kinds]
     if (name or "float32") not in here:
@@ -63,6 +64,16 @@ def check_precision(name: str | None, device: str = "cpu") -> str:
             "Choose one."
         )
     return name or "float32"
+
+
+def name_engine(precision: str | None) -> str:
+    """What messages call it: a precision that it alone has may have chosen it."""
+    return f"ctranslate2 for precision {precision}" if precision in ONLY_HERE else "ctranslate2"
+
+
+def other_engine(precision: str | None) -> str:
+    """What to use in its place."""
+    return "engine torch in float32" if precision in ONLY_HERE else "engine torch"
 
 
 def split_device(device: str) -> tuple[str, int]:
@@ -94,7 +105,7 @@ class CTranslate2Engine:
         device: str = "cpu", precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
         """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
-        self.config, self.device, self._shortlist = config, device, shortlist
+        self.config, self.device, self._precision, self._shortlist = config, device, precision, shortlist
         is_gpu = device != "cpu"
         self.max_efficient_sources = None if is_gpu else _MAX_EFFICIENT
         default = 1 if is_gpu else available_cores()
@@ -111,7 +122,7 @@ class CTranslate2Engine:
         """
         check_wanted()
         for job in jobs:
-            _check_job(job)
+            _check_job(job, self._precision)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
         for number, job in enumerate(jobs):
             candidates = self._finish(job, started[number] if started else self._start(job))
@@ -122,7 +133,7 @@ class CTranslate2Engine:
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids as they are found; those of a beam or with a shortlist at the end."""
-        _check_job(job)
+        _check_job(job, self._precision)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
             yield candidates[0].ids
@@ -316,16 +327,17 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
     return Constraints() if job.constraints is None else job.constraints[row]
 
 
-def _check_job(job: SearchJob) -> None:
+def _check_job(job: SearchJob, precision: str | None) -> None:
     """Raise ``ConfigError`` for an option that CTranslate2 does not have, ``InputError`` for required phrases."""
+    engine, other = name_engine(precision), other_engine(precision)
     for name, neutral, reason in lacking_options(job.options):
         advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
         raise ConfigError(
-            f"decode.{name}: found {getattr(job.options, name)!r} with engine ctranslate2, which {reason}; expected "
-            f"{neutral!r}. {advice}, or use engine torch."
+            f"decode.{name}: found {getattr(job.options, name)!r} with engine {engine}, which {reason}; expected "
+            f"{neutral!r}. {advice}, or use {other}."
         )
     if any(one.required for one in job.constraints or ()):
         raise InputError(
-            "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
-            "Use engine torch."
+            f"must: found phrases that must occur with engine {engine}, which cannot require any; expected none. "
+            f"Use {other}."
         )

@@ -10,6 +10,8 @@ from glassformer.decoding.engines.ctranslate2_engine import (
     COMPUTE_TYPES,
     CTranslate2Engine,
     check_precision,
+    name_engine,
+    other_engine,
 )
 from glassformer.decoding.engines.export_cache import cached_export
 from glassformer.decoding.search.job import SearchJob
@@ -33,9 +35,9 @@ def load_engine(
     """
     if len(runs) != 1:
         raise ConfigError(
-            f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use engine torch."
+            f"engine: found {name_engine(precision)} with {len(runs)} runs, expected one: it has no ensembles. Use "
+            f"{other_engine(precision)}."
         )
-    check_precision("float32")
     run = RunDirectory(runs[0])
     load = partial(open_engine, run, precision=precision, workers=workers, shortlist=shortlist)
     if device != "auto":

@@ -15,8 +15,7 @@ from glassformer.decoding.search.search import CertainPrefix, search, search_ste
 from glassformer.decoding.search.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps, pad_ids
 from glassformer.decoding.teacher_forcing import forced_attention, forced_token_log_probs
 from glassformer.model import Transformer
-from glassformer.model.inference import evaluating, for_inference
-from glassformer.model.linears import Precision
+from glassformer.model.inference import Precision, evaluating, for_inference
 from glassformer.trace import is_tracing
 
 
