@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
@@ -82,7 +83,7 @@ def open_engine(
 
 def count_gpus() -> int:
     """The CUDA GPUs that CTranslate2 finds; it is only asked where there may be one."""
-    if not may_have_gpu():
+    if not may_have_gpu() or find_spec("ctranslate2") is None:
         return 0
     import ctranslate2
 
@@ -97,8 +98,9 @@ def may_have_gpu() -> bool:
 def _check_device(device: str) -> str:
     """The device; raises ``ConfigError`` if CTranslate2 does not find it."""
     known = ["cpu"]
-    if device != "cpu":
-        known += ["cuda", *(f"cuda:{number}" for number in range(count_gpus()))] if count_gpus() else []
+    count = 0 if device == "cpu" else count_gpus()
+    if count:
+        known += ["cuda", *(f"cuda:{number}" for number in range(count))]
     if device not in known:
         raise ConfigError(
             f"device: found {device!r} with engine ctranslate2, expected one of auto, {', '.join(known)}, which it "

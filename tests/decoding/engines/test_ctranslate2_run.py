@@ -5,6 +5,7 @@ So it is shown that the engine is chosen and which device it is given, not that 
 """
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,14 @@ def test_ctranslate2_computes_on_the_cpu_where_no_card_works_and_none_is_named(
     assert "libcublas.so.12 is not found or cannot be loaded). Mend" in caplog.text
     with pytest.raises(ConfigError, match="device: CTranslate2 cannot compute on cuda"):
         Translator.load(run, engine="ctranslate2", device="cuda")
+
+
+def test_a_machine_with_a_card_and_without_ctranslate2_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctranslate2_run, "may_have_gpu", lambda: True)
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(ConfigError, match=r"engine: found ctranslate2\. CTranslate2 is not installed"):
+        Translator.load(engine="ctranslate2")
+    assert find_fast_device("auto", None) is None
 
 
 @pytest.mark.parametrize(
