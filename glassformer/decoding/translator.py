@@ -23,10 +23,17 @@ from glassformer.decoding.batching import (
     refuse_one_str,
 )
 from glassformer.decoding.confidence.confidence import Confidence
-from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
+from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
-from glassformer.decoding.engines.ctranslate2_engine import load_engine
-from glassformer.decoding.loading import check_loading, find_runs, load_ensemble, make_torch_engine, open_torch
+from glassformer.decoding.engines.ctranslate2_run import load_engine
+from glassformer.decoding.loading import (
+    check_loading,
+    choose_engine,
+    find_runs,
+    load_ensemble,
+    make_torch_engine,
+    open_torch,
+)
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
 from glassformer.decoding.restore.drafts import Attempt, NumberedText, can_be_streamed, translate_parts
@@ -64,7 +71,7 @@ class Translator:
     With ``others`` it is an ensemble, which uses the mean of all models' probabilities, and the first one's
     ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
-    ``precision`` (float32, bf16, int8) makes converted copies, which translate faster; ``workers`` starts processes
+    ``precision`` (float32, bf16) makes converted copies, which translate faster; ``workers`` starts processes
     that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
     ``used_engines`` names what has translated so far: torch, ctranslate2. ``languages`` are the codes of source and
     target, such as ("en", "de"), or None where the run does not say them.
@@ -128,19 +135,25 @@ class Translator:
 
         ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
-        are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
-        loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
-        not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
-        shortlist says, and is faster; auto then is ctranslate2.
+        are torch and ctranslate2: the latter runs one model on the CPU or a CUDA GPU, exports it when it is first
+        used, and loads no PyTorch afterwards; its workers are threads, by default one a core, on a GPU one.
+        ``ConfigError`` for what it does not have. With ``shortlist`` it writes only tokens that may translate those
+        of the batch, as the run's shortlist says, and is faster. Auto is ctranslate2 with a shortlist, and with the
+        precisions int8 and, on a GPU, float16, which PyTorch does not have.
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
         loaded: Engine | None = None
-        if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
+        engine = choose_engine(engine, precision, shortlist=shortlist)
+        is_auto = engine == "auto" and len(places) == 1
+        fast_device = find_fast_device(device, precision) if is_auto else None
+        if fast_device is not None:
             run = RunDirectory(places[0])
-            loaded, tokenizers, config = load_auto(run, partial(open_torch, run, workers), workers)
-        elif engine == "ctranslate2" or shortlist:
+            loaded, tokenizers, config = load_auto(
+                run, fast_device, partial(open_torch, run, device, workers), workers
+            )
+        elif engine == "ctranslate2":
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
         if loaded is not None:
             confidence = Confidence.read(confidence_file)
