@@ -49,7 +49,7 @@ BYTE_VALUES = _byte_values()
 class _Kind(NamedTuple):
     """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
 
-    model: Callable[[], Any]
+    model: Callable[..., Any]
     pre_tokenizer: Any
     decoder: Any
     trainer: Callable[..., Any]
@@ -94,10 +94,10 @@ _KINDS: dict[str, _Kind] = {
 KINDS = tuple(_KINDS)
 
 
-def new_library(kind: str, lowercase: bool) -> Library:
-    """A tokenizer of the library that has not been trained yet."""
+def new_library(kind: str, lowercase: bool, **contents: Any) -> Library:
+    """A tokenizer of the library with the ``contents`` of its model, or one that has not been trained yet."""
     parts = _KINDS[kind]
-    library = Library(parts.model())
+    library = Library(parts.model(**contents))
     library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
     lower = [normalizers.Lowercase()] if lowercase else []
     library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
@@ -161,12 +161,8 @@ class _Bpe:
     def __init__(self, model: dict[str, Any], show: Show) -> None:
         self._show = show
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}
-        self._whole = frozenset(model["vocab"] if model["ignore_merges"] else ())
 
     def tokenize(self, word: str) -> _Tokens:
-        if word in self._whole:
-            label = self._show(word)
-            return _Tokens((Lookup(label, label, "in the vocabulary, so nothing is merged"),), (word,))
         symbols = dict(enumerate(word))
         steps = tuple(self._merges(symbols))
         return _Tokens(steps, tuple(symbols.values()))

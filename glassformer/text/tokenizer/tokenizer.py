@@ -12,8 +12,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from tokenizers import Tokenizer as Library
-
 from glassformer.errors import InputError, StorageError, TokenizerError, check_path, check_type
 from glassformer.files import require_regular_file, sha256, write_durably
 from glassformer.settings import ModelConfig
@@ -21,7 +19,7 @@ from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.derivation import Derivation, PreToken
 from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, MODELS, train_library
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
-from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, check_shape
+from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, read_library
 
 __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
 
@@ -42,12 +40,11 @@ class Tokenizer:
         """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
         check_type("text", text, str, "the JSON of a tokenizer, a str")
         try:
-            self.kind = check_shape(text)
+            self.kind, self._library = read_library(text)
         except TokenizerError as error:
             raise TokenizerError(f"{error} {_ADVICE}") from error
-        self._library = _from_json(text)
         self.json = text
-        """What ``save`` writes: when the library writes what it read, floats may change in their last digit."""
+        """What ``save`` writes."""
         # Not stored in the JSON.
         self._library.encode_special_tokens = True
         self._show = byte_label if self.kind == "bpe" else label
@@ -147,7 +144,7 @@ class Tokenizer:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
 
         It takes O(n log n) time; equal pre-tokens are one object. Raises ``TokenizerError`` if the steps lead to
-        other ids: the tokenizer has an option that is not known here.
+        other ids.
         """
         check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
@@ -158,8 +155,7 @@ class Tokenizer:
         if derivation.ids != self.to_ids(text):
             shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
             raise TokenizerError(
-                f"{shown}: the steps lead to other ids than the tokenizer, expected the same: "
-                f"it has an option that glassformer cannot show. {_ADVICE}"
+                f"{shown}: the steps lead to other ids than the tokenizer, expected the same. Report this text."
             )
         return derivation
 
@@ -171,7 +167,6 @@ class Tokenizer:
 
     @cached_property
     def _model(self) -> Any:
-        # As the library writes it, not as it was read: these are exactly the floats that it compares.
         return MODELS[self.kind](json.loads(self._library.to_str())["model"], self._show)
 
     def to_text(self, ids: Iterable[int]) -> str:
@@ -261,15 +256,6 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
                 f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
                 "tokenizer. Leave it out of the model's settings."
             )
-
-
-def _from_json(text: str) -> Library:
-    try:
-        return Library.from_str(text)
-    except BaseException as error:  # the library raises bare Exceptions and, where it panics, bare BaseExceptions
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
 
 
 def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
