@@ -15,10 +15,7 @@ _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second.
-
-    All translations of a file go the way of the first one. Raises ``TextError`` for any other line.
-    """
+    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second."""
     languages: list[str] = []
     for where, record in _read_objects(path):
         if "translation" in record:

@@ -26,10 +26,7 @@ _FORM_LINES = re.compile(
 
 
 def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block.
-
-    Front matter and other lines that are no text are left out. ``env`` gets the parser's ``references``.
-    """
+    """The tokens with text, each with the one before it, which opens its block; ``env`` gets the ``references``."""
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
     tokens = parser.parse(text, env)

@@ -1,10 +1,8 @@
 """The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
-Training is the Hugging Face ``tokenizers`` library's, which stores a kind (normalizer, pre-tokenizer, model, decoder)
-in one JSON file. The steps of a model, which the library does not show, are computed here: byte-pair merges (Sennrich
-et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram model (Kudo 2018),
-plain look-up. The ids that the Transformer gets always come from the library; ``Tokenizer.derive`` checks that both
-agree.
+Training is the ``tokenizers`` library's. The steps of a model, which it does not show, are computed here: byte-pair
+merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram
+model (Kudo 2018), plain look-up. The ids always come from the library; ``Tokenizer.derive`` compares.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -105,10 +103,9 @@ def new_library(kind: str, lowercase: bool, **contents: Any) -> Library:
 
 
 def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
-    """A trained tokenizer of the library, with the control tokens as ids 0 to 3.
+    """A trained tokenizer of the library, with the control tokens as ids 0 to 3; raises ``TokenizerError``.
 
-    The library's trainers of ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises
-    ``TokenizerError`` for an unknown kind, text without a word, or a vocabulary too small for the kind.
+    Of equal pieces ``wordpiece`` and ``unigram`` may choose another one in another run.
     """
     if kind not in _KINDS:
         raise TokenizerError(f"tokenizer: found {kind!r},{nearest(kind, KINDS)} expected one of {', '.join(KINDS)}.")
@@ -250,8 +247,7 @@ class _Unigram:
     def _two_best(self, word: str) -> list[list[_Path]]:
         """Viterbi's algorithm for the two best segmentations of the word up to each position.
 
-        It adds in the same order as the library and, of equal sums, takes the longer last piece, as the library does:
-        so the best segmentation is the library's, to the last bit.
+        Like the library it adds from the left and, of equal sums, takes the longer last piece.
         """
         paths: list[list[_Path]] = [[_Path(0.0, 0, 0, 0.0)], *([] for _ in word)]
         for start in range(len(word)):

@@ -1,7 +1,6 @@
 """SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
 
-Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here. The id
-of a piece is its place in the vocabulary of a model, which other programs keep in ``vocab.json`` or ``vocab.yml``.
+Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here.
 """
 
 import struct
@@ -78,10 +77,7 @@ class SentencePieceModel:
         return cls(scores, charsmap, bool(normalizer.get(4, 1)))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
-        """The JSON of a tokenizer whose ids are the places in ``entries``, which begin with the control tokens.
-
-        Entries that are no pieces of this model keep their ids, and are never found in a text.
-        """
+        """The JSON of a tokenizer with these ``entries``; those that are no pieces are never found in a text."""
         vocab = [self._scored(entry) for entry in entries]
         return new_imported_library(vocab, self.charsmap, self.collapses_spaces).to_str()
 

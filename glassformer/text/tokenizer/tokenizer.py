@@ -1,7 +1,6 @@
 """Text to ids and back: a tokenizer of one of five kinds, in one JSON file, and readable labels for its tokens.
 
-User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the <unk> of
-kinds that cannot spell everything comes from text.
+User text never becomes a control id, <unk> apart: a typed "</s>" is four characters, not the end of a sentence.
 """
 
 import hashlib
@@ -138,13 +137,14 @@ class Tokenizer:
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
         encodings = self._library.encode_batch(_clean(texts), add_special_tokens=False)
-        return [(encoding.ids, _start_flags(encoding.word_ids)) for encoding in encodings]
+        words = [encoding.word_ids for encoding in encodings]
+        starts = [[int(word != before) for before, word in zip([-1, *each], each, strict=False)] for each in words]
+        return [(encoding.ids, flags) for encoding, flags in zip(encodings, starts, strict=True)]
 
     def derive(self, text: str) -> Derivation:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
 
-        It takes O(n log n) time; equal pre-tokens are one object. Raises ``TokenizerError`` if the steps lead to
-        other ids.
+        It takes O(n log n) time; equal pre-tokens are one object.
         """
         check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
@@ -177,13 +177,12 @@ class Tokenizer:
         """How many characters ``to_text`` has of the first id, of the first two, and so on."""
         numbers = self._check_ids(ids)
         if self.kind == "bpe":  # whose texts are put side by side, unless they are pieces of characters
-            pieces = [self._texts.get(number) or self._piece(number) for number in numbers]
+            for number in set(numbers) - self._texts.keys():
+                self._texts[number] = self._library.decode([number])
+            pieces = [self._texts[number] for number in numbers]
             if not any(_BROKEN in piece for piece in pieces):
                 return list(accumulate(map(len, pieces)))
         return [len(self._library.decode(numbers[: count + 1])) for count in range(len(numbers))]
-
-    def _piece(self, number: int) -> str:
-        return self._texts.setdefault(number, self._library.decode([number]))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
@@ -256,11 +255,6 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
                 f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
                 "tokenizer. Leave it out of the model's settings."
             )
-
-
-def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
-    """1 where a number differs from the one before it, else 0."""
-    return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
 def byte_label(entry: str) -> str:

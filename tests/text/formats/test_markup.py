@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.text.formats import markdown
+from glassformer.text.formats import markdown_reader
 from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.markdown import markdown_segments
+from glassformer.text.formats.markdown_reader import markdown_segments
 from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.xliff import xliff_segments
@@ -136,5 +136,5 @@ def test_a_text_without_signs_of_markup_is_read_as_the_parser_reads_it(text: str
 
     quickly = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown, "_INLINE_SIGN", re.compile(""))
+        patch.setattr(markdown_reader, "_INLINE_SIGN", re.compile(""))
         assert read() == quickly
