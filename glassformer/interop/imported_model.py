@@ -255,7 +255,8 @@ def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
     """Raise ``CheckpointError`` unless these are the parameters of such a model, by name and by shape."""
     expected = {name: tuple(value.shape) for name, value in Transformer.without_values(config).named_parameters()}
-    if odd := sorted(expected.keys() ^ weights.keys()):
+    odd = sorted(expected.keys() ^ weights.keys())
+    if odd:
         kind = "has no" if odd[0] in expected else "has an unknown"
         raise CheckpointError(f"{where}: {kind} weight for {odd[0]}, and {len(odd) - 1} more differ.")
     for name, shape in expected.items():

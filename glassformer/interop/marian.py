@@ -306,7 +306,8 @@ def _by_our_names(
 def _vocabulary_weights(rest: dict[str, Any], sizes: tuple[int, int], where: str) -> tuple[str, dict[str, Tensor]]:
     """Which matrices are one, and the weights with a row for each entry, taken out of ``rest``."""
     sides = [f"{side}_Wemb" if f"{side}_Wemb" in rest else "Wemb" for side in ("encoder", "decoder")]
-    if missing := [name for name in sides if name not in rest]:
+    missing = [name for name in sides if name not in rest]
+    if missing:
         raise CheckpointError(f"{where}: has no {missing[0]}, expected the embeddings.")
     src, tgt = (_rows(rest[name], size, f"{where}: {name}") for name, size in zip(sides, sizes, strict=True))
     for name in set(sides):

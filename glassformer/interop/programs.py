@@ -175,7 +175,8 @@ def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
         raise ConfigError(f"--to: found {to!r}, expected {' or '.join(export_targets())}. Choose one of these.")
     options = {name: value for name, value in options.items() if value is not None}
     for option in options:
-        if to not in (known := export_targets(option)):
+        known = export_targets(option)
+        if to not in known:
             names = " or ".join(f"--to {name}" for name in known)
             raise ConfigError(f"--{option}: found with --to {to}, expected {names}, which alone has it.")
     check_new_directory(check_path("--out", out), "--out")

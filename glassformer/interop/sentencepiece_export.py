@@ -247,7 +247,7 @@ def _sentence_starts(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
     for end in (end + closer for end in _ENDS for closer in _CLOSERS):
         yield from ((end + start, f"{end} {start}") for start in starts)
     for first in letters:
-        yield from ((initials := f"{first}.{second}.", initials) for second in capitals)
+        yield from ((f"{first}.{second}.", f"{first}.{second}.") for second in capitals)
 
 
 def _given_charsmap(parts: dict[str, Any]) -> bytes:

@@ -362,6 +362,9 @@ def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
     entries = sorted(vocab, key=vocab.__getitem__)
     if [vocab[entry] for entry in entries] != list(range(len(entries))):
         raise TokenizerError(f"{where}: found other ids than 0, 1, 2 and so on, expected one for each entry.")
-    if odd := next((entry for entry in entries if without_surrogates(entry) != entry), None):
-        raise TokenizerError(f"{where}: the entry {odd!r} holds half a character, a lone surrogate; expected text.")
+    odd = [entry for entry in entries if without_surrogates(entry) != entry]
+    if odd:
+        raise TokenizerError(
+            f"{where}: the entry {odd[0]!r} holds half a character, a lone surrogate; expected text."
+        )
     return entries

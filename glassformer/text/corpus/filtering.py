@@ -89,7 +89,8 @@ def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
             f"{counts['garbled']:,} of {pairs:,} pairs have letters like 'Ã¼' or '\ufffd', expected 'ü': they were "
             "read in a wrong encoding before they were saved. Take the original files, and save these as UTF-8."
         )
-    if start := counts.get("moved_from", 0):
+    start = counts.get("moved_from", 0)
+    if start:
         yield (
             f"near pair {start:,} the targets have the lengths of translations of the lines before or after theirs, "
             "expected each in the line of its source: a line seems to be missing or added. Compare the files there."

@@ -79,7 +79,8 @@ def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
                     f"{where}: found no text to translate, "
                     'expected {"src": "..."} or {"text": "..."} on each line.'
                 )
-            if ignored := {"must", "ban", "prefix"} & set(record):
+            ignored = {"must", "ban", "prefix"} & set(record)
+            if ignored:
                 raise TextError(
                     f"{where}: found {sorted(ignored)[0]!r}, expected a text alone: a file that keeps its "
                     "form is translated in parts. Leave it out, or translate the file line by line."

@@ -35,7 +35,8 @@ def count_markdown(text: str, path: Path) -> int:
 
 def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
     """Of each text what reads its codes."""
-    if (alone := re.search(r"\r(?!\n)", text)) is not None:
+    alone = re.search(r"\r(?!\n)", text)
+    if alone is not None:
         raise TextError(
             f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
             "feeds. Replace it."
@@ -140,7 +141,8 @@ class _InlineReader:
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
         """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
         ending = "", ""  # the type and the text of the token that ends a part which is code: an address, <kbd>
-        if (note := _NOTE.match(self._raw)) is not None:
+        note = _NOTE.match(self._raw)
+        if note is not None:
             self._read_code(note.end())
             ending = "softbreak", ""
         for token in tokens:

@@ -45,7 +45,8 @@ _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
     """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with fewer columns."""
     rows = _tsv_rows(path)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return
     source, target, header = find_columns(first[1])
     for number, row in rows if header else chain([first], rows):
@@ -112,7 +113,8 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
 
 def csv_delimiter(text: str) -> str:
     """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
-    if named := _SEPARATOR_LINE.match(text):
+    named = _SEPARATOR_LINE.match(text)
+    if named is not None:
         return named[1]
     best = max(_DELIMITERS, key=partial(_evenness, text))
     return best if _evenness(text, best) else ","
@@ -230,7 +232,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
     text = read_text(path)[0].removeprefix("\ufeff")
     rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return
     source, target, header = find_columns([cell.text for cell in first])
     for row in rows if header else chain([first], rows):
@@ -257,7 +260,8 @@ def csv_segments(
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text.split("\n"))
     rows, line_of = table_rows(text, path, delimiter, quotes=quotes), line_finder(text)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return []
     source, target, header = find_columns([cell.text for cell in first], column, into)
     found = []

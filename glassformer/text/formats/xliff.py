@@ -98,7 +98,8 @@ def _name_target(text: str, path: Path, root: Node, language: str | None) -> Cal
         edits = [
             [] if "target-language" in file.attributes else set_attributes(text, file, missing) for file in files
         ]
-        return lambda unit: edits[place - 1] if (place := bisect_right(starts, unit.start)) else []
+        edits.insert(0, [])
+        return lambda unit: edits[bisect_right(starts, unit.start)]
     if "trgLang" in top.attributes:
         return lambda _: []
     if language is None:
