@@ -125,8 +125,7 @@ class HuggingFace:
 
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         import torch
-
-        from glassformer.interop.transformers_export import transformers_model
+        from transformers_model import transformers_model
 
         torch.set_num_threads(setting.threads)
         model = transformers_model(model_of(name, run), banned_of(name, run)).to(setting.device)

@@ -71,10 +71,9 @@ def note_ids(place: Path) -> list[str]:
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, of config.json where older directories have it, and notes on what is not in it.
+    """The section ``decode``, and notes on what is not in it; ``ConfigError`` for a value of another type.
 
-    No output of ours holds the ids in ``never``, so that theirs may be forbidden to. Raises ``ConfigError`` for a
-    value of another type.
+    No output of ours holds the ids in ``never``, so that theirs may be forbidden to.
     """
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {

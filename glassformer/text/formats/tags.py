@@ -1,7 +1,4 @@
-"""Tags, comments and text of HTML, with their places; malformed HTML is read as Python's html.parser reads it.
-
-The time is linear, whatever the text is: what was once sought in vain up to the end of it is not sought again.
-"""
+"""Tags, comments and text of HTML, with their places, in linear time; malformed HTML is read as by html.parser."""
 
 import re
 from collections.abc import Iterator
@@ -51,10 +48,10 @@ def read_references(text: str) -> str:
 
 def read_tokens(text: str) -> Iterator[Token]:
     """The tokens of a page in their order; ``ValueError`` for unknown sections and for tags that do not end."""
-    return _Tokens(text).read()
+    return _TokenReader(text).read()
 
 
-class _Tokens:
+class _TokenReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._absent: set[re.Pattern[str]] = set()  # which do not occur in the rest

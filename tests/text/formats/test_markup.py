@@ -4,18 +4,15 @@ import re
 from functools import partial
 from html import unescape
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it.rules_block import paragraph
 
 from glassformer.text.codes.code import Code, Part
-from glassformer.text.formats import markdown, markdown_blocks
+from glassformer.text.formats import markdown_reader
 from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.markdown import count_markdown, markdown_segments
-from glassformer.text.formats.markdown_blocks import new_parser
+from glassformer.text.formats.markdown_reader import markdown_segments
 from glassformer.text.formats.segment import FileSegment, apply_edits
 from glassformer.text.formats.subtitles import subtitle_segments
 from glassformer.text.formats.xliff import xliff_segments
@@ -140,47 +137,5 @@ def test_a_text_without_signs_of_markup_is_read_as_the_parser_reads_it(text: str
 
     quickly = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown, "_INLINE_SIGN", re.compile(""))
+        patch.setattr(markdown_reader, "_INLINE_SIGN", re.compile(""))
         assert read() == quickly
-
-
-LINES = [
-    "a", "b c", "é", "- a", "1. a", "> a", "# a", "|a|b|", "|-|-|", "a | b", ":-|", "---", "```", "<div>", "<b>x", "    a",
-    "\ta", " a", "", "[a]: b", ": d", "!!! note", "$$", "===", "  - y", "\x0ca", "-", ":", "~ d", "\\* a", '"a"', "(a) b",
-    "* \\<a", "    - a", "- ", "+ +", "- $$",
-]  # fmt: skip
-
-
-def test_paragraphs_are_those_of_the_parsers_own_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(1)
-    texts = ["\n".join(random.choices(LINES, k=random.randint(1, 12))) for _ in range(1000)]
-
-    def tokens(*, quickly: bool) -> list[list[tuple[object, ...]]]:
-        found = []
-        for text in texts:
-            parser = new_parser()
-            parser.disable("lheading" if quickly and not markdown_blocks._UNDERLINE.search(text) else "plain")
-            found.append([(one.type, one.map, one.content, one.level) for one in parser.parse(text, {})])
-        return found
-
-    ours = tokens(quickly=True)
-    monkeypatch.setattr(markdown_blocks, "_read_paragraph", paragraph)
-    assert tokens(quickly=False) == ours
-
-
-def test_items_that_the_parser_has_not_seen_are_read_as_it_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(1)
-    items = ["a", "b *c*", "\\<i", "`d", "e|f", "g <b>", "--> h", "i $$", "j [a]", "k  ", "l</div>", "m\\"]
-
-    def write() -> str:
-        lists = [[f"{random.choice('-*')} {random.choice(items)}"] * random.randint(1, 6) for _ in range(4)]
-        return "\n".join(line for each in lists for line in [*each, *random.choices(LINES, k=random.randint(0, 3))])
-
-    def read(text: str, longest: int) -> list[tuple[object, ...]]:
-        monkeypatch.setattr(markdown_blocks, "_LONG_LIST", longest)
-        segments = markdown_segments(text, Path("a.md"))
-        assert count_markdown(text, Path("a.md")) == len(segments)
-        return [(one.parts, one.line, one.edits(("x",))) for one in segments]
-
-    for text in (write() for _ in range(1000)):
-        assert read(text, 3) == read(text, 1000)
