@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.decoding.engines.ctranslate2_engine import lacking_options
+from glassformer.decoding.engines.ctranslate2_engine import differing_options, lacking_options
 from glassformer.explain.compare.ctranslate2_directory import Floats
 from glassformer.explain.compare.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
@@ -245,7 +245,7 @@ def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
     idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
-        yield "sample", "draws other random numbers"
+        yield from differing_options(options)
 
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
@@ -266,8 +266,7 @@ def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]
     if options.length_penalty and options.length_norm != "power":
         ways.append(("length_norm", "divides by length^α while it searches"))
-    filters = [name for name in ("min_length", "no_repeat_ngram") if getattr(options, name)]
-    ways += [(name, "makes the probabilities of what it leaves sum to 1 again") for name in filters]
+    ways += differing_options(options)
     if is_cut:
         ways.append(("max_length_b", "does not rank complete outputs before those cut at the greatest length"))
     return "; ".join(f"decode.{name} is {getattr(options, name)!r}; CTranslate2 {reason}" for name, reason in ways)

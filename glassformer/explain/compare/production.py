@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.batching import EncodedSource, output_limit
+from glassformer.decoding.engines.agreement import OutputPair, compare_outputs
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import result_tensors
 from glassformer.decoding.search.steps import Steps, pad_ids
-from glassformer.explain.compare.align import Aligned, pad_to
+from glassformer.explain.compare.align import Aligned
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.recording.recording import record_pass, record_search
 from glassformer.model import Transformer
@@ -115,7 +116,7 @@ def search_sides(
             _extend(sides, _log_prob_taps(plain, job, read[place : place + _MAX_ROWS], log_probs, prefix, place))
         own = _tap(found, plain, "result_log_probs", prefix)
         _extend(sides, (replace(own, value=_sums(found, log_probs, plain.config.bos_id, own.value)), own))
-        for pair in zip(*_outputs(expected, found, plain, prefix), strict=True):
+        for pair in _output_taps(expected, found, plain, prefix):
             _extend(sides, pair)
         records.append((trace, options))
         tokens += sum(len(ids) for _, ids in read)
@@ -167,25 +168,19 @@ def _tap(found: Sequence[Sequence[Output]], model: Transformer, name: str, prefi
     return Aligned(f"{prefix}.{name}", ("batch", "n_best", "tgt")[: value.ndim], value)
 
 
-def _outputs(
-    expected: Sequence[Sequence[Output]], found: Sequence[Sequence[Output]], model: Transformer, prefix: str
-) -> tuple[list[Aligned], list[Aligned]]:
-    """Both sides' ranked outputs; where both have one score at a place, with the ids of the first side."""
-    first, second = (
-        [_tap(side, model, name, prefix) for name in ("result_scores", "result_ended", "results")]
-        for side in (expected, found)
-    )
-    scores, _, ids = (tap.value for tap in first)
-    other_scores, _, other_ids = (tap.value for tap in second)
-    if scores.shape != other_scores.shape:
-        return first, second
-    longest = [*scores.shape, max(ids.shape[2], other_ids.shape[2])]
-    ids, other_ids = pad_to(ids, longest), pad_to(other_ids, longest)
-    gaps = torch.where(scores == other_scores, 0.0, (scores - other_scores).abs())
-    equal = gaps <= EXACT * (1 + scores.abs())
-    first[2] = replace(first[2], value=ids)
-    second[2] = replace(second[2], value=torch.where(equal[..., None], ids, other_ids))
-    return first, second
+def _output_taps(
+    expected: list[list[Output]], found: list[list[Output]], model: Transformer, prefix: str
+) -> Iterator[tuple[Aligned, Aligned]]:
+    """Both sides' ranked outputs; of a tie the second side has the ids of the first."""
+    if list(map(len, expected)) == list(map(len, found)):
+        found = [[_untie(pair) for pair in of_source] for of_source in compare_outputs(expected, found)]
+    for name in ("result_scores", "result_ended", "results"):
+        yield _tap(expected, model, name, prefix), _tap(found, model, name, prefix)
+
+
+def _untie(pair: OutputPair) -> Output:
+    first, second = pair.outputs
+    return replace(second, ids=first.ids) if pair.is_tie(EXACT) else second
 
 
 def _sums(found: Sequence[Sequence[Output]], log_probs: dict[_Row, Tensor], bos_id: int, like: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
 from glassformer.explain.compare.align import Positions
 from glassformer.explain.compare.compare import compare, diff_traces
-from glassformer.explain.compare.exchange import ExchangeDifference, diff_exchange
+from glassformer.explain.compare.conversion import ConversionDifference, diff_conversion
 from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
 from glassformer.explain.compare.production import Sides, loss_sides, search_sides
 from glassformer.explain.compare.report import Difference
@@ -87,7 +87,7 @@ def diff_places(
     ways: Ways = _PLAIN,
     tolerance: float | None = None,
     device: str = "auto",
-) -> Difference | ExchangeDifference:
+) -> Difference | ConversionDifference:
     """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
     A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
@@ -98,7 +98,7 @@ def diff_places(
     if second is not None and (find_program(first) or find_program(second)):
         if ways != _PLAIN or tolerance is not None:
             raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
-        return diff_exchange(first, second, sources, targets, device)
+        return diff_conversion(first, second, sources, targets, device)
     saved = [place for place in (first, second) if place is not None and (place / "trace.json").is_file()]
     if len(saved) == 2 and (sources or targets or ways != _PLAIN):
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
