@@ -194,7 +194,7 @@ def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, tr
     scores = json.loads(call("evaluate", "--src", src, "--ref", tgt, "--json").stdout)
     assert (scores["exact_match"], scores["sentences"]) == (50.0, 2)
     assert f"{FIRST} → {answer}" in call("trace", FIRST).stdout
-    assert call("trace", FIRST, "--verify").stdout.endswith("Everything follows.\n")
+    assert call("trace", FIRST, "--verify").stdout.endswith("All checks passed.\n")
     assert "They agree." in call("diff", "--text", FIRST, "--b", "cached").stdout
     assert "They agree." in call("diff", "bundled", "bundled", "--text", FIRST).stdout
     for command in (

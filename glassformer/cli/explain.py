@@ -191,7 +191,7 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
+    typer.echo(last if alike else last.replace("All checks passed.", "Some checks failed."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 

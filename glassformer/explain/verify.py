@@ -1,9 +1,8 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. What the pass computes agrees in absolute terms where a number is below one; rates, moments
-and the change of a weight always in relative ones, since they are small at the start of a training. NaN follows from
-NaN.
+pass, and off otherwise. Differences are absolute where a number of the pass is below one, and relative for rates,
+moments and the change of a weight, which are small at the start of a training. NaN agrees with NaN.
 
 For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
 then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
@@ -27,7 +26,7 @@ from glassformer.explain.compare.compare import compare
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.compare.production import GRADIENT_UNITS, loss_sides, search_sides
 from glassformer.explain.compare.report import Difference
-from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
+from glassformer.explain.entries import PassContext, Record, Scope, entry_of
 from glassformer.explain.gradients import SLOPE_TOLERANCE, GradientCheck, check_backward, check_slopes
 from glassformer.explain.recording.walk_data import WalkData
 from glassformer.model import Transformer
@@ -48,15 +47,13 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``given`` or ``off``.
+    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``off``, or ``given`` for an input.
 
-    ``check`` says how it was recomputed. ``error`` is the greatest difference, at ``cell``, relative to what its
-    entry says: ``error_scale`` and ``floor``.
+    ``error`` is the greatest difference, at ``cell``, relative to what its entry says: ``error_scale`` and ``floor``.
     """
 
     address: str
     call: int
-    check: Check
     result: str
     error: float = 0.0
     cell: tuple[int, ...] = ()
@@ -72,10 +69,6 @@ class Verification:
     def count(self, result: str) -> int:
         """How many steps have one result."""
         return sum(step.result == result for step in self.steps)
-
-    def count_checks(self, check: Check) -> int:
-        """How many steps were checked in one way."""
-        return sum(step.check == check for step in self.steps)
 
     @property
     def n_recomputed(self) -> int:
@@ -104,9 +97,10 @@ class Verification:
 
     def to_mapping(self) -> dict[str, Any]:
         """The counts, ready for JSON."""
-        checks = {str(check): self.count_checks(check) for check in Check}
-        results = {result: self.count(result) for result in ("exact", "close", "off")}
-        return {"holds": self.holds, **checks, **results, "largest_error": self.largest_error}
+        results = {result: self.count(result) for result in ("given", "exact", "close", "off")}
+        return {
+            "holds": self.holds, "independent": self.n_recomputed, **results, "largest_error": self.largest_error,
+        }  # fmt: skip
 
     def gradient_lines(self) -> Iterator[str]:
         """Of a training step: how many gradients follow backward and along a direction, and which do not."""
@@ -125,7 +119,7 @@ class Verification:
     def __str__(self) -> str:
         counts = f"{self.n_recomputed:,} steps recomputed, {self.n_reproduced:,} reproduced"
         exact, given = self.count("exact"), self.count("given")
-        return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} given."
+        return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} are inputs."
 
 
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
@@ -159,18 +153,18 @@ def verify(steps: Sequence[Step], context: PassContext) -> Verification:
 
 def _check(scope: Scope) -> StepCheck:
     step, entry = scope.step, entry_of(scope.step.address)
-    check, computed = entry.recompute(scope)
+    computed = entry.recompute(scope)
     if computed is None:
-        return StepCheck(step.address, step.call, check, "given")
+        return StepCheck(step.address, step.call, "given")
     if computed.shape != step.value.shape:
-        return StepCheck(step.address, step.call, check, "off", float("inf"))
+        return StepCheck(step.address, step.call, "off", float("inf"))
     if torch.equal(computed, step.value):
-        return StepCheck(step.address, step.call, check, "exact")
+        return StepCheck(step.address, step.call, "exact")
     size = computed.double().abs() if entry.error_scale is None else entry.error_scale(scope).double()
     size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=entry.floor)
     both_nan = step.value.isnan() & computed.isnan()
     error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
-    return StepCheck(step.address, step.call, check, "close" if error <= TOLERANCE else "off", error, cell)
+    return StepCheck(step.address, step.call, "close" if error <= TOLERANCE else "off", error, cell)
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
@@ -327,7 +321,7 @@ class Proof:
                 yield f"does not agree: {entry.address}: carried out {dict(entry.done)}, stated {dict(entry.stated)}"
         yield from self.agreement.lines() if self.agreement is not None else ()
         agreement = self.agreement or "Its weights are no finite numbers, so it neither translates nor trains."
-        yield f"{agreement} {'Everything follows.' if self.holds else 'Not everything follows.'}"
+        yield f"{agreement} {'All checks passed.' if self.holds else 'Some checks failed.'}"
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:

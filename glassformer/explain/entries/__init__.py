@@ -6,11 +6,11 @@ from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
     embedding, positions, attention, layers, search, rules, candidates, sampling, results, training,
 )  # fmt: skip
-from glassformer.explain.entries.entry import ENTRIES, Check, Story, TapEntry, Variant
+from glassformer.explain.entries.entry import ENTRIES, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope
 
 __all__ = [
-    "ENTRIES", "Check", "PassContext", "Record", "Scope", "Story", "TapEntry", "Variant", "entry_of", "story_of",
+    "ENTRIES", "PassContext", "Record", "Scope", "Story", "TapEntry", "Variant", "entry_of", "story_of",
 ]  # fmt: skip
 
 

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.rules import occurs, phrases
 from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
-
-_NOT_IN_PAPER = "not in the paper"
 
 
 def _candidate_places(scope: Scope) -> Tensor:
@@ -116,7 +114,7 @@ add(
     compute=_candidate,
 )
 _RANKING = "The sums after the rules: these rank the continuations, not the model's own."
-add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, compute=_candidate)
+add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_candidate)
 
 
 @entry("search.candidate_outcomes", "What became of them", "0, 1 or 2", "6.1")

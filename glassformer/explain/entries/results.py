@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import add
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add
 from glassformer.explain.entries.rules import occurs, phrases
 from glassformer.explain.entries.scope import Scope, has_rules
 from glassformer.explain.entries.search import SCORE, coverage, length_penalty
-
-_NOT_IN_PAPER = "not in the paper"
 
 
 @dataclass(frozen=True)
@@ -128,4 +126,4 @@ add("search.result_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P",
 _SCORES = "By these they are ranked: the sums, divided by the length penalty; the best output is the translation."
 add("search.result_scores", "Their scores", _SCORES, SCORE, "6.1; Wu et al. 2016, 7", compute=_results)
 _ENDED = "False for an output that was cut at its greatest length: it stands behind all that ended."
-add("search.result_ended", "Whether they ended", _ENDED, "last token = </s>", _NOT_IN_PAPER, compute=_results)
+add("search.result_ended", "Whether they ended", _ENDED, "last token = </s>", NOT_IN_PAPER, compute=_results)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.candidates import candidate_ranking, is_eos
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import (
     Scope,
     active_places,
@@ -24,7 +24,6 @@ from glassformer.settings import DecodeConfig
 
 _WU = "6.1; Wu et al. 2016, 7"
 _COVERAGE = "Wu et al. 2016, 7"
-_NOT_IN_PAPER = "not in the paper"
 _LEAST = torch.finfo(torch.float32).tiny
 
 
@@ -53,7 +52,7 @@ def _attention(scope: Scope) -> Tensor:
     return scope.at(f"decoder.layers.{last}.cross_attention.weights")[:, :, -1].float().mean(dim=1)
 
 
-@entry("search.rows", "Rows kept", "row ← rows[i]", _NOT_IN_PAPER)
+@entry("search.rows", "Rows kept", "row ← rows[i]", NOT_IN_PAPER)
 def _decoder_rows(scope: Scope) -> Tensor:
     """Row i of the next step continues this row, with its cache and its memory."""
     # Of a beam the parents of what lives, else what is not done.
@@ -143,7 +142,7 @@ def _living_sums(scope: Scope) -> Tensor:
 _OF_ALL = "The sum over all their tokens."
 add("search.log_probs", "Their log-probabilities", _OF_ALL, "Σ log P", "6.1", compute=_living_sums)
 _RANKING = "The sums after the rules; they rank the living hypotheses."
-add("search.sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, compute=_living_sums)
+add("search.sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_living_sums)
 
 
 @entry("search.covered", "Attention received so far", "Σⱼ pᵢⱼ", _COVERAGE)
