@@ -1,11 +1,8 @@
 """Proof of the gradients of a training step: each from those after it, and along one direction from the loss alone.
 
 Backward: the gradient of a step is the sum, over the equations that read it, of their derivative times the gradient
-of their result. ``entries.derivatives`` states the derivatives of linear maps, softmax, layer norm and relu.
-
-Along a direction: without any derivative, in float64. The loss is computed twice, with the weights of a group moved a
-little to and fro, and its slope is held to the one that the recorded gradients give. The direction is the gradient,
-which a wrong size changes, plus a random one, which anything wrong changes.
+of their result. Along a direction: the slope of the loss in float64, between two positions of a group of weights,
+against the slope by the recorded gradients. The direction is the gradient plus a random one.
 """
 
 import copy

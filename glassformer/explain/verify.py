@@ -141,14 +141,15 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     return replace(verification, gradients=(*checks, *check_slopes(walk, model)))
 
 
-def verify(steps: Sequence[Step], context: PassContext) -> Verification:
-    """Recompute every step of a whole trace.
+def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
+    """Recompute every step of a whole trace whose address starts with ``prefix``.
 
     Raises ``TraceError`` when a tap has no entry, or an equation lacks a step because only some were recorded.
     """
     record = Record(steps, context)
+    places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
-        return Verification(tuple(_check(Scope(record, place)) for place in range(len(steps))))
+        return Verification(tuple(_check(Scope(record, place)) for place in places))
 
 
 def _check(scope: Scope) -> StepCheck:
@@ -248,10 +249,9 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What translating and training compute as they run, next to the plain pass and the search that a trace records.
+    """What translating and training compute as they run, compared with the plain pass and the traced search.
 
-    ``searches`` checks the steps of those searches, ``tokens`` counts the ids after which log-probabilities are
-    compared.
+    ``searches`` checks the steps of those searches, ``tokens`` counts the log-probabilities that are compared.
     """
 
     translated: Difference
@@ -288,8 +288,7 @@ class Agreement:
 class Proof:
     """The verification of every step, and the agreement with what translating and training compute.
 
-    For a walk with a forced target also the audit of the model's operations. A model that is not finite agrees with
-    nothing: then ``agreement`` is None.
+    ``audit`` is that of a forced target. ``agreement`` is None for a model with numbers that are not finite.
     """
 
     verification: Verification
@@ -342,22 +341,14 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
     decode = walk.decode or decode or DecodeConfig()
     searched = search_sides(model, model, sources, decode, max(map(len, targets)))
     trained = loss_sides(model, model, sources, targets, walk.train or TrainConfig())
-    checks = [_verify_search(trace, PassContext(model, options)) for trace, options in searched.records]
+    # What the model computes in a search is held to the plain pass.
+    checks = [verify(trace.steps, PassContext(model, options), "search.") for trace, options in searched.records]
     return Agreement(
         compare(*searched.sides, EXACT, names=("traced", "translate")),
         compare(*trained, EXACT, names=("plain", "training")),
-        Verification(tuple(check for steps in checks for check in steps)),
+        Verification(tuple(step for verification in checks for step in verification.steps)),
         searched.tokens,
     )
-
-
-def _verify_search(trace: Trace, context: PassContext) -> Iterator[StepCheck]:
-    """The checks of the search's own steps; what the model computed in it is held to the plain pass."""
-    record = Record(trace.steps, context)
-    with torch.no_grad():
-        for place, step in enumerate(trace):
-            if step.address.startswith("search."):
-                yield _check(Scope(record, place))
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:

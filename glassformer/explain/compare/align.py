@@ -1,8 +1,4 @@
-"""Taps in one layout, so that passes made in different ways can be compared cell by cell.
-
-The calls of a stepwise decoding become one pass over all positions, single sentences become rows of a batch; a mask
-says which cells exist. Imports no model.
-"""
+"""Taps in one layout, so that passes made in different ways can be compared cell by cell. Imports no model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -173,10 +169,9 @@ def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterat
 
 @dataclass(frozen=True, eq=False)
 class Positions:
-    """What each position of a batch holds: a token or padding, and which token.
+    """Which positions of a batch hold a token, and which: ``real`` is (batch positions) for src and tgt.
 
-    ``real`` maps src and tgt to (batch positions) of bool; ``labels`` maps them to the tokens of each row, and
-    vocab to one row of tokens.
+    ``labels`` are the tokens of each row for src and tgt, and one row for vocab.
     """
 
     real: Mapping[str, Tensor]

@@ -31,11 +31,9 @@ def diff_traces(
     """Compare two traces, live or loaded, address by address and call by call.
 
     A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
-    of the tap in the first trace: sums that cancel are rounded by the size of what they add. With a tolerance of 0 it
-    differs unless the numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are
-    cropped to the shorter side. With ``positions``, padding does not count; for two walks whose ids are padded
-    differently, it is found from their ids. Raises ``TraceError`` when the traces have no tap in common, or the
-    tolerance is not a number from 0 on.
+    of the tap in the first trace. Equal infinities do not differ, NaN always does. Axes of positions are cropped to
+    the shorter side. Padding does not count: it is that of ``positions``, or found from the ids of both traces.
+    Raises ``TraceError`` when no tap is in both, or the tolerance is not a number from 0 on.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)

@@ -1,7 +1,6 @@
 """A compiled pass with taps: its graph is captured with every tap as an output, then compiled.
 
-A model compiled by ``torch.compile`` holds no taps. This graph has the same operations and returns each tap as well
-as the logits, so the compiler may fuse fewer of them.
+Since each tap is returned, the compiler may fuse fewer operations than without.
 """
 
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""A model and its conversion compared: why does the one translate otherwise than the other?
-
-What ``findings`` names, log-probabilities of the same targets token by token, and the outputs with the first step at
-which they differ.
-"""
+"""A model and its conversion compared: what they are made of, their log-probabilities and their outputs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

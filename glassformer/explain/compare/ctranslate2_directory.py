@@ -1,7 +1,6 @@
 """What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
 
-The directory is one that ``export`` wrote. Names, shapes and types of the arrays in ``model.bin`` and single numbers,
-such as how many heads there are, are read at once; the values of an array when they are needed.
+Names, shapes and types of the arrays in ``model.bin`` are read at once; the values of an array when they are needed.
 """
 
 import struct

@@ -1,10 +1,8 @@
 """What translating and training compute as they run, untraced, compared with the plain pass, which a trace shows.
 
-Translating: the engine searches all sentences as one batch, a source's hypotheses as slots of one row, or with the
-greedy loop. Every log-probability that it searched by is held to the plain pass over the same ids, and its outputs to
-those of the search that a trace records. Training: the loss and its gradients, fused and without padding.
-
-The batch has the first halves of the sentences as well, so that it is one of several lengths.
+Translating: the log-probabilities of the engine's search, and its outputs against those of a traced search. Training:
+the loss and its gradients, fused and without padding. The first halves of the sentences are added to the batch, so
+that it has several lengths.
 """
 
 import copy
@@ -216,7 +214,13 @@ def loss_sides(
     )
     models = [copy.deepcopy(model).eval().requires_grad_(True) for model in (plain, used)]
     losses = [_plain_loss(models[0], whole, config), accumulate_gradients(models[1], parts, config).loss]
-    gradients = [{name: _gradient(weight) for name, weight in model.named_parameters()} for model in models]
+    gradients = [
+        {
+            name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+            for name, weight in model.named_parameters()
+        }
+        for model in models
+    ]
     greatest = max(float(value.abs().max()) for value in gradients[0].values())
     sides: Sides = ([], [])
     for side, loss, of_weights in zip(sides, losses, gradients, strict=True):
@@ -230,10 +234,6 @@ def loss_sides(
 def _batch(src: Sequence[Sequence[int]], tgt_out: Sequence[Sequence[int]], pad_id: int, bos_id: int) -> Batch:
     tgt_in = [[bos_id, *row[:-1]] for row in tgt_out]
     return Batch(*(pad_ids(rows, pad_id, torch.device("cpu")) for rows in (src, tgt_in, tgt_out)))
-
-
-def _gradient(weight: Tensor) -> Tensor:
-    return torch.zeros_like(weight) if weight.grad is None else weight.grad
 
 
 def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:

@@ -23,10 +23,9 @@ _MOST = 3
 class TapDifference:
     """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
 
-    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where it is known. ``parted`` of the
-    ``cells`` that were compared are out of tolerance; if there are any, ``cell`` is the worst of them. ``scale`` is
-    the greatest finite magnitude on the first side, ``unit`` what the tolerance is a share of. Where nothing differs
-    ``cell`` is empty; taps of different shapes have no ``cells``.
+    ``tokens`` are those at the ``cell``, where they are known. ``parted`` of the ``cells`` that were compared are out
+    of tolerance; ``cell`` is the worst of them, empty where nothing differs. ``scale`` is the greatest finite
+    magnitude on the first side, ``unit`` what the tolerance is a share of.
     """
 
     address: str

@@ -48,8 +48,8 @@ def diff_sides(
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without the padding.
 
-    Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``,
-    ``config`` has the options by which ``translated`` searches and ``packed`` trains.
+    ``tolerance`` is ``usual_tolerance`` by default, ``labels`` are those of ``Positions``. By the options of
+    ``config``, ``translated`` searches and ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
@@ -91,8 +91,7 @@ def diff_places(
     """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
     A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
-    Raises ``ConfigError`` when only one side is a trace, when texts or ways are given for traces, and when both sides
-    are the same, ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
+    Raises ``ConfigError`` for sides that cannot be compared, ``TokenizerError`` for runs of other tokenizers.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):

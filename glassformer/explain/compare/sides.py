@@ -1,7 +1,6 @@
 """The two sides of a comparison with another program: what each is made of, how it scores and how it translates.
 
-A side is a run, a directory of Hugging Face or Marian, or a CTranslate2 directory that ``export`` wrote. Of the last
-one the model cannot be seen: what is known of it is what its files say.
+A side is a run, a directory of Hugging Face or Marian, or a CTranslate2 directory, of which only the files are known.
 """
 
 import copy

@@ -105,14 +105,8 @@ _TOP = "top-k (log P(past) + log P(next))"
 add("search.candidate_log_probs", "Best continuations", _BEST, _TOP, "6.1", compute=_candidate)
 _PARENT = "The living hypothesis that each one continues."
 add("search.candidate_parents", "Their parents", _PARENT, "⌊index / vocab⌋", "6.1", compute=_candidate)
-add(
-    "search.candidate_ids",
-    "Their tokens",
-    "The token that each one appends.",
-    "index mod vocab",
-    "6.1",
-    compute=_candidate,
-)
+_TOKEN = "The token that each one appends."
+add("search.candidate_ids", "Their tokens", _TOKEN, "index mod vocab", "6.1", compute=_candidate)
 _RANKING = "The sums after the rules: these rank the continuations, not the model's own."
 add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_candidate)
 

@@ -1,7 +1,6 @@
 """The operations of the equations whose derivatives are stated by hand: linear map, softmax, layer norm and relu.
 
-Forward each is the function of torch that an equation names; backward it is the line that a textbook has. What else
-an equation does (sums, products, moves) is differentiated by torch. In each, g is the gradient of the result.
+The rest of an equation is differentiated by torch. In each, g is the gradient of the result.
 """
 
 from collections.abc import Callable

@@ -34,11 +34,9 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
     for source, one in _samples(scope) if options.sample else _hypotheses(scope):
         if math.isfinite(one.log_prob):
             found[source].append(one)
-    return [_rank(scope, source, outputs)[: options.n_best] for source, outputs in enumerate(found)]
-
-
-def _rank(scope: Scope, source: int, outputs: list[_Found]) -> list[_Found]:
-    return sorted(outputs, key=lambda one: (not one.ended, _missing(scope, source, one.ids), -one.score))
+    for source, outputs in enumerate(found):
+        outputs.sort(key=lambda one: (not one.ended, _missing(scope, source, one.ids), -one.score))
+    return [outputs[: options.n_best] for outputs in found]
 
 
 def _missing(scope: Scope, source: int, ids: list[int]) -> int:

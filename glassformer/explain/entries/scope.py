@@ -169,31 +169,23 @@ def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
 
 
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """What the residual connection adds to the sublayer's output: what entered the sublayer's Add & Norm."""
-    order = _SUBLAYERS[layer.partition(".")[0]]
-    if sublayer == order[0]:
-        return layer_input(scope, layer)
-    return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
+    """What entered the sublayer's Add & Norm: the sublayer before, the layer before, or the embedding."""
+    stack, _, number = layer.split(".")
+    order = _SUBLAYERS[stack]
+    if sublayer != order[0]:
+        return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
+    if number != "0":
+        return f"{stack}.layers.{int(number) - 1}.output"
+    embedding = "src_embedding" if stack == "encoder" else "tgt_embedding"
+    if scope.context.has_dropout:
+        return f"{embedding}.dropout.output"
+    return _positioned_embedding(scope, embedding)
 
 
 def add_norm_output(scope: Scope, layer: str, sublayer: str) -> str:
     """The output of the Add & Norm around a sublayer."""
     add_norm = f"{layer}.{sublayer}_add_norm"
     return f"{add_norm}.residual" if scope.config.norm == "pre" else f"{add_norm}.norm.output"
-
-
-def layer_input(scope: Scope, layer: str) -> str:
-    """The output of the layer before, or of the embedding."""
-    stack, _, index = layer.split(".")
-    return f"{stack}.layers.{int(index) - 1}.output" if int(index) else embedding_output(scope, stack)
-
-
-def embedding_output(scope: Scope, stack: str) -> str:
-    """The last step of the embedding of one side."""
-    embedding = "src_embedding" if stack == "encoder" else "tgt_embedding"
-    if scope.context.has_dropout:
-        return f"{embedding}.dropout.output"
-    return _positioned_embedding(scope, embedding)
 
 
 def _positioned_embedding(scope: Scope, embedding: str) -> str:

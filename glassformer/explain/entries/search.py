@@ -1,8 +1,7 @@
 """The taps of a beam search: what each step reads, and the hypotheses that live or have ended after it.
 
-State 0 is the start. Step k reads the last ids, continues the hypotheses of state k in the sentences that were not
-done, and makes state k + 1. Everything is stated anew from the recorded tensors. Section 6.1; the penalties are those
-of Wu et al. 2016 (arXiv 1609.08144).
+Step k reads the last ids, continues the hypotheses of state k in the sentences that were not done, and makes state
+k + 1. Section 6.1; the penalties are those of Wu et al. 2016 (arXiv 1609.08144).
 """
 
 import math

@@ -1,7 +1,6 @@
-"""The equations of tap entries, plain Unicode, as MathML. Knows only the notation that the entries use.
+"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions.
 
-``_`` and small digits below make a subscript, ``^`` and small signs above a superscript, ``√`` a root over the atom
-or the parentheses that follow, and ``a / b`` a fraction of the product before it and the atom after it.
+A fraction has the product before ``/`` and the atom after it.
 """
 
 import re

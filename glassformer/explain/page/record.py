@@ -1,9 +1,7 @@
 """The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
 
-The page shows one sentence at a time, so each sentence has its own taps, with a batch of 1. Axes are those of the
-taps. Numbers that several taps have in common stand in the block once: views, copies, and the heads of q, k and v,
-which are stored position by position, as they were before the heads were split. Of a trace with more than
-``MAX_NUMBERS``, one sentence is kept whole; the others name what they leave out.
+Each sentence has its own taps, with a batch of 1. Numbers that several taps have in common are stored once; the heads
+of q, k and v are stored position by position. Of a trace with more than ``MAX_NUMBERS``, one sentence is kept whole.
 """
 
 import math
@@ -28,14 +26,8 @@ _MAX_PROBABLE = 50
 _MAX_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
-    ".weights",
-    ".residual",
-    ".memory",
-    ".with_positions",
-    "decoder.output",
-    "src_mask",
-    "causal_mask",
-)
+    ".weights", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask", "causal_mask",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker`` loads them.
 
-The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32
-numbers: int8 rows with a scale for each row, float16, bfloat16, or float32. So a model that was read from a small
-file takes little room again, and the page computes with the very numbers that PyTorch has.
+The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32 numbers: int8
+rows with a scale for each row, float16, bfloat16, or float32.
 """
 
 from typing import Any
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from glassformer.checkpoint import weights_of
 from glassformer.decoding import Translator
-from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.translation import REASONS
 from glassformer.model import Transformer
 
@@ -30,25 +28,18 @@ def count_parameters(model: Transformer) -> int:
 
 def pack_model(translator: Translator) -> dict[str, Any]:
     """The argument of the worker's ``load``, weights as bytes; a target tokenizer that is the source's is None."""
-    src, tgt = translator.src_tokenizer, translator.tgt_tokenizer
+    src, tgt, confidence = translator.src_tokenizer, translator.tgt_tokenizer, translator.confidence
     return {
         "config": translator.model.config.to_mapping(),
         "decode": translator.config.to_mapping(),
         "tokenizers": {"src": src.json, "tgt": None if tgt.digest == src.digest else tgt.json},
-        "confidence": None if translator.confidence is None else _pack_confidence(translator.confidence),
+        "confidence": confidence and {
+            "seen": confidence.seen.to_mapping(), "length_ratio": confidence.length_ratio, "bias": confidence.bias,
+            "doubtful": confidence.doubtful, "reasons": REASONS,
+            "weights": {name: vars(one) for name, one in confidence.weights.items()},
+        },
         "weights": pack_weights(translator.model),
-    }
-
-
-def _pack_confidence(confidence: Confidence) -> dict[str, Any]:
-    return {
-        "seen": confidence.seen.to_mapping(),
-        "length_ratio": confidence.length_ratio,
-        "bias": confidence.bias,
-        "doubtful": confidence.doubtful,
-        "weights": {name: vars(one) for name, one in confidence.weights.items()},
-        "reasons": REASONS,
-    }
+    }  # fmt: skip
 
 
 def pack_weights(model: Transformer) -> bytes:

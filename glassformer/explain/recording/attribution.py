@@ -87,9 +87,8 @@ def direct_logit_attribution(
 ) -> list[LogitPart]:
     """The parts of the logit of ``token_id`` at a target position of a traced pass, in the order of computation.
 
-    Their sum is the logit, up to rounding, for both orders of norm. Standard deviations of norms are held as
-    recorded. A head's part includes the bias of its values. Edits of a trace are followed up to the sublayers'
-    results; one of a norm or a residual leaves a difference.
+    Their sum is the logit, up to rounding. Standard deviations of norms are held as recorded. A head's part includes
+    the bias of its values. An edit of a norm or a residual leaves a difference.
     """
     back = _Backwards(model, trace, row, position, token_id)
     if model.decoder.final_norm is not None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError, nearest
-from glassformer.explain.recording.walk_data import WalkData, WalkStep
+from glassformer.explain.recording.walk_data import WalkData
 from glassformer.text import Tokenizer
 from glassformer.trace import Trace
 from glassformer.trace.taps import Edit
@@ -87,11 +87,12 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
     tap_axes = {step.address: step.axes for step in plain.trace}
     if "src_mask" in tap_axes:  # every attention reads it along its keys
         tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
-    places = {
-        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
-        for step in plain.steps
-        if step.address.partition(".")[0] not in ("text", "choice")
-    }
+    places = {}
+    for step in plain.steps:
+        if not step.address.startswith(("text.", "choice.")):
+            labels = dict(zip(step.axes, plain.labels(step, 0), strict=True))
+            tokens = {word: own for word, own in labels.items() if own is not None}
+            places[step.address] = _Place(step.axes, tap_axes[step.address], tokens)
     for name, tensor in (
         *model.named_parameters(remove_duplicate=False),
         *model.named_buffers(remove_duplicate=False),
@@ -99,10 +100,6 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
         axes = ("row", "column")[: tensor.ndim]
         places[name] = _Place(axes, axes, _row_tokens(name, translator))
     return places
-
-
-def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
-    return {word: tokens for word, tokens in zip(step.axes, plain.labels(step, 0), strict=True) if tokens is not None}
 
 
 def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:

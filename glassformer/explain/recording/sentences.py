@@ -141,16 +141,14 @@ def _judge(translation: Translation) -> tuple[float, str | None] | None:
     return None if chance is None else (chance, None if doubt is None else doubt.text)
 
 
-def _spelling_lines(derivation: Derivation) -> list[str]:
-    """Each pre-token, followed by the steps that spell it."""
-    return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
-
-
 # What a step of a text shows, in lines, and what its number counts.
 _SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
     "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),
     "pre_tokens": (lambda one: [part.text for part in one.pre_tokens], lambda one: len(one.pre_tokens)),
-    "spelling": (_spelling_lines, lambda one: sum(len(part.steps) for part in one.pre_tokens)),
+    "spelling": (
+        lambda one: [line for part in one.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))],
+        lambda one: sum(len(part.steps) for part in one.pre_tokens),
+    ),
 }
 
 

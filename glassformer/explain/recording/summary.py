@@ -26,14 +26,9 @@ from glassformer.trace import Step
 
 # Modules without taps of their own, by the tap of the enclosing module that has their output's shape.
 _UNTAPPED = {
-    "embedded": "tokens",
-    "position_vectors": "positions",
-    "scaled": "dropout",
-    "with_positions": "dropout",
+    "embedded": "tokens", "position_vectors": "positions", "scaled": "dropout", "with_positions": "dropout",
     "residual": "dropout",
-}
-
-
+}  # fmt: skip
 _HEADINGS = ("module", "kind", "output", "shape", "parameters")
 
 
@@ -53,8 +48,7 @@ class SummaryRow:
 class SummaryTotals:
     """What torchinfo sums up: parameters, the mult-adds of one forward pass, and sizes in MB (millions of bytes).
 
-    A mult-add is one multiplication with its addition in a matrix product. The input is the ids of one source and one
-    target; the pass is what comes out of each layer with parameters, twice: the number and its gradient.
+    The pass is what comes out of each layer with parameters, twice: the number and its gradient.
     """
 
     parameters: int
@@ -94,8 +88,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
     """A row for each module that names its output, the whole model first, in the order of computation.
 
-    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``; by default, and at most, the
-    longest that the model takes. The parameters of the rows add up to those of the model.
+    The shapes are those of a source of ``n_src`` tokens and a target of ``n_tgt``, by default the longest.
     """
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)

@@ -80,8 +80,7 @@ class WalkData:
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
         """For each axis of the step, the tokens along it in row ``row``; None where it has none.
 
-        A target position is labelled by the token that the decoder reads there. A step of a cached generation may
-        hold only the newest positions; its labels are the newest tokens.
+        A target position has the token that the decoder reads there. A cached step may hold only the newest ones.
         """
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
@@ -115,8 +114,8 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 class RowLabels:
     """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
 
-    A generation is followed step by step through its recorded trace: ``token`` is the number, from 0, of the token
-    that is being generated, ``sentences`` the sentence of each row of the decoder.
+    Of a generation, ``token`` is the number, from 0, of the token that is being generated, ``sentences`` the sentence
+    of each row of the decoder.
     """
 
     def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:

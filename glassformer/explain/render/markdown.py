@@ -31,8 +31,9 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
     values, the decoder's steps at tokens after the first and the steps of each weight are folded.
     """
     check_sentence(walk, sentence)
+    count = len(walk.sentences.sources)
     blocks = [
-        f"# {_KINDS[walk.kind]} of {_count(len(walk.sentences.sources), 'sentence')}",
+        f"# {_KINDS[walk.kind]} of {count} sentence{'' if count == 1 else 's'}",
         _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True))),
         f"Values are those of sentence {sentence}, counted from 0." if values else "",
     ]  # fmt: skip
@@ -104,7 +105,3 @@ def _list(lines: Iterable[str], *, nests: bool = False) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -41,9 +41,8 @@ def print_walk(
 ) -> None:  # fmt: skip
     """Print the walk; ``values`` adds what each step holds for one ``sentence``, from 0, and what each step means.
 
-    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Layers
-    after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight are
-    folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
+    ``ids`` adds the ids and masks of the whole batch. Without ``all_layers`` and ``values``, later layers, later
+    tokens and the steps of each weight are folded. Raises ``TraceError`` for a sentence that is not there.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")
