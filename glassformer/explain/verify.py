@@ -23,9 +23,9 @@ from glassformer.decoding.search.steps import pad_ids
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.compare.align import largest_difference
 from glassformer.explain.compare.compare import compare
+from glassformer.explain.compare.difference import Difference
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.compare.production import GRADIENT_UNITS, loss_sides, search_sides
-from glassformer.explain.compare.report import Difference
 from glassformer.explain.entries import PassContext, Record, Scope, entry_of
 from glassformer.explain.gradients import SLOPE_TOLERANCE, GradientCheck, check_backward, check_slopes
 from glassformer.explain.recording.walk_data import WalkData

@@ -18,8 +18,8 @@ from glassformer.explain.recording.sentences import Sentences
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_mapping, write_text
-from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.render.plot import plot_step
+from glassformer.explain.render.walk_markdown import walk_markdown
 from glassformer.trace import Trace
 
 if TYPE_CHECKING:

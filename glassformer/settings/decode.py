@@ -79,7 +79,8 @@ class DecodeConfig(Section):
         missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
     cuda_graphs: Literal["off", "on", "auto"] = _search(
-        "off", "a cache of fixed shape and place in memory, whose passes are CUDA graphs on a GPU; auto: there alone",
+        "off",
+        "a cache of fixed shape and place in memory, whose passes are CUDA graphs on a GPU; auto: there alone",
         equal_in=_ALL,
     )
     sample: bool = _sampling(

@@ -19,7 +19,7 @@ from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.decoding.search import constraints as search_constraints
 from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
-from glassformer.explain.entries.sampling import FILTER_EQUATIONS
+from glassformer.explain.entries.sampling_entries import FILTER_EQUATIONS
 from glassformer.explain.entries.scope import PassContext, Record, Scope
 from glassformer.explain.recording import sentences
 from glassformer.explain.verify import audit_operations, prove, verify, verify_walk

@@ -168,7 +168,7 @@ def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterat
 
 
 @dataclass(frozen=True, eq=False)
-class Positions:
+class PositionTokens:
     """Which positions of a batch hold a token, and which: ``real`` is (batch positions) for src and tgt.
 
     ``labels`` are the tokens of each row for src and tgt, and one row for vocab.

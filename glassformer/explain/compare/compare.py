@@ -12,13 +12,13 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.explain.compare.align import (
     Aligned,
-    Positions,
+    PositionTokens,
     align_steps,
     largest_difference,
     match_shapes,
     with_cached,
 )
-from glassformer.explain.compare.report import Difference, TapDifference
+from glassformer.explain.compare.difference import Difference, TapDifference
 from glassformer.text.tokenizer.tokenizer import PAD_ID
 from glassformer.trace import Trace
 
@@ -26,7 +26,7 @@ _IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
 
 
 def diff_traces(
-    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: Positions | None = None
+    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: PositionTokens | None = None
 ) -> Difference:
     """Compare two traces, live or loaded, address by address and call by call.
 
@@ -44,7 +44,7 @@ def compare(
     first: Sequence[Aligned],
     second: Sequence[Aligned],
     tolerance: float = 0.0,
-    positions: Positions | None = None,
+    positions: PositionTokens | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Difference:
     """``diff_traces`` for taps that have one layout."""
@@ -64,7 +64,7 @@ def compare(
     return Difference(taps, tolerance, only, names)
 
 
-def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
+def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: PositionTokens | None) -> TapDifference:
     """Compare one tap of two sides, over the cells that both have and that are not padding."""
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
@@ -88,7 +88,7 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
 
 
-def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
+def _counting_cells(pair: tuple[Aligned, Aligned], positions: PositionTokens | None) -> Tensor:
     """True at the cells that both sides have and in which no padding takes part."""
     counted = torch.ones(pair[0].shape, dtype=torch.bool)
     for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
@@ -97,7 +97,7 @@ def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) 
     return counted
 
 
-def _differing_padding(first: Trace, second: Trace) -> Positions | None:
+def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:
     """The positions that hold a token on either side, for walks whose ids are padded differently."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
@@ -105,4 +105,4 @@ def _differing_padding(first: Trace, second: Trace) -> Positions | None:
         if len(ids) == 2 and len(ids[0]) == len(ids[1]) and ids[0].shape != ids[1].shape:
             columns = min(ids[0].shape[1], ids[1].shape[1])
             real[side] = (ids[0][:, :columns] != PAD_ID) | (ids[1][:, :columns] != PAD_ID)
-    return Positions(real) if real else None
+    return PositionTokens(real) if real else None

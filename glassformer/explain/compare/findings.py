@@ -250,7 +250,7 @@ def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
     """The settings that a side searches with: its own, or of CTranslate2 those of the other as far as it has them."""
-    options = replace(side.decode or other.decode or DecodeConfig(), n_best=1)
+    options = replace(side.decode or other.decode or DecodeConfig(), n_best=1, mbr=0)
     if side.directory is None:
         return options
     return replace(options, **{name: neutral for name, neutral, _ in lacking_options(options)})

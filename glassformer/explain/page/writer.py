@@ -17,7 +17,7 @@ from posixpath import dirname, join, normpath
 from typing import Any
 
 from glassformer.decoding import Translator
-from glassformer.explain.page.record import MAX_NUMBERS, Block, record_mapping
+from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.recording.walk_data import WalkData
 

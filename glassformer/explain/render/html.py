@@ -10,8 +10,8 @@ from html import escape
 
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line, source_line
-from glassformer.explain.render.tables import Cell, Table, TableLimits, cell_text, step_lines, value_tables
+from glassformer.explain.render.outline import WalkSection, gradient_line, outline, shape_line, source_line
+from glassformer.explain.render.walk_tables import Cell, Table, TableLimits, cell_text, step_lines, value_tables
 from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 from glassformer.trace.palette import ABOVE, BELOW
 
@@ -71,7 +71,7 @@ class CharacterBudget:
         return taken
 
 
-def _section(walk: WalkData, section: Section, values: CharacterBudget, rest: CharacterBudget) -> Iterator[str]:
+def _section(walk: WalkData, section: WalkSection, values: CharacterBudget, rest: CharacterBudget) -> Iterator[str]:
     for step in section.steps:
         about = rest.take([_about(step)])
         if not about:

@@ -8,11 +8,11 @@ from glassformer.explain.addresses import kind_of, layer_of
 from glassformer.explain.plain import number_text, shape_text, symbols_text
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
-from glassformer.explain.render.tables import Table, loss_tables, text_tables, weight_tables
+from glassformer.explain.render.walk_tables import Table, loss_tables, text_tables, weight_tables
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
+class WalkSection:
     """One stage or several: the steps to show, a line about those that are folded, and tables that sum them up."""
 
     title: str
@@ -21,7 +21,7 @@ class Section:
     tables: tuple[Table, ...]
 
 
-def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
+def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
     """The sections in order.
 
     ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
@@ -76,7 +76,7 @@ def _layer_title(step: WalkStep) -> str:
     return step.stage.rpartition(" ")[0] if repeated else ""
 
 
-def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
+def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> WalkSection:
     tables = tuple(
         chain(
             text_tables(walk, steps), search_tables(walk, steps, searched), loss_tables(walk, steps),
@@ -85,16 +85,16 @@ def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searc
     )  # fmt: skip
     first, last = steps[0], steps[-1]
     if not folded:
-        return Section(first.stage, tuple(steps), "", tables)
+        return WalkSection(first.stage, tuple(steps), "", tables)
     if folded == "Update":
         shown = tuple(step for step in steps if kind_of(step.address) != "weight")
         about = "of each weight the gradient, the moments and the value, before and after"
-        return Section(folded, shown, f"{_numbers(steps)}: {about}", tables)
+        return WalkSection(folded, shown, f"{_numbers(steps)}: {about}", tables)
     if first.token:
-        return Section(folded, (), _parts(steps), tables)
+        return WalkSection(folded, (), _parts(steps), tables)
     several = f"{folded}s {first.stage.split()[-1]} to {last.stage.split()[-1]}"
     title = first.stage if first.stage == last.stage else several
-    return Section(title, (), f"the same steps again, {_numbers(steps)}", tables)
+    return WalkSection(title, (), f"the same steps again, {_numbers(steps)}", tables)
 
 
 def _parts(steps: Sequence[WalkStep]) -> str:

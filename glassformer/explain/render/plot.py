@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError, check_type
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.tables import check_sentence
+from glassformer.explain.render.walk_tables import check_sentence
 from glassformer.text.tokenizer.tokenizer import SPACE_MARK
 from glassformer.trace.heat_maps import reads_and_writes
 from glassformer.trace.palette import share_colours, signed_colours

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.beam import FINISHED, LIVE
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.tables import MAX_SENTENCES, Cell, Table, left_out
+from glassformer.explain.render.walk_tables import MAX_SENTENCES, Cell, Table, left_out
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]

@@ -17,8 +17,8 @@ from rich.text import Text
 from glassformer.errors import check_type
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
-from glassformer.explain.render.tables import (
+from glassformer.explain.render.outline import WalkSection, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.walk_tables import (
     Cell,
     Table,
     TableLimits,
@@ -61,7 +61,9 @@ def print_walk(
         _print_section(section, walk, columns, console, sentence if values else None)
 
 
-def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:
+def _print_section(
+    section: WalkSection, walk: WalkData, columns: "_Columns", console: Console, row: int | None
+) -> None:
     """With ``row``, each step with its meaning and its values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add
-from glassformer.explain.entries.rules import occurs, phrases
+from glassformer.explain.entries.rule_entries import occurs, phrases
 from glassformer.explain.entries.scope import Scope, has_rules
-from glassformer.explain.entries.search import SCORE, coverage, length_penalty
+from glassformer.explain.entries.search_entries import SCORE, coverage, length_penalty
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
-from glassformer.explain.entries.rules import occurs, phrases
+from glassformer.explain.entries.rule_entries import occurs, phrases
 from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
 
 

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.candidates import candidate_ranking, is_eos
+from glassformer.explain.entries.candidate_entries import candidate_ranking, is_eos
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import (
     Scope,

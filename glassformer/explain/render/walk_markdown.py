@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
-from glassformer.explain.render.tables import (
+from glassformer.explain.render.outline import WalkSection, gradient_line, outline, shape_line
+from glassformer.explain.render.walk_tables import (
     Table,
     TableLimits,
     batch_tables,
@@ -44,7 +44,7 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _section(walk: WalkData, section: Section, sentence: int | None) -> Iterator[str]:
+def _section(walk: WalkData, section: WalkSection, sentence: int | None) -> Iterator[str]:
     """With ``sentence``, each step with its meaning and its values for that sentence."""
     yield f"## {section.title}"
     if section.steps:
