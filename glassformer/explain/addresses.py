@@ -1,7 +1,4 @@
-"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to.
-
-Imports no walk and no entry of a tap.
-"""
+"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to."""
 
 from glassformer.axes import LEGEND
 from glassformer.errors import check_type
@@ -46,10 +43,7 @@ def layer_of(address: str) -> tuple[str, int] | None:
 
 
 def stage_of(address: str, token: int | None = None) -> str:
-    """The title of the stage that an address belongs to; layers are counted from 0.
-
-    In a generation ``token`` is the number, from 0, of the token that is being generated, and part of the title.
-    """
+    """The title of the stage of an address; in a generation ``token``, from 0, is part of it."""
     root = address.split(".", maxsplit=1)[0]
     stage = _STAGES.get(root, "Update")
     if kind_of(address) == "weight":

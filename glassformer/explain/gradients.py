@@ -30,10 +30,7 @@ _ROUNDING = 1e-14  # of a loss in float64, relative
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """A gradient and what it must be, of a step or of a group of weights: their difference, and the greatest one.
-
-    ``what`` tells in words where they differ, or in what.
-    """
+    """The error of a gradient, of a step or a group of weights; ``what`` says where they differ."""
 
     where: str
     error: float

@@ -229,10 +229,7 @@ class OperationAudit:
 def audit_operations(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> OperationAudit:
-    """Run one pass with teacher forcing and account for every operation.
-
-    Values that the computation itself does not need, such as the probabilities, are not shown in this pass.
-    """
+    """Run one pass with teacher forcing and account for every operation."""
     device = next(model.parameters()).device
     src_ids, tgt_in_ids = src_ids.to(device), tgt_in_ids.to(device)
     with torch.no_grad(), evaluating(model), tracing(model, shown=False) as trace, OperationLog(trace) as log:

@@ -1,7 +1,4 @@
-"""A walk: everything that one run of the model over some sentences shows, from text to the next token.
-
-It holds a recorded pass; nothing is computed a second time.
-"""
+"""A walk: everything that one run of the model over some sentences shows, from text to the next token."""
 
 import json
 from dataclasses import dataclass, field
@@ -28,10 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk that can be written as a page, JSON and Markdown, saved, and shown in a notebook.
-
-    ``translator`` is the one that made it; the page takes from it what it computes with.
-    """
+    """A walk that can be written as a page, JSON and Markdown, and shown in a notebook; ``translator`` made it."""
 
     translator: Translator = field(repr=False, kw_only=True)
 

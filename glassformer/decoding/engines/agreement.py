@@ -1,7 +1,4 @@
-"""Whether two engines agree: what they output for the same sources, compared pair by pair.
-
-Engine auto, `diff` of a model with its conversion and `--verify` go by this.
-"""
+"""The outputs of two engines for the same sources, compared pair by pair: for engine auto, `diff` and `--verify`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,11 +28,6 @@ class OutputPair:
         return first_difference(*self.tokens)
 
     @property
-    def ids(self) -> tuple[list[int], list[int]]:
-        """The ids of both."""
-        return self.outputs[0].ids, self.outputs[1].ids
-
-    @property
     def gap(self) -> float:
         """The difference of the log-probabilities."""
         return abs(self.outputs[0].log_prob - self.outputs[1].log_prob)
@@ -50,11 +42,9 @@ def compare_outputs(
     first: Candidates, second: Candidates, to_tokens: tuple[_ToTokens, _ToTokens] = (list, list)
 ) -> list[list[OutputPair]]:
     """The pairs of each source, best first; ``to_tokens`` is for engines whose ids mean different tokens."""
+    read_first, read_second = to_tokens
     return [
-        [
-            OutputPair(pair, (to_tokens[0](pair[0].ids), to_tokens[1](pair[1].ids)))
-            for pair in zip(*candidates, strict=True)
-        ]
+        [OutputPair((a, b), (read_first(a.ids), read_second(b.ids))) for a, b in zip(*candidates, strict=True)]
         for candidates in zip(first, second, strict=True)
     ]
 

@@ -44,14 +44,11 @@ _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its f
 
 
 def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
-    """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead.
-
-    An option counts as missing until its field says that CTranslate2 has it.
-    """
+    """Each option that no field says CTranslate2 has: its name, the only value there, and what is done instead."""
     for knob in _changed_fields(options):
-        has_it = NAME in knob.metadata["equal_in"] or NAME in knob.metadata["differs_in"]
-        if not has_it:
-            yield knob.name, knob.default, knob.metadata["missing_in"].get(NAME, "does not have it")
+        known = knob.metadata
+        if NAME not in known["equal_in"] and NAME not in known["differs_in"]:
+            yield knob.name, knob.default, known["missing_in"].get(NAME, "does not have it")
 
 
 def differing_options(options: DecodeConfig) -> Iterator[tuple[str, str]]:

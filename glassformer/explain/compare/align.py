@@ -18,10 +18,7 @@ _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined al
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Step):
-    """One tap of one side; ``present`` is True at the cells that exist, and None where all do.
-
-    ``unit`` is what the tolerance is a share of; None stands for 1 + the tap's greatest number.
-    """
+    """One tap of one side; ``present`` marks the cells that exist, ``unit`` is what the tolerance is a share of."""
 
     present: Tensor | None = None
     unit: float | None = None
@@ -32,10 +29,7 @@ class Aligned(Step):
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
     def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The tap with further axes of size 1; None where ``axes`` does not contain its own axes in order.
-
-        An axis ``one``, of a single broadcast entry, may stand for any other.
-        """
+        """The tap with further axes of size 1; None where ``axes`` lacks one of its own."""
         shape, found = [], 0
         for word in axes:
             has = found < len(self.axes) and self.axes[found] in (word, "one")
@@ -59,10 +53,7 @@ def align_steps(steps: Sequence[Step]) -> list[Aligned]:
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of a stepwise decoding as one pass; a query lacks the cells of keys that come after it.
-
-    What the cache held at each call gets an axis of queries, for the step that read it.
-    """
+    """The calls of a stepwise decoding as one pass; a query lacks the cells of keys that come after it."""
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
@@ -97,10 +88,7 @@ def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
 
 
 def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Aligned]:
-    """Taps of a pass without padding, with each packed row back at its sentence and position.
-
-    ``real`` maps src and tgt to (batch positions), True where the batch has a token.
-    """
+    """Taps of a pass without padding, each packed row put back where ``real`` has a token."""
     return [_unpack(tap, real) for tap in align_steps(steps)]
 
 
@@ -133,10 +121,7 @@ def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
-    """Both sides with the same axes and sizes, cropped to the positions that both have; or None.
-
-    Where one side lacks an axis, such as the batch, its values are compared with every entry of the other's.
-    """
+    """Both sides with the same axes, cropped to the positions that both have; None if their shapes do not fit."""
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
     axes = max(first.axes, second.axes, key=lambda axes: (len(axes), -axes.count("one")))

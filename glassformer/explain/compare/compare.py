@@ -1,7 +1,4 @@
-"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much.
-
-The recorded values themselves are compared; nothing is computed again. Imports no model.
-"""
+"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled.
-
-Since each tap is returned, the compiler may fuse fewer operations than without.
-"""
+"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled."""
 
 from dataclasses import replace
 from typing import Any

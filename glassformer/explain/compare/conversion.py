@@ -42,10 +42,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class ConversionDifference:
-    """All that differs between a model and its conversion.
-
-    Where a vocabulary has other entries than its tokenizer, no text can be compared: ``largest_gap`` is None.
-    """
+    """All that differs between a model and its conversion; ``largest_gap`` is None where no text can be compared."""
 
     names: tuple[str, str]
     findings: tuple[Finding, ...]
@@ -94,9 +91,7 @@ def diff_conversion(
     what reading either side raises.
     """
     if not sources:
-        raise ConfigError(
-            "diff: found no text, expected at least one sentence to compare the models on. Give --text."
-        )
+        raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
     sources = [normalize_source(text) for text in sources]
     a, b = open_sides(first, second, device)
     names = a.name, b.name
@@ -157,7 +152,8 @@ def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> 
 def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]) -> dict[int, Finding]:
     """Why each pair of outputs differs, where nothing else does, by the number of its text."""
     options = search_options(*((a, b) if a.model is not None else (b, a)))
-    found = {at: _TIE for at, pair in pairs.items() if _is_tie(a, sources[at], pair.ids, options)}
+    ids = {at: [output.ids for output in pair.outputs] for at, pair in pairs.items()}
+    found = {at: _TIE for at in pairs if _is_tie(a, sources[at], ids[at], options)}
     left = {at: pair for at, pair in pairs.items() if at not in found}
     if (a.model is None) != (b.model is None):
         found |= _blame_control_tokens(a, b, sources, left)
@@ -176,14 +172,14 @@ def _blame_control_tokens(
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
         return {}
-    theirs = [pair.ids[1 - which] for pair in pairs.values()]
-    again = [best.ids for best, *_ in narrow.search(texts, options)]
+    again = zip(pairs.items(), narrow.search(texts, options), strict=True)
     same = [
         at
-        for at, pair in zip(pairs, zip(again, theirs, strict=True), strict=True)
-        if _is_tie(narrow, sources[at], pair, options)
+        for (at, pair), (best, *_) in again
+        if _is_tie(narrow, sources[at], (best.ids, pair.outputs[1 - which].ids), options)
     ]
-    scores = [side.score(texts, [pair.ids[which] for pair in pairs.values()]) for side in (ours, narrow)]
+    targets = [pair.outputs[which].ids for pair in pairs.values()]
+    scores = [side.score(texts, targets) for side in (ours, narrow)]
     most = max(
         1 - math.exp(one - other) for rows in zip(*scores, strict=True) for one, other in zip(*rows, strict=True)
     )
@@ -191,11 +187,8 @@ def _blame_control_tokens(
     return dict.fromkeys(same, Finding(CONTROL, detail))
 
 
-def _is_tie(side: Side, source: str, pair: tuple[list[int], list[int]], options: DecodeConfig) -> bool:
-    """Whether a side finds both outputs equally good, up to rounding.
-
-    A beam search chooses by the scores of whole outputs, a greedy one by the tokens where they first differ.
-    """
+def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
+    """Whether a side finds both outputs equally good; of a greedy search only where they first differ."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

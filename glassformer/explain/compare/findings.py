@@ -1,7 +1,4 @@
-"""What differs between a model and its conversion, by name: tokenizers, settings, weights and search settings.
-
-Each function compares one thing of the two sides, A and B, and recognises known mistakes. It runs neither model.
-"""
+"""What differs between a model and its conversion, by name: tokenizers, settings, weights and search settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -257,10 +254,7 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
 
 
 def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
-    """The settings that CTranslate2 takes in its own way, which seldom changes an output; empty without any.
-
-    ``is_cut`` says that an output has reached the greatest length.
-    """
+    """The settings that CTranslate2 has in its own way; ``is_cut``: an output has the greatest length."""
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]

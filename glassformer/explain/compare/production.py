@@ -202,10 +202,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients as training computes them with ``used``, compared with ``plain``; without dropout.
-
-    Training accumulates them over two batches, of the sentences and of their halves; ``plain`` has all in one.
-    """
+    """The loss and its gradients, of training with ``used`` in two batches and of ``plain``; without dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = with_halves(sources), with_halves(targets)
     whole, *parts = (

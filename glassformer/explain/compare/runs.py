@@ -111,7 +111,7 @@ def diff_places(
             f"Name another run, or another way: {', '.join(way for way in Mode if way != ways[0])}."
         )
     if not sources:
-        raise ConfigError("diff: found no text, expected at least one sentence to compare the runs on. Give --text.")
+        raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
     left = load_run(first, device)
     right = left if second is None else load_run(second, device)
     _check_tokenizers(left, right)

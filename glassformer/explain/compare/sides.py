@@ -1,7 +1,4 @@
-"""The two sides of a comparison with another program: what each is made of, how it scores and how it translates.
-
-A side is a run, a directory of Hugging Face or Marian, or a CTranslate2 directory, of which only the files are known.
-"""
+"""The two sides of a comparison with another program: what each is made of, how it scores and how it translates."""
 
 import copy
 from collections.abc import Mapping, Sequence

@@ -16,10 +16,7 @@ __all__ = [
 
 
 def entry_of(address: str) -> TapEntry:
-    """The entry of the tap at an address; raises ``TraceError`` where there is none.
-
-    A tap's name is unique in its module, not in the model, so an entry is found by the kind of module and the name.
-    """
+    """The entry of the tap at an address, by kind of module and name; raises ``TraceError`` where there is none."""
     kind, name = kind_of(address), address.rpartition(".")[2]
     if kind not in ENTRIES:
         raise TraceError(

@@ -1,7 +1,4 @@
-"""The taps of the candidates of a search step: the best continuations, their order, and what becomes of each.
-
-Stated anew from the recorded state. Section 6.1; where sequences are required, Post and Vilar 2018.
-"""
+"""The taps of the candidates of a search step. Section 6.1; for required sequences, Post and Vilar 2018."""
 
 import math
 from collections import Counter

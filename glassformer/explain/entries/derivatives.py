@@ -1,7 +1,4 @@
-"""The operations of the equations whose derivatives are stated by hand: linear map, softmax, layer norm and relu.
-
-The rest of an equation is differentiated by torch. In each, g is the gradient of the result.
-"""
+"""The derivatives that are stated by hand: linear map, softmax, layer norm and relu; g is that of the result."""
 
 from collections.abc import Callable
 from functools import partial

@@ -17,10 +17,7 @@ _Own = TypeVar("_Own", bound=Compute)
 
 @dataclass(frozen=True)
 class Story:
-    """What one named tensor is.
-
-    ``equation`` is plain Unicode in the paper's symbols; ``section`` is the paper's, or names another source.
-    """
+    """What one named tensor is; ``section`` is the paper's, or names another source."""
 
     title: str
     sentence: str

@@ -1,7 +1,4 @@
-"""The taps of the final choice: the outputs of each source, ranked, from what has ended and from what was cut.
-
-Stated anew in plain Python, from the states and samples that were recorded. Section 6.1.
-"""
+"""The taps of the final choice: the outputs of each source, ranked, those that ended and those that were cut."""
 
 import math
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions.
-
-A fraction has the product before ``/`` and the atom after it.
-"""
+"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions."""
 
 import re
 from html import escape

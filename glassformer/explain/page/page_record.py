@@ -50,10 +50,7 @@ class Block:
         self.size = 0
 
     def place(self, value: Tensor) -> int | None:
-        """Where the tensor's numbers begin, counted in numbers; None if there is no room for them.
-
-        They are float32, which holds masks and ids exactly, too.
-        """
+        """Where the tensor's numbers begin in the block, as float32; None if there is no room for them."""
         part = value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes()
         if part in self._parts:
             return self._parts[part]
@@ -69,10 +66,7 @@ class Block:
 
 
 def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
-    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
-
-    Where the trace is too large for the block, the first sentence is kept whole.
-    """
+    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``."""
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))

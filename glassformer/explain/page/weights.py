@@ -62,10 +62,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Whole numbers and a scale for each row whose products are exactly the weight; None if there are none.
-
-    The scale was a row's greatest absolute value / 127, which its product with 127, rounded, gives back up to a bit.
-    """
+    """Whole numbers and a scale for each row whose products are exactly the weight; None if there are none."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

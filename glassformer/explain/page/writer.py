@@ -69,10 +69,7 @@ def page_html(
 
 @dataclass(frozen=True)
 class PageFrame:
-    """A page of ``page_html`` that a notebook displays, ``height`` pixels high: an iframe that reaches nothing else.
-
-    The fallback is plain HTML, for viewers that take iframes or scripts away.
-    """
+    """A page in an iframe for a notebook; viewers without iframes show ``fallback``."""
 
     page: str = field(repr=False)
     fallback: str = field(repr=False)

@@ -120,10 +120,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden.
-
-    It is hidden from the encoder and from the decoder; all else is computed anew.
-    """
+    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):

@@ -22,10 +22,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class Change:
-    """One target position of one sentence: the likeliest next token before the edit and after it.
-
-    ``divergence`` is KL(before ‖ after) in nats: how much of the distribution the edit moved.
-    """
+    """One target position: the likeliest next token before and after the edit; ``divergence`` is KL in nats."""
 
     sentence: int
     position: int

@@ -26,10 +26,7 @@ MAX_NUMBERS = 6 * MAX_ATTENTION
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for sentences whose steps fill the memory: each is padded to the length of the longest.
-
-    One sentence is always recorded: the model's length bounds it.
-    """
+    """Raise ``InputError`` for several sentences whose steps would fill the memory; each is padded to the longest."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(
@@ -46,10 +43,7 @@ def record_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps of one pass with teacher forcing whose addresses match ``only``.
-
-    The pass runs on the model's device; the model's mode is the same afterwards.
-    """
+    """The steps of one pass with teacher forcing, on the model's device, whose addresses match ``only``."""
     check_type("model", model, nn.Module, "a model, such as a Translator's")
     check_id_shape("src_ids", src_ids)
     check_id_shape("tgt_in_ids", tgt_in_ids)

@@ -22,10 +22,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Texts and their batch; each ``Rows`` holds the token of every entry, padding included.
-
-    ``vocab`` is the token of each entry of the target vocabulary.
-    """
+    """Texts and their batch; ``Rows`` are the tokens, with padding; ``vocab`` has those of the target vocabulary."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]

@@ -46,10 +46,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class SummaryTotals:
-    """What torchinfo sums up: parameters, the mult-adds of one forward pass, and sizes in MB (millions of bytes).
-
-    The pass is what comes out of each layer with parameters, twice: the number and its gradient.
-    """
+    """Parameters, mult-adds of one forward pass, and sizes in MB; the pass includes gradients."""
 
     parameters: int
     trainable: int
@@ -157,10 +154,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``.
-
-    Where there is no room for the symbols of each output, they stand below the table.
-    """
+    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))

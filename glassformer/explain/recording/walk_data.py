@@ -78,10 +78,7 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """For each axis of the step, the tokens along it in row ``row``; None where it has none.
-
-        A target position has the token that the decoder reads there. A cached step may hold only the newest ones.
-        """
+        """The tokens along each axis of the step in row ``row``; None where it has none."""
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
             for word, size in zip(step.axes, step.shape, strict=True)

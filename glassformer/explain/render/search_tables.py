@@ -1,7 +1,4 @@
-"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn.
-
-Everything is taken from the recorded steps of the search; nothing is searched again.
-"""
+"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

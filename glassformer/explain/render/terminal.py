@@ -1,7 +1,4 @@
-"""A walk on the terminal: one line for each step, grouped by stage and module; plain text without colours.
-
-A user's text is never read as markup or as terminal control codes.
-"""
+"""A walk on the terminal: one line for each step, grouped by stage and module; a text is never read as markup."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -183,10 +180,7 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The widths of number, name and equation, and the columns after them; the same for the whole walk.
-
-    ``equation`` is None where the width has no room for all columns: the rest then goes below the equation.
-    """
+    """The widths of the columns; without room for all, ``equation`` is None and the rest goes below it."""
 
     number: int
     name: int

@@ -1,7 +1,4 @@
-"""A walk as Markdown for GitHub and notebooks: a section for each stage, with its steps in a table.
-
-A user's text is shown as it is, never read as Markdown or HTML.
-"""
+"""A walk as Markdown: a table of steps for each stage; a text is never read as Markdown or HTML."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
