@@ -45,7 +45,7 @@ class GradientCheck:
 
 @dataclass
 class _Sum:
-    """A gradient as the sum of what the equations give, and the greatest of the gradients that they are given."""
+    """A gradient as the sum of what the equations give, and the greatest gradient there."""
 
     value: Tensor | None = None
     size: float = 0.0
@@ -56,7 +56,7 @@ class _Sum:
 
 
 class _DifferentiableScope(Scope):
-    """A scope whose values are leaves of a graph, by their place in the trace, or by name for a weight."""
+    """A scope whose values are leaves of a graph, by place in the trace or by name."""
 
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record, place)
@@ -140,7 +140,7 @@ def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
 
 
 def _group(weight: str) -> str:
-    """The embedding, projection or norm that a weight belongs to, or the sublayer, in all layers of its stack."""
+    """The embedding, projection, norm or sublayer of a weight, in all layers."""
     parts = weight.split(".")
     return f"{parts[0]}.layers.*.{parts[3]}" if parts[1] == "layers" else ".".join(parts[:2])
 
@@ -148,7 +148,7 @@ def _group(weight: str) -> str:
 def _check_slope(
     group: str, pairs: list[tuple[Tensor, Tensor]], double: Transformer, walk: WalkData, draw: torch.Generator
 ) -> GradientCheck:
-    """The slope of the loss by the recorded gradients and by two losses; the error is a share of their norm."""
+    """The slope of the loss by the recorded gradients and by two losses."""
     before, norms = [weight.clone() for weight, _ in pairs], [float(gradient.norm()) for _, gradient in pairs]
     random = [torch.randn(weight.shape, generator=draw, dtype=weight.dtype) for weight in before]
     ways = [
@@ -175,7 +175,7 @@ def _check_slope(
 
 
 def _loss(double: Transformer, walk: WalkData) -> float:
-    """The mean smoothed loss, stated from the logits, with each dropout keeping what it kept in the walk."""
+    """The mean smoothed loss, from the logits, with the dropout masks of the walk."""
     kept = iter([step.value for step in walk.trace if step.name == "kept"])
     edits = (
         {"*dropout.kept": lambda drawn: next(kept).to(drawn)} if "src_embedding.dropout.kept" in walk.trace else {}

@@ -169,7 +169,7 @@ def _check(scope: Scope) -> StepCheck:
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """Counts the operations that compute, under the number of steps that ``trace`` held when each was done."""
+    """Counts the operations that compute, by the number of steps in ``trace`` at that time."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
@@ -186,7 +186,7 @@ class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
 @dataclass(frozen=True)
 class StepOperations:
-    """The operations that led to one step: those that the model carried out, and those that its equation needs."""
+    """The operations of one step: those of the model, and those of its equation."""
 
     address: str
     done: Counter[str]
@@ -195,7 +195,7 @@ class StepOperations:
 
 @dataclass(frozen=True)
 class OperationAudit:
-    """The operations of each recorded step; ``left_over`` are those after the last step, which no tap shows."""
+    """The operations of each step; ``left_over`` are those after the last one."""
 
     steps: tuple[StepOperations, ...]
     left_over: Counter[str]
@@ -299,7 +299,7 @@ class Proof:
         return self.verification.holds and all(others)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The counts, ready for JSON; ``operations`` and ``accounted`` are null where they were not counted."""
+        """The counts, ready for JSON; null where operations were not counted."""
         audit = self.audit
         counts = {"operations": audit and audit.n_operations, "accounted": audit and audit.n_accounted}
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
@@ -321,7 +321,7 @@ class Proof:
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk that was made with ``model``; ``decode`` are the options of translating that it lacks."""
+    """Verify a whole walk of ``model``; ``decode`` are the options of translating that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
@@ -330,7 +330,7 @@ def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None
 
 
 def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
-    """Translate and train on the sentences of a walk as both are done without a trace, by the options of the walk."""
+    """Translate and train on the sentences of a walk without a trace, by its options."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)

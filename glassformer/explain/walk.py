@@ -1,4 +1,4 @@
-"""A walk: everything that one run of the model over some sentences shows, from text to the next token."""
+"""A walk: all steps of one run of the model over some sentences."""
 
 import json
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk that can be written as a page, JSON and Markdown, and shown in a notebook; ``translator`` made it."""
+    """A walk with its outputs: page, JSON, Markdown, notebook. ``translator`` made it."""
 
     translator: Translator = field(repr=False, kw_only=True)
 
@@ -117,7 +117,7 @@ class Walk(WalkData):
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and the stages."""
+        """In a notebook: the page without its model, or maps of all heads and the stages."""
         return self.frame(model=False)._repr_html_() if self.is_whole else attention_html(self) + walk_html(self)
 
 

@@ -1,4 +1,4 @@
-"""Taps in one layout, so that passes made in different ways can be compared cell by cell. Imports no model."""
+"""Taps in one layout, so that passes made in different ways can be compared cell by cell."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined al
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Step):
-    """One tap of one side; ``present`` marks the cells that exist, ``unit`` is what the tolerance is a share of."""
+    """One tap; ``present`` marks the cells that exist, ``unit`` scales the tolerance."""
 
     present: Tensor | None = None
     unit: float | None = None
@@ -53,7 +53,7 @@ def align_steps(steps: Sequence[Step]) -> list[Aligned]:
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of a stepwise decoding as one pass; a query lacks the cells of keys that come after it."""
+    """The calls of a stepwise decoding as one pass; a query lacks the keys after it."""
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
@@ -121,7 +121,7 @@ def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
-    """Both sides with the same axes, cropped to the positions that both have; None if their shapes do not fit."""
+    """Both sides with the same axes, cropped to the positions of both; None if these do not fit."""
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
     axes = max(first.axes, second.axes, key=lambda axes: (len(axes), -axes.count("one")))
@@ -182,7 +182,7 @@ class PositionTokens:
         return counted
 
     def tokens(self, tap: Aligned, cell: Sequence[int]) -> tuple[str | None, ...]:
-        """The token at each index of a cell; None along axes without tokens, and where the token is unknown."""
+        """The token at each index of a cell; None where there is none."""
         row = cell[tap.axes.index("batch")] if "batch" in tap.axes else 0
         return tuple(self._token(word, row, index) for word, index in zip(resolved_axes(tap), cell, strict=True))
 
@@ -193,7 +193,7 @@ class PositionTokens:
 
 
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
-    """The greatest absolute difference of two tensors of one shape, and its cell; equal infinities do not differ."""
+    """The greatest absolute difference and its cell; equal infinities do not differ."""
     left, right = first.double(), second.double()
     difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
     if difference.numel() == 0:

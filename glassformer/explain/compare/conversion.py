@@ -1,4 +1,4 @@
-"""A model and its conversion compared: what they are made of, their log-probabilities and their outputs."""
+"""A model and its conversion compared: their parts, log-probabilities and outputs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _TIE = Finding(ROUNDING, "both outputs are as probable")
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """A text whose outputs differ: the first step (from 0) at which they differ, the tokens there, and why."""
+    """A text whose outputs differ: the first step, from 0, its tokens, and why."""
 
     text: str
     step: int
@@ -42,7 +42,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class ConversionDifference:
-    """All that differs between a model and its conversion; ``largest_gap`` is None where no text can be compared."""
+    """All that differs; ``largest_gap`` is None where no text can be compared."""
 
     names: tuple[str, str]
     findings: tuple[Finding, ...]
@@ -126,7 +126,7 @@ def _describe(pair: OutputPair, text: str, why: Finding) -> OutputDifference:
 
 
 def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, Ids]:
-    """A's outputs as targets: the same ids for B, or, if ids mean other tokens there, those of the same text."""
+    """A's outputs as targets; for B the same ids, or those of the same text."""
     mine = [best.ids for best, *_ in outputs]
     if a.tokenizers[1].entries() == b.tokenizers[1].entries():
         return mine, mine
@@ -134,7 +134,7 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
 
 
 def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest difference of a log-probability, where it is, and whether any is more than rounding."""
+    """The largest difference of a log-probability, its place, and whether any is more than rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
@@ -167,7 +167,7 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Outpu
 def _blame_control_tokens(
     a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]
 ) -> dict[int, Finding]:
-    """The pairs that agree if our model, too, has no probability for <pad> and <s>, as CTranslate2 has none."""
+    """The pairs that agree once our model has no probability for <pad> and <s>, either."""
     ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
@@ -188,7 +188,7 @@ def _blame_control_tokens(
 
 
 def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
-    """Whether a side finds both outputs equally good; of a greedy search only where they first differ."""
+    """Whether a side finds both outputs equally good; greedily, where they first differ."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

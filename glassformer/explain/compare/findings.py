@@ -54,7 +54,7 @@ def explain_gap(a: Side, b: Side, place: str) -> Finding:
 
 
 def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
-    """For source and target the first text that is cut otherwise, or else the first id with another entry."""
+    """For each side the first text with other tokens, or else the first id with another entry."""
     for which, texts in enumerate((sources, targets)):
         one, other = a.tokenizers[which], b.tokenizers[which]
         side = ("source", "target")[which]
@@ -73,7 +73,7 @@ def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]
 
 
 def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
-    """The first id with another entry, as a sentence with room for the names of both sides; nothing if all agree."""
+    """The first id with another entry, as a sentence with {} for the names; else empty."""
     if len(mine) != len(theirs):
         return f"{len(mine)} entries in {{}}, {len(theirs)} in {{}}"
     at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), None)
@@ -91,7 +91,7 @@ def _settings(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _control_tokens(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target, where a side is a CTranslate2 directory, which says them."""
+    """The tokens that start and end a target, where a side is a CTranslate2 directory."""
     names = [
         (CONTROL_TOKENS[BOS_ID], CONTROL_TOKENS[EOS_ID])
         if side.directory is None
@@ -130,14 +130,14 @@ def _arrays(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _first_row(mine: tuple[Floats, Floats], theirs: tuple[Floats, Floats]) -> int | None:
-    """The first row of an array, or number of a vector, that differs by more than both may have been rounded."""
+    """The first row, or number of a vector, that differs by more than rounding."""
     gap = np.abs(mine[0] - theirs[0])
     rows = np.argwhere(~(gap <= mine[1] + theirs[1]))
     return int(rows[0][0]) if len(rows) else None
 
 
 def _alike(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """My weights under all names that theirs have: a tied matrix again, and a bias that is not there as zeros."""
+    """My weights under all names of theirs, with tied matrices and zeros for lacking biases."""
     found = dict(mine)
     for name, tied in ((TGT, SRC), (OUT, TGT)):
         if name in theirs and tied in found:
@@ -189,7 +189,7 @@ def _same(one: Tensor, other: Tensor) -> bool:
 
 
 def _clashes(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target, where the two files of a directory of Hugging Face do not agree."""
+    """The start and end tokens on which the two files of Hugging Face do not agree."""
     for label, side in (("A", a), ("B", b)):
         for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
             if name in side.clashes:
@@ -238,7 +238,7 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
 
 
 def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    """The settings that change outputs and that CTranslate2 does not have, each with what it does instead."""
+    """The settings that change outputs and that CTranslate2 lacks, with what it does instead."""
     idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
@@ -246,7 +246,7 @@ def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
-    """The settings that a side searches with: its own, or of CTranslate2 those of the other as far as it has them."""
+    """The settings that a side searches with: its own, or CTranslate2's part of the other's."""
     options = replace(side.decode or other.decode or DecodeConfig(), n_best=1, mbr=0)
     if side.directory is None:
         return options
@@ -254,7 +254,7 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
 
 
 def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
-    """The settings that CTranslate2 has in its own way; ``is_cut``: an output has the greatest length."""
+    """CTranslate2's own ways of settings; ``is_cut``: an output has the greatest length."""
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]

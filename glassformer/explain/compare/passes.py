@@ -79,7 +79,7 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def fused_copy(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
+    """New modules with the same weight tensors, for a choice that the model does not make."""
     copied = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
     copied.use_fused_attention(in_traces=True)
     return copied

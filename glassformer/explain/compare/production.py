@@ -39,7 +39,7 @@ GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
 class _WatchedSteps:
-    """Steps of a search that keep, for each row, what it has read, and the log-probabilities that followed."""
+    """Steps of a search that keep the log-probabilities after what each row has read."""
 
     def __init__(self, steps: Steps, n_sources: int) -> None:
         self._steps = steps
@@ -83,7 +83,7 @@ class _WatchedEngine(TorchEngine):
 
 @dataclass(frozen=True)
 class Searched:
-    """The taps of the plain side and of translating, the recorded searches with their options, and the ids read."""
+    """The taps of both sides, the recorded searches with their options, and the ids read."""
 
     sides: Sides
     records: list[tuple[Trace, DecodeConfig]]
@@ -182,7 +182,7 @@ def _untie(pair: OutputPair) -> Output:
 
 
 def _sums(found: Sequence[Sequence[Output]], log_probs: dict[_Row, Tensor], bos_id: int, like: Tensor) -> Tensor:
-    """The log-probability of each output by what the search went by; NaN for one whose ids it did not read."""
+    """The log-probability of each output by those of the search; NaN where it has none."""
     sums = torch.full_like(like, -math.inf)
     for source, outputs in enumerate(found):
         for place, one in enumerate(outputs):
@@ -202,7 +202,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients, of training with ``used`` in two batches and of ``plain``; without dropout."""
+    """The loss and its gradients: of training with ``used``, and of ``plain``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = with_halves(sources), with_halves(targets)
     whole, *parts = (
@@ -234,7 +234,7 @@ def _batch(src: Sequence[Sequence[int]], tgt_out: Sequence[Sequence[int]], pad_i
 
 
 def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
-    """The sum of the smoothed losses from the logits of the plain pass, in float64; the gradients of the mean."""
+    """The sum of the smoothed losses in float64, and the gradients of their mean."""
     batch = batch.to(next(model.parameters()).device)
     with tracing(model, only="output_projection.logits"):
         log_p = model(batch.src_ids, batch.tgt_in_ids).double().log_softmax(dim=-1)

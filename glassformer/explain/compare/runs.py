@@ -64,7 +64,7 @@ def diff_sides(
 def _production(
     first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
 ) -> Sides | None:
-    """The outputs of translating, or the loss and gradients of training, where the other side runs the plain pass."""
+    """The outputs of translating, or the loss and gradients of training, beside a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None

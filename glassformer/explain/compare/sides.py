@@ -1,4 +1,4 @@
-"""The two sides of a comparison with another program: what each is made of, how it scores and how it translates."""
+"""The two sides of a comparison with another program: parts, scores and outputs of each."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -87,14 +87,14 @@ class Side:
 
     @property
     def can_run(self) -> bool:
-        """Whether the vocabulary of the model holds the very entries of its tokenizers, in whatever order."""
+        """Whether model and tokenizers have the same entries, in whatever order."""
         if self.directory is None:
             return True
         pairs = zip(self.tokenizers, self.directory.vocabularies, strict=True)
         return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
 
     def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
-        """The log-probability of each id of each target; of what is too long, that of the ids that the side takes."""
+        """The log-probability of each id of each target, up to the model's greatest length."""
         room = self.engine.config.max_length - 1  # </s> needs a position
         with self._naming_failures():
             return self.engine.score(self._source_ids(sources), [list(ids[:room]) for ids in targets])

@@ -28,7 +28,7 @@ def _candidate_places(scope: Scope) -> Tensor:
 
 
 def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
-    """The same where a beam is divided among banks: by how many ids of the required sequences a candidate has."""
+    """The same where a beam is divided among banks, by the required ids of a candidate."""
     step = scope.step.call
     written, sources = (state_before(scope, name, step).tolist() for name in ("ids", "sentences"))
     rows = [
@@ -58,7 +58,7 @@ def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], c
 
 
 def _bank(ids: list[int], required: list[list[int]]) -> int:
-    """How many ids of the sequences there are: of those that occur all, of another the most that the ids end with."""
+    """How many ids of the sequences occur; of an incomplete one those at the end."""
     unmet = [phrase for phrase in required if not occurs(phrase, ids)]
     met = sum(map(len, required)) - sum(map(len, unmet))
     return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)

@@ -11,7 +11,7 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class _Stated(torch.autograd.Function):
-    """A function and its derivative, which takes the gradient of the result, the result and the arguments."""
+    """A function and its derivative, of the gradient, the result and the arguments."""
 
     @staticmethod
     def forward(

@@ -10,7 +10,7 @@ from glassformer.explain.entries.scope import Scope
 from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
-"""What a step must be, from the steps recorded before it and the weights; None where it does not apply."""
+"""What a step must be, from earlier steps and the weights; None where it is an input."""
 NOT_IN_PAPER = "not in the paper"
 _Own = TypeVar("_Own", bound=Compute)
 
@@ -27,7 +27,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a story says instead when the configuration's ``field`` has ``value``; an empty ``sentence`` keeps it."""
+    """What a story says instead when the ``field`` of the configuration has ``value``."""
 
     field: str
     value: object

@@ -40,7 +40,7 @@ def _first_new_position(scope: Scope) -> int:
 
 
 def _distances(scope: Scope) -> Tensor:
-    """From each query to each key of the attention that the step's module belongs to; both end at one position."""
+    """From each query to each key of the step's attention; both end at one position."""
     attention = scope.module.rpartition(".")[0]
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)

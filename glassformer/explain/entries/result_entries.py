@@ -1,4 +1,4 @@
-"""The taps of the final choice: the outputs of each source, ranked, those that ended and those that were cut."""
+"""The taps of the final choice: the ranked outputs of each source."""
 
 import math
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Of each sentence, when it was done: what ended, and what lives, if that is needed or at its limit."""
+    """Of each sentence, when it was done: ended hypotheses, and living ones if needed."""
     options = scope.context.decode
     for step in range(scope.count("search.done")):
         after = {

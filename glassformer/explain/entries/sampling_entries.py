@@ -17,7 +17,7 @@ _LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is ro
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
-    """The filters that are set, in double precision; what rounding alone decides is as the search decided it."""
+    """The filters that are set, in float64; what rounding decides is as in the search."""
     options, kept = scope.context.decode, scope.step.value > -math.inf
     own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
     log_probs = own.double()
@@ -51,12 +51,12 @@ def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _in_favour(kept: Tensor) -> Tensor:
-    """What a comparison in single precision may be off by, so that a token on the border is as the search has it."""
+    """The rounding of a comparison in float32: a token on the border is as in the search."""
     return torch.where(kept, _BORDER, -_BORDER).double()
 
 
 def _ranks(key: Tensor, kept: Tensor) -> Tensor:
-    """The rank of each token by its key, the greatest first; of equal keys, the tokens that were kept first."""
+    """The rank of each token by its key, greatest first; of equals the kept ones first."""
     return (key + _in_favour(kept)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
 
 

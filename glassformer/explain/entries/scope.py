@@ -75,7 +75,7 @@ class Record:
 
 
 def shared_name(weight: str, config: ModelConfig) -> str:
-    """The name of a weight, or that of the target embedding where the configuration says that they are one."""
+    """The name of a weight, or that of the target embedding where both are tied."""
     tied = {"all": _TIED, "target": _TIED[:1], "none": ()}[config.tie_embeddings]
     return "tgt_embedding.tokens.weight" if weight in tied else weight
 
@@ -128,7 +128,7 @@ class Scope:
         return [self.at(address) for address in self._record.places if address.endswith(f".{name}")]
 
     def sizes_before(self, name: str) -> list[int]:
-        """How many numbers each value of this name has, in any module, that was recorded before this step."""
+        """The sizes of all values of this name, in any module, before this step."""
         earlier = self._record.steps[: self._place]
         return [step.value.numel() for step in earlier if step.address.endswith(f".{name}")]
 
@@ -146,7 +146,7 @@ class Scope:
         return self._record.steps[place].value
 
     def weight(self, name: str) -> Tensor:
-        """A parameter, by its name in the step's module, which is the parameter itself if ``name`` is empty."""
+        """A parameter, by its name in the step's module, or the module itself."""
         return self._record.weights[f"{self.module}.{name}".rstrip(".")]
 
     def bias(self, name: str) -> Tensor | None:

@@ -112,7 +112,7 @@ def _count(scope: Scope) -> Tensor:
 
 
 def _gradient_size(scope: Scope) -> Tensor:
-    """What a hundred-thousandth of is the most that a gradient may be off: its tensor's greatest, or what it sums."""
+    """The scale of a gradient's error: its tensor's greatest number, or what it sums."""
     computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
     return torch.full_like(computed, 10 * size)
 
@@ -196,7 +196,7 @@ def _change(scope: Scope) -> Tensor:
 
 
 def _last_bits_and_change(scope: Scope) -> Tensor:
-    """Two of the last bits of the weight and a millionth of its change, which may be as small as those bits."""
+    """Two of the last bits of the weight and a millionth of its change."""
     return _LAST_BITS * scope.here("value_before").abs() + 2 * _change(scope).abs()
 
 

@@ -16,7 +16,7 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 
 def to_mathml(equation: str) -> str:
-    """``<math>`` for each equation, so that a narrow place has room for them; everything in them is escaped."""
+    """``<math>`` for each equation; everything in them is escaped."""
     return " ".join(map(_one_to_mathml, _NEXT_EQUATION.split(equation)))
 
 

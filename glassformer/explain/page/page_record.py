@@ -32,7 +32,7 @@ _KEPT_OF_EVERY_SENTENCE = (
 
 @dataclass(frozen=True)
 class Tap:
-    """One tap of one sentence: ``value`` is None where it was left out, ``ids`` those that a cut vocabulary keeps."""
+    """One tap of one sentence; ``value`` is None if left out, ``ids`` are those of a cut vocabulary."""
 
     address: str
     axes: tuple[str, ...]
@@ -108,7 +108,7 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
 
 
 def _place(taps: Sequence[Sequence[Tap]], block: Block) -> list[list[dict[str, Any]]]:
-    """The index of each sentence's taps. What every sentence keeps takes its room first, then the rest in order."""
+    """The index of each sentence's taps; what every sentence keeps is stored first."""
     index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
     pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
     for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):

@@ -27,7 +27,7 @@ def count_parameters(model: Transformer) -> int:
 
 
 def pack_model(translator: Translator) -> dict[str, Any]:
-    """The argument of the worker's ``load``, weights as bytes; a target tokenizer that is the source's is None."""
+    """The argument of the worker's ``load``; a target tokenizer that is the source's is None."""
     src, tgt, confidence = translator.src_tokenizer, translator.tgt_tokenizer, translator.confidence
     return {
         "config": translator.model.config.to_mapping(),
@@ -62,7 +62,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Whole numbers and a scale for each row whose products are exactly the weight; None if there are none."""
+    """Int8 rows and a scale for each whose products are exactly the weight; else None."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

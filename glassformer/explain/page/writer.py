@@ -32,7 +32,7 @@ _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text"
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
-"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB as the compressed text that the notebook keeps."""
+"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB compressed."""
 _SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 
@@ -125,7 +125,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end the script element that holds it; JavaScript and the page read it as it was."""
+    """Text that cannot end its script element; JavaScript reads it as it was."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -152,7 +152,7 @@ def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
 
 
 def import_map(modules: Mapping[str, str]) -> str:
-    """Modules under bare names, ``page/`` and their paths, since one in a ``data:`` URL has no neighbours."""
+    """Modules under bare names, since one in a ``data:`` URL has no neighbours."""
     return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 

@@ -30,7 +30,7 @@ Metric = Callable[[Float[Tensor, "batch tgt vocab"]], Float[Tensor, "batch"]]
 
 @dataclass(frozen=True)
 class LogitPart:
-    """What a part of the decoder adds to a logit: a module (of attention, one of its heads), an embedding, a bias."""
+    """What a part of the decoder adds to a logit: a module, a head, an embedding, a bias."""
 
     address: str
     head: int | None

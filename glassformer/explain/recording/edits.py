@@ -38,7 +38,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """One address: its axis words, the words that its tap uses, and the tokens along the axes that have tokens."""
+    """One address: its axis words, those of its tap, and the tokens along the axes."""
 
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
@@ -128,7 +128,7 @@ def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
 
 
 def _axis(address: str, place: _Place, word: str) -> int:
-    """The axis that a word names, in the tap's own words or in those of the walk; of equal words the first."""
+    """The axis that a word names, in the words of the tap or of the walk."""
     for axes in (place.tap_axes, place.axes):
         if word in axes:
             return axes.index(word)
@@ -166,7 +166,7 @@ def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
 
 
 def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
-    """1 where the sentences have a token and 0 where they are padded, ready to be broadcast along the axes."""
+    """1 where the sentences have a token, 0 at padding, broadcast along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))
     for at, word in enumerate(axes[:-1]):

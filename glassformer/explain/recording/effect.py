@@ -22,7 +22,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class Change:
-    """One target position: the likeliest next token before and after the edit; ``divergence`` is KL in nats."""
+    """The likeliest next token before and after the edit; ``divergence`` is KL in nats."""
 
     sentence: int
     position: int

@@ -19,14 +19,14 @@ from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
 
 MAX_ATTENTION = 32_000_000
-"""Scores of attention, of all heads, in a pass of several sentences: each is recorded some six times, 0.8 GB."""
+"""Attention scores of all heads in a pass; each is recorded about six times, 0.8 GB."""
 
 MAX_NUMBERS = 6 * MAX_ATTENTION
 """That are recorded of a search."""
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for several sentences whose steps would fill the memory; each is padded to the longest."""
+    """Raise ``InputError`` for several sentences whose steps would fill the memory."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(
@@ -68,7 +68,7 @@ def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[
 
 
 class _LimitedSteps(DecoderSteps):
-    """Steps that end before what is recorded of them fills the memory; each is taken to need as much as the last."""
+    """Steps that end before their record fills the memory; each needs as much as the last."""
 
     trace: Trace
     _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least

@@ -1,4 +1,4 @@
-"""Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
+"""Sentences before they enter the model: tokens, padded ids, and the steps that show them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Texts and their batch; ``Rows`` are the tokens, with padding; ``vocab`` has those of the target vocabulary."""
+    """Texts and their batch; ``Rows`` are tokens with padding, ``vocab`` the target vocabulary."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -34,7 +34,7 @@ class Sentences:
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
     confidence: tuple[tuple[float, str | None] | None, ...]
-    """Of each target that the model wrote, the chance that it is good, and why it is doubted, in words, if it is."""
+    """For each target that the model wrote: its confidence, and the doubt in words."""
 
     @property
     def steps(self) -> list[Step]:
@@ -48,7 +48,7 @@ class Sentences:
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
     def lines(self, address: str) -> Rows | None:
-        """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
+        """What the numbers at ``address`` count: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
         if not address.startswith("text.") or name not in _SHOWN or not derivations:

@@ -34,7 +34,7 @@ _HEADINGS = ("module", "kind", "output", "shape", "parameters")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One module. ``parameters`` are counted in no other row; ``shared``: it also uses a matrix counted above."""
+    """One module; ``shared``: it also uses a matrix that another row counts."""
 
     path: str
     kind: str
@@ -62,7 +62,7 @@ class SummaryTotals:
 
 
 def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> SummaryTotals:
-    """The totals for one source of ``n_src`` tokens and one target of ``n_tgt``, as ``summary_rows`` takes them."""
+    """The totals for a source of ``n_src`` tokens and a target of ``n_tgt``."""
     parameters = list(model.parameters())
     twin = Transformer.without_values(model.config).eval()
     src_ids, tgt_in_ids = _pair_of_ids(model.config, n_src, n_tgt)
@@ -103,7 +103,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in the order of these steps; the model's own is that of its last module."""
+    """The last step of each module, in order; the model has that of its last module."""
     outputs: dict[str, Step] = {}
     for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
@@ -115,7 +115,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, each before those inside it, and siblings in the order of their last steps."""
+    """The modules with an output, each before those inside it, in order of computation."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:

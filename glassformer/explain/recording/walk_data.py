@@ -1,4 +1,4 @@
-"""What a walk holds: its steps, in order, and the tokens and sentences along their axes. Imports no renderer."""
+"""What a walk holds: its steps, and the tokens and sentences along their axes."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -144,7 +144,7 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab for each row of the step; along the tgt of a loss, those to predict."""
+        """The tokens along src, tgt and vocab for each row; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
@@ -156,7 +156,7 @@ class RowLabels:
         return self._labels
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
-        """The sentence of each row along the step's batch axis, whose entries are decoder rows or sentences."""
+        """The sentence of each row along the step's batch axis."""
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]

@@ -44,7 +44,7 @@ def print_attention(
 def print_heads(
     attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
 ) -> None:
-    """Print every head of every layer as a small map, one character for each weight; ``marked`` = (layer, head)."""
+    """Print every head as a small map, one character a weight; ``marked`` = (layer, head)."""
     check_type("attention", attention, Tensor, "a tensor of weights")
     if attention.ndim != 4:
         raise InputError(f"attention: found {attention.ndim} axes, expected 4: layers, heads, tgt, src.")

@@ -1,4 +1,4 @@
-"""A walk in sections, as every renderer shows it: the steps of each, those that are folded, and summary tables."""
+"""A walk in sections, as every renderer shows it, with folded steps and tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from glassformer.explain.render.walk_tables import Table, loss_tables, text_tabl
 
 @dataclass(frozen=True, eq=False)
 class WalkSection:
-    """One stage or several: the steps to show, a line about those that are folded, and tables that sum them up."""
+    """The steps to show, a line about those that are folded, and summary tables."""
 
     title: str
     steps: tuple[WalkStep, ...]
@@ -63,7 +63,7 @@ def module_of(step: WalkStep) -> str:
 
 
 def _fold_title(step: WalkStep) -> str:
-    """The folded section of a step of a token after the first, or of the update; empty for all others."""
+    """The section for folded steps of later tokens and of the update; else empty."""
     if step.token:
         return f"Token {step.token}"
     return "Update" if step.stage == "Update" else ""

@@ -1,4 +1,4 @@
-"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn."""
+"""One token of a generation in a table: the continuations, and what becomes of each."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def searched_steps(walk: WalkData) -> Searched:
 
 
 def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
-    """A table for each sentence or sample at the token that these steps generate, if all it needs was recorded."""
+    """A table for each sentence or sample at the token of these steps, if all was recorded."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
         return
@@ -131,7 +131,7 @@ def _caption(walk: WalkData, place: int, after: Values) -> str:
 
 
 def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """The likeliest tokens of one sample, with the interval of [0, 1) that each one holds, and the one drawn."""
+    """The likeliest tokens of one sample, the interval of [0, 1) of each, and the one drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()

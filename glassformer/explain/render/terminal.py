@@ -1,4 +1,4 @@
-"""A walk on the terminal: one line for each step, grouped by stage and module; a text is never read as markup."""
+"""A walk on the terminal: one line for each step, grouped by stage and module."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -119,7 +119,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """The table in blocks of columns that fit the width, each with the first column and at least one more."""
+    """The table in blocks of columns that fit the width, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]

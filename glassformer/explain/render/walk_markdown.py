@@ -93,7 +93,7 @@ def _code(text: str) -> str:
 
 
 def _list(lines: Iterable[str], *, nests: bool = False) -> str:
-    """A list; with ``nests``, indented lines become entries below the one before. No entry starts a new list."""
+    """A list; with ``nests``, indented lines become entries below the one before."""
     return "\n".join(
         ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escape_markdown(line))
         for line in lines

@@ -41,7 +41,7 @@ class Table:
 
 @dataclass(frozen=True)
 class TableLimits:
-    """Limits of the tables of one step: entries down, tokens and numbers across, and the number of tables."""
+    """Limits of a step's tables: entries down, tokens and numbers across, tables."""
 
     down: int = 12
     tokens: int = 12
@@ -51,7 +51,7 @@ class TableLimits:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One axis to show: its symbol and the label of each entry, which is a token or the entry's number from 0."""
+    """One axis to show: its symbol, and a token or a number for each entry."""
 
     word: str
     symbol: str
@@ -146,7 +146,7 @@ def is_cross_attention_map(step: WalkStep) -> bool:
 
 
 def _read_and_written(walk: WalkData, read: list[str], row: int) -> list[str]:
-    """``reads <s> -> writes Ich``; in a search, where each step tries several tokens, only what is read."""
+    """``reads <s> -> writes Ich``; in a search only what is read."""
     if walk.kind == "generation":
         return [f"reads {token}" for token in read]
     return step_labels(walk.sentences.tgt_out_tokens[row], read)
@@ -290,7 +290,7 @@ def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
 
 
 def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """One table with a line for each weight: the norms of its gradient, of both moments and of its change."""
+    """For each weight the norms of its gradient, of both moments and of its change."""
     weights: dict[str, dict[str, Tensor]] = {}
     for step in steps:
         if kind_of(step.address) == "weight":
