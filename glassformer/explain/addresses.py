@@ -44,14 +44,15 @@ def layer_of(address: str) -> tuple[str, int] | None:
 
 def stage_of(address: str, token: int | None = None) -> str:
     """The title of the stage of an address; in a generation ``token``, from 0, is part of it."""
-    root = address.split(".", maxsplit=1)[0]
+    name = address.rpartition(".")[2]
+    if address.startswith("search.") and name.startswith("result"):
+        return "Result"
+    root, layer = address.partition(".")[0], layer_of(address)
     stage = _STAGES.get(root, "Update")
     if kind_of(address) == "weight":
         stage = "Update"
-    elif (layer := layer_of(address)) is not None:
+    elif layer is not None:
         stage = f"{layer[0].capitalize()} layer {layer[1]}"
-    if root == "search" and address.rpartition(".")[2].startswith("result"):
-        return "Result"
     return f"Token {token}: {stage}" if token is not None and root in _IN_EACH_TOKEN else stage
 
 

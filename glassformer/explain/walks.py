@@ -137,7 +137,8 @@ def walk_training(
     freeze(model, train.freeze, report=lambda _: None)
     strategy, optimizer, state = ParallelStrategy(model, train), new_optimizer(model, train), TrainState()
     saved: dict[str, Tensor] = {}
-    if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
+    latest = None if run is None else newest_valid(RunDirectory(run).latest, lambda _: None)
+    if latest is not None:
         state = TrainState.read(latest)
         restore_optimizer(strategy, optimizer, latest)
         saved = read_tensors(latest, OPTIMIZER)

@@ -158,7 +158,8 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Outpu
     if (a.model is None) != (b.model is None):
         found |= _blame_control_tokens(a, b, sources, left)
         is_cut = any(one.truncated for pair in left.values() for one in pair.outputs)
-        if ways := engine_differences(options, is_cut=is_cut):
+        ways = engine_differences(options, is_cut=is_cut)
+        if ways:
             found = dict.fromkeys(left, Finding(SEARCH, ways)) | found
     detail = "they differ by more than rounding, and nothing else does"
     return dict.fromkeys(left, Finding(OUTPUTS, detail)) | found

@@ -110,8 +110,9 @@ def _weights(a: Side, b: Side) -> Iterator[Finding]:
         return
     mine, theirs = _alike(a.weights, b.weights), _alike(b.weights, a.weights)
     biases = [side.pop(OUT_BIAS, torch.zeros(side[TGT if TGT in side else SRC].shape[0])) for side in (mine, theirs)]
-    if mine.keys() == theirs.keys() and (found := _layout(mine, theirs)):
-        yield found
+    layout = _layout(mine, theirs) if mine.keys() == theirs.keys() else None
+    if layout is not None:
+        yield layout
         return
     yield from _start_rows(a, b, mine, theirs)
     if not _same(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
@@ -123,9 +124,10 @@ def _weights(a: Side, b: Side) -> Iterator[Finding]:
 def _arrays(a: Side, b: Side) -> Iterator[Finding]:
     """The vectors and matrices of CTranslate2 that differ by more than their types round."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
-    odd = {name: row for name in names if (row := _first_row(a.values(name), b.values(name))) is not None}
+    rows = {name: _first_row(a.values(name), b.values(name)) for name in names}
+    odd = [name for name in names if rows[name] is not None]
     if odd:
-        name, row = next(iter(odd.items()))
+        name, row = odd[0], rows[odd[0]]
         yield Finding(WEIGHTS, f"{len(odd)} of {len(names)} arrays differ, the first is {name}, there row {row}")
 
 

@@ -53,7 +53,8 @@ def pack_weights(model: Transformer) -> bytes:
 
 
 def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
-    if weight.ndim == 2 and (rows := _int8_rows(weight)) is not None:
+    rows = _int8_rows(weight) if weight.ndim == 2 else None
+    if rows is not None:
         return {name: rows[0], f"{_SCALE}{name}": rows[1]}
     for kind in (torch.float16, torch.bfloat16):
         if torch.equal(weight.to(kind).float(), weight):
