@@ -137,7 +137,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
     return left.crop(shape), right.crop(shape)
 
 
-def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
+def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
     """The taps, and after each v the keys and values that a cache would hold, where ``wanted`` names such a tap."""
     latest: dict[str, Aligned] = {}
     for tap in taps:

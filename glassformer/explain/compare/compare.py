@@ -10,10 +10,10 @@ from glassformer.errors import TraceError
 from glassformer.explain.compare.align import (
     Aligned,
     PositionTokens,
+    add_cached,
     align_steps,
     largest_difference,
     match_shapes,
-    with_cached,
 )
 from glassformer.explain.compare.difference import Difference, TapDifference
 from glassformer.text.tokenizer.tokenizer import PAD_ID
@@ -48,8 +48,8 @@ def compare(
     if not 0.0 <= tolerance < float("inf"):
         raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
     keys = [{tap.key for tap in side} for side in (first, second)]
-    left = {tap.key: tap for tap in with_cached(first, keys[1] - keys[0])}
-    right = {tap.key: tap for tap in with_cached(second, keys[0] - keys[1])}
+    left = {tap.key: tap for tap in add_cached(first, keys[1] - keys[0])}
+    right = {tap.key: tap for tap in add_cached(second, keys[0] - keys[1])}
     common = [key for key in left if key in right]
     if not common:
         raise TraceError(

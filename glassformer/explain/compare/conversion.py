@@ -100,7 +100,7 @@ def diff_conversion(
     outputs = [side.search(sources, search_options(side, other)) for side, other in ((a, b), (b, a))]
     forced = _read_targets(a, b, sources, targets) if targets else _force_outputs(a, b, outputs[0])
     findings = find_differences(a, b, sources, targets or [a.tokenizers[1].to_text(ids) for ids in forced[0]])
-    gap, place, is_more = _gap(a, b, sources, forced)
+    gap, place, is_more = _largest_gap(a, b, sources, forced)
     if is_more and all(one.what == SEARCH for one in findings):
         findings = [explain_gap(a, b, place), *findings]
     compared = compare_outputs(outputs[0], outputs[1], (a.tokenizers[1].to_tokens, b.tokenizers[1].to_tokens))
@@ -133,7 +133,7 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
     return mine, [[*b.tokenizers[1].to_ids(a.tokenizers[1].to_text(ids)), EOS_ID] for ids in mine]
 
 
-def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
+def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
     """The largest difference of a log-probability, its place, and whether any is more than rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>

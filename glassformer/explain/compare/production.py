@@ -98,7 +98,7 @@ def search_sides(
     Of the log-probabilities after each id that was read, those of the worst entry of the vocabulary are compared. All
     of a beam are ranked. Outputs with one score may be exchanged.
     """
-    sources, records, tokens = with_halves(sources), [], 0
+    sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])
     jobs = {"search": decode if decode.sample else replace(decode, n_best=decode.beam)}
     if decode.beam > 1 or decode.sample:
@@ -204,7 +204,7 @@ def loss_sides(
 ) -> Sides:
     """The loss and its gradients: of training with ``used``, and of ``plain``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
-    src, tgt_out = with_halves(sources), with_halves(targets)
+    src, tgt_out = add_halves(sources), add_halves(targets)
     whole, *parts = (
         _batch(src[rows], tgt_out[rows], pad_id, bos_id)
         for rows in (slice(None), slice(len(sources)), slice(len(sources), None))
@@ -245,7 +245,7 @@ def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
     return float(loss.detach())
 
 
-def with_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+def add_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
     """The rows of ids and the first halves of the first of them, each with the last id of its row."""
     halves = [[*row[: len(row) // 2], row[-1]] for row in rows[:_MAX_HALVES]]
     return [*map(list, rows), *halves]

@@ -51,7 +51,7 @@ def page_html(
     nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
     """
     block = Block(most)
-    still = _still(translator)
+    still = _why_recorded(translator)
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
     if translator is not None and not still:
@@ -85,7 +85,7 @@ class PageFrame:
         )
 
 
-def _still(translator: Translator | None) -> str:
+def _why_recorded(translator: Translator | None) -> str:
     """Why the page does not compute, in words; empty if it does."""
     if translator is None:
         return "The recorded pass. The method frame() of this walk shows the page that computes."

@@ -33,7 +33,7 @@ class Change:
     divergence: float
 
 
-def changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
+def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
     """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
 
     Raises ``TraceError`` when the two walks read different targets.

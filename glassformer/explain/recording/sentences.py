@@ -85,7 +85,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if targets is None:
         translations = translator.translate(sources)
         best = [translation.hypotheses[0] for translation in translations]
-        confidence = list(map(_judge, translations))
+        confidence = list(map(_confidence_of, translations))
         targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
     else:
         tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
@@ -133,7 +133,7 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     return text
 
 
-def _judge(translation: Translation) -> tuple[float, str | None] | None:
+def _confidence_of(translation: Translation) -> tuple[float, str | None] | None:
     chance, doubt = translation.hypotheses[0].confidence, translation.doubt
     return None if chance is None else (chance, None if doubt is None else doubt.text)
 

@@ -7,7 +7,7 @@ from itertools import chain, groupby
 from glassformer.explain.addresses import kind_of, layer_of
 from glassformer.explain.plain import number_text, shape_text, symbols_text
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
+from glassformer.explain.render.search_tables import Searched, index_search_steps, search_tables
 from glassformer.explain.render.walk_tables import Table, loss_tables, text_tables, weight_tables
 
 
@@ -27,7 +27,7 @@ def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Itera
     ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
     generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
     """
-    searched = searched_steps(walk)
+    searched = index_search_steps(walk)
 
     def fold(step: WalkStep) -> str:
         if walk.only != "*":

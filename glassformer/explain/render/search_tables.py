@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.beam import FINISHED, LIVE
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.walk_tables import MAX_SENTENCES, Cell, Table, left_out
+from glassformer.explain.render.walk_tables import MAX_SENTENCES, Cell, Table, omission_text
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]
@@ -23,7 +23,7 @@ _SOMETIMES = ("processed_log_probs", "candidate_sums")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
-def searched_steps(walk: WalkData) -> Searched:
+def index_search_steps(walk: WalkData) -> Searched:
     """The steps of the search, by name and call."""
     return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
 
@@ -47,7 +47,7 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
         return
     yield from islice(tables, MAX_SENTENCES)
     if count > MAX_SENTENCES:
-        yield Table(caption=left_out(MAX_SENTENCES, count, "that were searched at this token"))
+        yield Table(caption=omission_text(MAX_SENTENCES, count, "that were searched at this token"))
 
 
 def _values(searched: Searched, names: Sequence[str], call: int) -> Values:

@@ -8,7 +8,7 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.decoding.search import greedy
 from glassformer.explain.compare.passes import Mode
-from glassformer.explain.compare.production import with_halves
+from glassformer.explain.compare.production import add_halves
 from glassformer.explain.compare.runs import ModelPass, diff_sides
 from glassformer.explain.verify import check_agreement, prove
 from glassformer.explain.walks import walk
@@ -154,4 +154,4 @@ def test_every_kind_of_search_agrees(options, translator, forced):
 
 
 def test_the_first_halves_join_the_batch_each_with_its_end():
-    assert with_halves([[5, 6, 7, 8, 2], [9, 2]]) == [[5, 6, 7, 8, 2], [9, 2], [5, 6, 2], [9, 2]]
+    assert add_halves([[5, 6, 7, 8, 2], [9, 2]]) == [[5, 6, 7, 8, 2], [9, 2], [5, 6, 2], [9, 2]]
