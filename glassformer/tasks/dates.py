@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from itertools import cycle, islice
 from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Any, Literal, get_args
 
 from babel.dates import format_date
 
@@ -21,7 +21,8 @@ from glassformer.text.corpus.corpus import Pair
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv",
              "da", "fi", "hu", "tr", "ru", "uk", "el", "ja", "zh", "ko")  # fmt: skip
 
-STYLES = ("full", "long", "medium")
+Style = Literal["full", "long", "medium"]
+STYLES: tuple[Style, ...] = get_args(Style)
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 20_000, 500, 1_000
 # More than the three splits need: there are a few duplicates, and a split by content is never exact.

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import partial
 from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from babel import Locale
 from babel.dates import format_date, format_skeleton, format_time, format_timedelta, get_datetime_format
@@ -21,7 +21,7 @@ from babel.lists import format_list
 from babel.numbers import format_currency, format_decimal, format_percent
 from babel.units import format_unit
 
-from glassformer.tasks.dates import STYLES, normalize_spaces
+from glassformer.tasks.dates import STYLES, Style, normalize_spaces
 from glassformer.tasks.task import Task, divide, drop_ambiguous
 from glassformer.text.corpus.corpus import Pair
 
@@ -51,7 +51,8 @@ angle-degree graphics-pixel
 """
 CURRENCIES = "USD EUR GBP JPY CHF CAD AUD NZD CNY INR KRW BRL MXN SEK NOK DKK PLN CZK HUF TRY ILS ZAR THB SGD HKD"
 # As long as Babel takes them to be, so that whole numbers stay whole.
-SPANS = {
+Span = Literal["year", "month", "week", "day", "hour", "minute", "second"]
+SPANS: dict[Span, timedelta] = {
     "year": timedelta(days=365), "month": timedelta(days=30), "week": timedelta(weeks=1), "day": timedelta(days=1),
     "hour": timedelta(hours=1), "minute": timedelta(minutes=1), "second": timedelta(seconds=1),
 }  # fmt: skip
@@ -127,7 +128,7 @@ def _day(random: Random) -> date:
     return FIRST_DAY + timedelta(days=random.randrange(DAYS))
 
 
-def _style(random: Random, day: date) -> str:
+def _style(random: Random, day: date) -> Style:
     # In English the medium and the long style of a date in May are the same, in other languages they differ.
     return random.choice(("full", "long")) if day.month == 5 else random.choice(STYLES)
 
@@ -161,19 +162,19 @@ def name(kind: str, code: str, *, locale: Locale) -> str:
     return str(names["stand-alone"]["wide"][int(code)] if kind in {"months", "days"} else names[code])
 
 
-def name_list(kind: str, codes: list[str], style: str, *, locale: Locale) -> str:
+def name_list(kind: str, codes: list[str], style: Literal["standard", "or"], *, locale: Locale) -> str:
     """Names joined by "and" (``style`` "standard") or by "or"."""
     return format_list([name(kind, code, locale=locale) for code in codes], style, locale=locale)
 
 
-def moment(when: datetime, style: str, *, locale: Locale) -> str:
+def moment(when: datetime, style: Style, *, locale: Locale) -> str:
     """A date and the time of day without seconds."""
     # The pattern quotes its literal words, as in "{1} 'at' {0}".
     pattern = str(get_datetime_format(style, locale=locale)).replace("'", "")
     return pattern.format(format_time(when, "short", locale=locale), format_date(when, style, locale=locale))
 
 
-def relative_time(number: int, span: str, *, locale: Locale) -> str:
+def relative_time(number: int, span: Span, *, locale: Locale) -> str:
     """ "in 3 days", or "3 days ago" for a negative number."""
     # Without a threshold 24 hours would become a day.
     return format_timedelta(
