@@ -11,8 +11,14 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Self
 
+from glassformer.decoding.restore.parts_writer import keep_spaces
 from glassformer.errors import InputError
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.code import Code, Parts, join_parts
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.text.steps.sentences import Copied, is_crowded
+from glassformer.text.steps.step import Change, TextOptions
 
 NEAR = 0.75  # how alike a source must be to be shown
 _COMPARED = 10  # the sources with the most words in common that are compared
@@ -56,6 +62,26 @@ class Memory:
     def read(cls, path: Path) -> Self:
         """From any file of pairs, most often .tmx; raises what ``read_pairs`` raises."""
         return cls(read_pairs(path))
+
+    def read_known(self, parts: Parts, options: TextOptions) -> Change | None:
+        """A step: a text that the memory has is translated as there."""
+        known = None if is_crowded(parts) else self.exact(join_parts(parts))
+        if known is None:
+            return None
+        found = _with_codes(parts, known)
+        flags = [f"the memory: {flag}" for flag in changes(find_codes(parts), find_codes(found))]
+        raws = {part.raw for part in parts if isinstance(part, Code)}
+        flags = flags or [f"the memory: {part} was added" for part in found if isinstance(part, str) and part in raws]
+        others = self.others(join_parts(parts))
+        flags += [f"the memory has another translation, too: {other!r}" for other in others]
+        return Copied((), keep_spaces(parts, found), tuple(flags))
+
+    def describe_near(self, source: str) -> str | None:
+        """In words, what is most like a source; None if nothing is."""
+        near = self.near(source)
+        if near is None:
+            return None
+        return f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
 
     def __len__(self) -> int:
         return len(self._exact)
@@ -136,3 +162,12 @@ def _simplify(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
+
+
+def _with_codes(source: Parts, known: str) -> Parts:
+    """What a memory has, with the codes of a text in it."""
+    codes = defaultdict[str, list[Code]](list)
+    for code in reversed([part for part in source if isinstance(part, Code)]):
+        codes[code.raw].append(code)
+    pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
+    return tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)

@@ -29,7 +29,7 @@ _WITHOUT_EQUAL = {
 }  # fmt: skip
 _WRITTEN = {
     "beam", "early_stopping", "n_best", "min_length", "no_repeat_ngram", "max_length_b", "cache", "sample", "seed",
-    "cuda_graphs", *_FILTERS,
+    *_FILTERS,
 }  # fmt: skip
 # Our settings that have no equal there, with the value that changes nothing.
 _NOT_WRITTEN = {

@@ -23,6 +23,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from glassformer.decoding.translation import Translation
 from glassformer.errors import GlassformerError
 from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
@@ -31,9 +32,9 @@ from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, er
 from glassformer.serving.languages import Detected
 from glassformer.serving.middleware import Metrics
 from glassformer.serving.scheduling.model_workers import ModelWorkers
-from glassformer.serving.service import Answer, Task, Text, TranslationRequest, open_task
+from glassformer.serving.service import Task, Text, TranslationRequest, check_codes, open_task
 from glassformer.serving.store import Files, Store, Upload, delete
-from glassformer.text.formats.segment import join_parts
+from glassformer.text.codes.code import join_parts
 from glassformer.text.lines import without_surrogates
 
 _CHECK = "X-Glassformer-Check"
@@ -217,11 +218,12 @@ class RequestContext:
 
     async def translate(
         self, requests: Sequence[TranslationRequest], others: Sequence[TranslationRequest] = ()
-    ) -> list[Answer]:
+    ) -> list[Translation]:
         """The answer to each request; a header has the numbers of those of ``requests`` with changed codes."""
         async with self.task() as task:
             answers = await asyncio.gather(*map(task.translate, [*requests, *others]))
-        changed = [str(number) for number, answer in enumerate(answers[: len(requests)], 1) if answer.check]
+        pairs = zip(requests, answers, strict=False)
+        changed = [str(number) for number, (asked, one) in enumerate(pairs, 1) if check_codes(asked.text, one.parts)]
         self.headers[_CHECK] = f"changed {', '.join(changed[:100])}" if changed else "ok"
         return answers
 
@@ -244,14 +246,14 @@ class RequestContext:
         self.headers[_CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
         return out
 
-    async def pieces(self, request: TranslationRequest) -> AsyncGenerator[str | Answer, None]:
+    async def pieces(self, request: TranslationRequest) -> AsyncGenerator[str | Translation, None]:
         """The translation in pieces, and at last the answer."""
         async with self.task() as task:
             async for piece in task.stream(request):
                 yield piece
 
     async def stream(
-        self, pieces: AsyncGenerator[str | Answer, None], show: Callable[[str | Answer], bytes]
+        self, pieces: AsyncGenerator[str | Translation, None], show: Callable[[str | Translation], bytes]
     ) -> StreamingResponse:
         """Server-sent events. An error before the first piece is an ordinary error response."""
         events = self._events(pieces, show)
@@ -259,7 +261,7 @@ class RequestContext:
         return _EventStream(events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
     async def _events(
-        self, pieces: AsyncGenerator[str | Answer, None], show: Callable[[str | Answer], bytes]
+        self, pieces: AsyncGenerator[str | Translation, None], show: Callable[[str | Translation], bytes]
     ) -> AsyncGenerator[bytes, None]:
         async with aclosing(pieces):
             first = await anext(pieces)

@@ -17,6 +17,8 @@ _UNSPACED = re.compile(f"[{_LETTERS}]")
 _WORD = re.compile(rf"[{_LETTERS}]|[^\s{_LETTERS}]+")
 UNSPACED_STOPS = "。！？｡"
 """Marks that end a sentence without white space after them."""
+OPENING = "([{«„“"
+"""Quotes and brackets that no space follows."""
 CLOSING = "\"'”’“‘»›)]}」』）】〉》"
 """Quotes and brackets that may follow the mark at the end of a sentence."""
 

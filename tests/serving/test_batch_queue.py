@@ -10,7 +10,7 @@ from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.scheduling.batch_queue import MAX_BATCH, Batch, BatchKey, BatchQueue, Job
 
-DOCUMENT, PLAIN = BatchKey("en-de", "document"), BatchKey("en-de", "plain")
+DOCUMENT, PLAIN = BatchKey("en-de", "translate"), BatchKey("en-de", "translate", (("beam", 2),))
 
 
 def queue_of(**changes: Any) -> BatchQueue:

@@ -76,7 +76,7 @@ def test_an_error_that_nobody_foresaw_ends_a_worker_and_not_the_translating(monk
 
     async def run() -> str:
         running = await ModelWorkers(read_models([BUNDLED], []), ServeConfig(workers=1), Metrics()).start()
-        (future,) = running.queue.put(BatchKey("en-de", "document"), [("a", 1)], running.queue.open(10))
+        (future,) = running.queue.put(BatchKey("en-de", "translate"), [("a", 1)], running.queue.open(10))
         try:
             return str(await asyncio.wait_for(future, 10))
         finally:

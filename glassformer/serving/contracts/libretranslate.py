@@ -12,10 +12,11 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import FileResponse
 
+from glassformer.decoding.translation import Translation
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import Detected
-from glassformer.serving.service import Answer, TranslationRequest, check_codes
+from glassformer.serving.service import TranslationRequest, check_codes
 from glassformer.serving.store import Upload, file_endings, new_id
 from glassformer.settings import language_name
 
@@ -70,9 +71,9 @@ async def translate(
     )
 
 
-def _other_texts(source: str, answer: Answer, outputs: Answer) -> list[str]:
+def _other_texts(source: str, answer: Translation, outputs: Translation) -> list[str]:
     """The other outputs of the model that have all codes of the source."""
-    texts = dict.fromkeys(one["text"] for one in (outputs.output or {}).get("hypotheses", []))
+    texts = dict.fromkeys(one.text for one in outputs.hypotheses)
     return [other for other in texts if other != answer.text and not check_codes(source, other)]
 
 

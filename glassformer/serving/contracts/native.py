@@ -6,11 +6,12 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import HTMLResponse, Response
 
+from glassformer.decoding.translation import Translation
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, event
 from glassformer.serving.explanations import ExplainRequest
 from glassformer.serving.http_errors import bad_request
 from glassformer.serving.scheduling.batch_queue import BatchKey
-from glassformer.serving.service import Answer, TranslationRequest, check_codes
+from glassformer.serving.service import TranslationRequest, check_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
 _OF_HYPOTHESIS = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
@@ -77,21 +78,23 @@ async def translate(
     return {"translations": list(map(_translation, requests, answers))}
 
 
-def _translation(request: TranslationRequest, answer: Answer) -> TranslationAnswer:
-    found = TranslationAnswer(
-        answer.text, request.source, request.target, list(answer.check), list(dict.fromkeys(answer.flags)),
-        list(answer.notes), answer.engine,
-    )  # fmt: skip
-    if scores := answer.scores:
-        found.log_prob, found.score = sum(one.log_prob for one in scores), sum(one.score for one in scores)
-        found.confidence = min((one.confidence for one in scores if one.confidence is not None), default=UNSET)
-        found.doubt = next((one.doubt.to_mapping() for one in scores if one.doubt is not None), UNSET)
-    if (output := answer.output) is not None:
-        found.hypotheses = [_hypothesis(str(request.text), one) for one in output["hypotheses"]]
-        found.source_tokens = output["source_tokens"]
+def _translation(request: TranslationRequest, found: Translation) -> TranslationAnswer:
+    check = check_codes(request.text, found.parts)
+    answer = TranslationAnswer(
+        found.text, request.source, request.target, list(check), list(found.flags), list(found.notes), found.engine
+    )
+    best = found.hypotheses[0]
+    if found.engine:
+        answer.log_prob, answer.score = best.log_prob, best.score
+        answer.confidence = UNSET if best.confidence is None else best.confidence
+        answer.doubt = UNSET if found.doubt is None else found.doubt.to_mapping()
+    if request.needs_model_output:
+        output = found.to_mapping(attention=False)
+        answer.hypotheses = [_hypothesis(str(request.text), one) for one in output["hypotheses"]]
+        answer.source_tokens = output["source_tokens"]
         if request.alignment:
-            found.alignment = output.get("links", [])
-    return found
+            answer.alignment = output.get("links", [])
+    return answer
 
 
 def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
@@ -99,7 +102,7 @@ def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
     return given | {"check": not check_codes(source, output["text"])}
 
 
-def _event(request: TranslationRequest, piece: str | Answer) -> bytes:
+def _event(request: TranslationRequest, piece: str | Translation) -> bytes:
     if isinstance(piece, str):
         return event({"text": piece}, "piece")
     return event(_translation(request, piece), "translation")

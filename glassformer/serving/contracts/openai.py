@@ -8,16 +8,18 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, event
 from glassformer.serving.http_errors import HTTPError, bad_request
-from glassformer.serving.service import Answer, Text, TranslationRequest
-from glassformer.text.formats.segment import Code, Part, mark_codes
+from glassformer.serving.service import Text, TranslationRequest
+from glassformer.text.codes.code import Code, Part, mark_codes
 
 _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
@@ -145,7 +147,7 @@ def _parts_of(string: WeblateString) -> Text:
     return tuple(part for part in found if part != "")
 
 
-def _weblate_answer(string: WeblateString, answer: Answer) -> Any:
+def _weblate_answer(string: WeblateString, answer: Translation) -> Any:
     """The parts of an answer, with its source's very placeholders; a text for one that had no parts."""
     if not string.parts:
         return answer.text
@@ -162,17 +164,17 @@ def _about(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 
 
-async def _whole(content: str) -> AsyncGenerator[str | Answer, None]:
+async def _whole(content: str) -> AsyncGenerator[str | Translation, None]:
     yield content
-    yield Answer(content)
+    yield Translation(content, [], False, [replace(EMPTY, text=content)])
 
 
-def _chunks(model: str) -> Callable[[str | Answer], bytes]:
+def _chunks(model: str) -> Callable[[str | Translation], bytes]:
     """What makes a chunk of each piece, and the end of the stream of the answer."""
     about, role = _about(model, "chat.completion.chunk"), {"role": "assistant"}
 
-    def chunk(piece: str | Answer) -> bytes:
-        if isinstance(piece, Answer):
+    def chunk(piece: str | Translation) -> bytes:
+        if isinstance(piece, Translation):
             last = {"index": 0, "delta": {}, "finish_reason": "stop"}
             return event(about | {"choices": [last]}) + b"data: [DONE]\n\n"
         choice = {"index": 0, "delta": role | {"content": piece}, "finish_reason": None}

@@ -27,8 +27,7 @@ class BatchKey(NamedTuple):
     """What all sentences of a batch share."""
 
     model: str
-    kind: Literal["document", "plain", "stream", "explain"]
-    """A document keeps codes and requires terms; a plain text goes to the model as it is."""
+    kind: Literal["translate", "stream", "explain"]
     changes: tuple[tuple[str, Any], ...] = ()  # to the model's decode settings
     terms: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of a glossary, each with its accepted translations
     attention: bool = False

@@ -13,16 +13,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from glassformer.decoding import Translation, Translator
-from glassformer.decoding.codes.restore import ModelScore
+from glassformer.decoding import Translator
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
-from glassformer.documents import FileTranslator, Glossary
-from glassformer.documents.glossary import Term
+from glassformer.documents.glossary import Glossary, Term
 from glassformer.errors import GlassformerError, InputError
 from glassformer.serving.http_errors import INTERNAL, HTTPError, place_of
 from glassformer.serving.scheduling.batch_queue import BatchKey
@@ -30,17 +28,9 @@ from glassformer.settings import DecodeConfig
 
 logger = logging.getLogger(__name__)
 STOP = "stop"  # the message that nobody waits for the current batch
-_MAX_FILE_TRANSLATORS = 16  # each may have a glossary
+_MAX_GLOSSARIES = 16
 _OF_EXPLANATION = ("text", "tokens", "ids", "log_prob", "score", "truncated")
 _TRIM_S = 10.0  # between two trims of memory; one takes about 20 ms
-
-
-class ModelOutput(NamedTuple):
-    """The model's own outputs for a text, as ``Translation.to_mapping`` has them."""
-
-    values: dict[str, Any]
-    score: ModelScore
-    warnings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,6 @@ class _Worker:
     def __init__(self, connection: Connection, plan: WorkerPlan) -> None:
         self._connection, self._plan = connection, plan
         self._translators = dict[str, Translator]()
-        self._files = lru_cache(_MAX_FILE_TRANSLATORS)(self._make_files)
 
     def load(self) -> dict[str, str]:
         """Load all models and let each translate once; the engine of each."""
@@ -134,17 +123,16 @@ class _Worker:
             return [found] * len(texts)
         return [result for text in texts for result in self.answer((key, [text]))]
 
-    def _document(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
-        results = self._files(key).translate_texts(dict.fromkeys(texts))
-        return [results[parts] for parts in texts]
-
-    def _make_files(self, key: BatchKey) -> FileTranslator:
-        glossary = Glossary([Term(src, forms) for src, forms in key.terms]) if key.terms else None
-        return FileTranslator(self._translators[key.model], self._options(key), glossary=glossary)
-
-    def _plain(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
-        translator, options = self._translators[key.model], self._options(key)
-        return list(map(_to_output, translator.translate_stream(texts, options, attention=key.attention)))
+    def _translate(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
+        translator = self._translators[key.model]
+        options = replace(self._options(key), keep_codes=True, copy_wordless=True)
+        review = None
+        if key.terms:
+            review = partial(_glossary(key.terms).review, translator=translator, options=options)
+        found = translator.translate_requests(
+            texts, options, attention=key.attention, check_content=not key.attention, review=review
+        )
+        return [one.without_attention() for one in found]
 
     def _options(self, key: BatchKey) -> DecodeConfig:
         return self._translators[key.model].config.with_changes(dict(key.changes))
@@ -157,7 +145,7 @@ class _Worker:
             try:
                 piece = next(pieces)
             except StopIteration as end:
-                return [_to_output(end.value)]
+                return [end.value]
             if self._connection.poll():
                 self._connection.recv()
                 pieces.close()
@@ -183,6 +171,6 @@ class _Worker:
         return [answer | {"engine": "torch", "walk": made.to_mapping(values=asked.values)}]
 
 
-def _to_output(translation: Translation) -> ModelOutput:
-    warnings = (translation.limit_warning,) if translation.limit_warning else ()
-    return ModelOutput(translation.to_mapping(attention=False), ModelScore.from_translation(translation), warnings)
+@lru_cache(_MAX_GLOSSARIES)
+def _glossary(terms: tuple[tuple[str, tuple[str, ...]], ...]) -> Glossary:
+    return Glossary([Term(src, forms) for src, forms in terms])

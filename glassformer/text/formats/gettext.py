@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.lines import read_bytes
 
 _TOKEN = re.compile(

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts
+from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.formats.segment import Edit, FileSegment
 from glassformer.text.lines import LONGEST_LINE, read_lines, without_surrogates
 
 _SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'

@@ -9,18 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Code, Part, join_texts, mark_codes
 from glassformer.text.formats.html import EMPTY_TAGS, html_segments
 from glassformer.text.formats.markdown_blocks import markdown_blocks, new_parser
 from glassformer.text.formats.markdown_writer import write_markdown
-from glassformer.text.formats.segment import (
-    Code,
-    Edit,
-    FileSegment,
-    Part,
-    join_texts,
-    line_number,
-    mark_codes,
-)
+from glassformer.text.formats.segment import Edit, FileSegment, line_number
 
 
 def markdown_segments(text: str, path: Path) -> list[FileSegment]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from glassformer.text.formats.segment import Code, Part, join_parts, join_texts
+from glassformer.text.codes.code import Code, Part, join_parts, join_texts
 
 _LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
 # What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.

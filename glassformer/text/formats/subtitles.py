@@ -2,20 +2,14 @@
 
 import re
 from collections.abc import Callable
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import (
-    Code,
-    FileSegment,
-    line_finder,
-    line_number,
-    mark_codes,
-    replace_span,
-    write_parts,
-)
+from glassformer.text.codes.code import Code, mark_codes, write_parts
+from glassformer.text.formats.segment import FileSegment, line_finder, line_number, replace_span
+from glassformer.text.formats.tags import read_references
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
@@ -115,7 +109,7 @@ def _cue_segment(
     parts = mark_codes([inner], _TAG, _tag)
     write: Callable[[str], str] = str
     if has_references:
-        parts = tuple(unescape(part) if isinstance(part, str) else part for part in parts)
+        parts = tuple(read_references(part) if isinstance(part, str) else part for part in parts)
         write = _escape
     edits = replace_span(*span, lambda parts: _write_lines(write_parts(parts, write), longest))
     return FileSegment(parts, line, edits)

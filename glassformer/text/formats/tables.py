@@ -13,8 +13,9 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
+from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.encodings import START, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 

@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
+from glassformer.text.codes.code import Part, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder
 from glassformer.text.formats.xml import (
     ENCLOSES_TEXT,
     STANDS_ALONE,

@@ -8,8 +8,9 @@ from xml.etree.ElementTree import ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Part, write_parts
 from glassformer.text.formats.encodings import XML_CHARSET, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder
 from glassformer.text.formats.tmx import same_language
 from glassformer.text.formats.xml import (
     Node,

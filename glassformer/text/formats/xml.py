@@ -11,7 +11,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part
+from glassformer.text.codes.code import Code, Part
+from glassformer.text.formats.segment import Edit
 from glassformer.text.scripts import is_unspaced
 
 _MAX_DEPTH = 200  # elements in one another
@@ -235,7 +236,7 @@ def _unescape_characters(raw: str) -> str:
     def character(found: re.Match[str]) -> str:
         name = found[1]
         if name.startswith("#"):
-            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
+            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:].lstrip("0")))
         return named.get(name) or html5.get(f"{name};", found[0])  # a DTD that is not read may declare it
 
     return re.sub(r"&(#?\w+);", character, raw)
