@@ -21,7 +21,7 @@ from rich.text import Text
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.effect import Change, changes, print_effect
+from glassformer.explain.recording.effect import Change, find_changes, print_effect
 from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
@@ -146,7 +146,7 @@ def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
         for layer, head in product(range(config.n_decoder_layers), range(config.n_heads)):
             edits = parse_edits([_edit(layer, head)], plain, translator)
             edited = walk_through(translator, plain.sentences, only="output_projection.probabilities", edits=edits)
-            yield _Silenced(plain, layer, head, changes(plain, edited, translator.tgt_tokenizer))
+            yield _Silenced(plain, layer, head, find_changes(plain, edited, translator.tgt_tokenizer))
 
 
 def _edit(layer: int, head: int) -> str:

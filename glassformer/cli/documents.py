@@ -74,7 +74,7 @@ def check_input(
     """
     if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
-            f"--glossary: found with --engine {engine}, which cannot require terms. Leave one of them out."
+            f"--glossary: found with engine {engine}, which cannot require terms. Leave one of them out."
         )
     if is_pattern(path) and (out is None or document_options):
         found = "without --out" if out is None else f"with {document_options[0]}"

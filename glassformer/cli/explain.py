@@ -131,9 +131,9 @@ def trace(
     if verify:
         _report(made, request)
     elif made.plain is not None:
-        from glassformer.explain.recording.effect import changes, print_effect
+        from glassformer.explain.recording.effect import find_changes, print_effect
 
-        print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
+        print_effect(find_changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
         unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
         print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
@@ -191,7 +191,7 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
+    typer.echo(last if alike else last.replace("All checks passed.", "Some checks failed."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 
@@ -214,12 +214,11 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     return same
 
 
-_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, int8, double"
+_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
 _TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
-    "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 1e-5 if not, 0.05 with "
-    "bf16 or int8"
+    "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 0.05 with bf16, else 1e-5"
 )
 
 

@@ -13,44 +13,54 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
 _search, _sampling, _scoring, _batching = (
     partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
 )
+_ALL = ("ctranslate2",)  # engines beside PyTorch
+_RENORMALIZES = {"ctranslate2": "makes the probabilities of what it leaves sum to 1 again"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    Each field says where it acts, in search, sampling, scoring or batching, and which engines lack it. The commands'
-    options are made from these fields. An option of sampling turns ``sample`` on.
+    Each field says where it acts, in search, sampling, scoring or batching, and which engines have it; one that does
+    not say so works with PyTorch only. The commands' options are made from these fields. An option of sampling turns
+    ``sample`` on.
     """
 
-    # Of diverse beam search.
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {
         "beam_groups": ((1,), "dd35302"),
         "diversity": ((0.5, 0.0), "dd35302"),
+        "cuda_graphs": (("off", "auto"), "2acf25d9"),
     }
 
-    beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
+    beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, equal_in=_ALL)
     length_penalty: float = _scoring(
-        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α", high=10.0
-    )
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty",
+        symbol="α", high=10.0, equal_in=_ALL,
+    )  # fmt: skip
     length_norm: Literal["gnmt", "power"] = _scoring(
-        "gnmt", "the base of length_penalty: (5 + length) / 6, as in the paper; or the length, as in Hugging Face"
+        "gnmt",
+        "the base of length_penalty: (5 + length) / 6, as in the paper; or the length, as in Hugging Face",
+        equal_in=_ALL,
     )
     early_stopping: Literal["beam", "heuristic", "never"] = _search(
         "beam",
         "ends a beam search: beam, at beam outputs (Hugging Face: true); heuristic, when none is better at its "
         "length (false); never, when none can become better",
+        missing_in={"ctranslate2": "ends a search when beam outputs have ended"},
     )
-    n_best: int = _search(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
-    min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000)
+    n_best: int = _search(
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000, equal_in=_ALL
+    )
+    min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000, differs_in=_RENORMALIZES)
     repetition_penalty: float = _search(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0,
         missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
     no_repeat_ngram: int = _search(
-        0, "no sequence of this many tokens occurs twice in an output; 0 allows all", high=1_000_000
-    )
+        0, "no sequence of this many tokens occurs twice in an output; 0 allows all",
+        high=1_000_000, differs_in=_RENORMALIZES,
+    )  # fmt: skip
     coverage_penalty: float = _search(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
         symbol="β", high=100.0,
@@ -58,24 +68,30 @@ class DecodeConfig(Section):
     )  # fmt: skip
     max_length_a: float = _search(
         1.0, "the longest output has a times the source's tokens + b; training derives both from its pairs",
-        symbol="a", high=100.0,
+        symbol="a", high=100.0, equal_in=_ALL,
     )  # fmt: skip
-    max_length_b: int = _search(50, "see max_length_a; paper: input length + 50", symbol="b", low=1, high=100_000)
+    max_length_b: int = _search(
+        50, "see max_length_a; paper: input length + 50", symbol="b", low=1, high=100_000, equal_in=_ALL
+    )
     cache: bool = _search(
         True, "keep keys and values; without, every step decodes all positions again, for comparison",
         missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
-    cuda_graphs: Literal["off", "on", "auto"] = _search(
-        "off", "a cache of fixed shape and place in memory, whose passes are CUDA graphs on a GPU; auto: there alone"
-    )
-    sample: bool = _sampling(False, "sample each token from the model's distribution instead of searching")
+    sample: bool = _sampling(
+        False, "sample each token from the model's distribution instead of searching",
+        differs_in={"ctranslate2": "draws other random numbers"},
+    )  # fmt: skip
     temperature: float = _sampling(
-        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0
+        1.0, "divides the logits before sampling; below 1 prefers probable tokens",
+        symbol="T", low=1e-4, high=100.0, equal_in=_ALL,
+    )  # fmt: skip
+    top_k: int = _sampling(
+        0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000, equal_in=_ALL
     )
-    top_k: int = _sampling(0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000)
     top_p: float = _sampling(
-        1.0, "sample from the smallest set of tokens with this much probability", symbol="p", high=1.0
-    )
+        1.0, "sample from the smallest set of tokens with this much probability",
+        symbol="p", high=1.0, equal_in=_ALL,
+    )  # fmt: skip
     min_p: float = _sampling(
         0.0, "sample from tokens with at least this share of the best token's probability",
         high=1.0, missing_in={"ctranslate2": "has no such filter"},
@@ -84,10 +100,11 @@ class DecodeConfig(Section):
         1.0, "sample from the tokens of this much probability whose information is closest to the entropy",
         symbol="τ", high=1.0, missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
-    seed: int = _sampling(0, "seed of sampling", high=2**63 - 1)
+    seed: int = _sampling(0, "seed of sampling", high=2**63 - 1, equal_in=_ALL)
     mbr: int = _sampling(
-        0, "samples for minimum Bayes risk: those that agree most with all, by chrF, win; 0: by score", high=1000
-    )
+        0, "samples for minimum Bayes risk: those that agree most with all, by chrF, win; 0: by score",
+        high=1000, equal_in=_ALL,
+    )  # fmt: skip
     split_sentences: bool = _batching(
         False, "translate each sentence of a text separately; with --out that is the default"
     )

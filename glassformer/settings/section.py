@@ -3,7 +3,7 @@
 import math
 import tomllib
 import types
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -23,16 +23,20 @@ def knob(
     low: float | None = None,
     high: float | None = None,
     acts_in: str = "",
+    equal_in: Collection[str] = (),
+    differs_in: Mapping[str, str] | None = None,
     missing_in: Mapping[str, str] | None = None,
 ) -> Any:
     """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
 
-    The lower limit of a number is 0 by default. ``missing_in``: the engines that only have the default, and why.
+    The lower limit of a number is 0 by default. Of the engines beside PyTorch, those in ``equal_in`` do the same,
+    those in ``differs_in`` nearly the same; all others have only the default. The mappings say what they do instead.
     """
     if low is None and type(default) in {int, float}:
         low = type(default)(0)
     metadata = {
-        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
+        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in,
+        "equal_in": equal_in, "differs_in": differs_in or {}, "missing_in": missing_in or {},
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 

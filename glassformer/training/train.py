@@ -22,6 +22,7 @@ from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.cpu import choose_threads
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.reporting.diagnosis import describe
 from glassformer.training.reporting.report import make_report, read_metrics, write_report
@@ -247,5 +248,5 @@ def _log_start(trainer: Trainer) -> None:
     if warning:
         trainer.display.warn(warning)
     if trainer.device.type == "cpu":
-        trainer.threads.choose(trainer.checkpoints.saved_threads)
+        choose_threads(trainer.config, trainer.world, trainer.display, trainer.checkpoints.saved_threads)
     trainer.display.log(LEGEND)

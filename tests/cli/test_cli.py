@@ -403,7 +403,7 @@ MISTAKES = [
 def test_trace_verifies_every_kind_of_walk(call: Run, trained: Path, mode: tuple[str, ...]) -> None:
     result = call("trace", "ab", "--run", trained, "--verify", *mode)
     assert (result.code, result.err) == (0, "")
-    assert result.out.rstrip().endswith("Everything follows.")
+    assert result.out.rstrip().endswith("All checks passed.")
     assert "steps recomputed" in result.out
     assert ("operations carried out" in result.out) == (mode == ())
 
@@ -451,7 +451,7 @@ def test_a_walk_of_ids_is_that_of_their_text(call: Run, trained: Path) -> None:
     whole = call("trace", "ab ba", "--run", trained, "--values").out
     for given in (numbers, f"{numbers} {run.model.config.eos_id}"):
         assert call("trace", given, "--from-ids", "--run", trained, "--values").out == whole
-    assert "Everything follows." in call("trace", numbers, "--from-ids", "--run", trained, "--verify").out
+    assert "All checks passed." in call("trace", numbers, "--from-ids", "--run", trained, "--verify").out
     for given, message in (
         ("ab", "--from-ids: found 'ab', expected numbers from 0 to "),
         (" ", "--from-ids: found ' ', expected numbers from 0 to "),
