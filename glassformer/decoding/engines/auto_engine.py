@@ -107,7 +107,8 @@ class AutoEngine:
         if fast:
             plain = {number: replace(job, attention=False) for number, job in equal.items()}
             for number, result in _search(fast, plain):
-                if (job := equal[number]).attention:
+                job = equal[number]
+                if job.attention:
                     weights = self.attention(job, [best.ids for best, *_ in result.candidates])
                     result = replace(result, attention=weights)
                 yield number, result
