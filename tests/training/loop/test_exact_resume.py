@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import sample
 from recorded import Lines, StopsAt
 from safetensors.torch import load_file, save_file
 
@@ -26,7 +27,7 @@ CUTS = (1, 5, 6, 11)
 UPDATES = 12
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=sample([1, 2], 1))
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
