@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -23,7 +23,6 @@ from glassformer.model.positions import (
 from glassformer.settings import ModelConfig
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16)
-Pair = tuple[Tensor, Callable[[], Tensor]]
 
 
 def torch_transformer(config: ModelConfig) -> nn.Transformer:

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import shutil
 from pathlib import Path
 
 import pytest
@@ -114,12 +113,6 @@ def test_tying_survives_saving_and_loading(small_model, src_ids, tgt_ids):
     fresh.load_state_dict(trained.state_dict())
     assert fresh.src_embedding.tokens.weight is fresh.output_projection.linear.weight
     assert torch.equal(fresh(src_ids, tgt_ids), trained(src_ids, tgt_ids))
-
-
-def test_the_saved_state_holds_parameters_alone_and_no_tables(small_model):
-    for positions in ("sinusoidal", "rotary"):
-        model = small_model(positions=positions)
-        assert set(model.state_dict()) == {name for name, _ in model.named_parameters(remove_duplicate=False)}
 
 
 @pytest.mark.parametrize("scale_embedding", [True, False])
@@ -249,17 +242,6 @@ def test_a_compiled_model_has_the_gradients_of_the_eager_one(small_model, src_id
     expected = torch.autograd.grad(model(src_ids, tgt_ids).square().mean(), parameters)
     for mine, reference in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, reference, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
-@pytest.mark.usefixtures("unchecked")
-def test_a_model_compiled_by_inductor_equals_the_eager_one(small_model, src_ids, tgt_ids):
-    model = small_model(n_encoder_layers=1, n_decoder_layers=1)
-    with torch.no_grad():
-        found = torch.compile(model, fullgraph=True)(src_ids, tgt_ids)
-        torch.testing.assert_close(found, model(src_ids, tgt_ids), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("batch", "n_src", "n_tgt"), [(1, 1, 1), (3, 5, 1), (3, 1, 5), (2, 37, 37)])

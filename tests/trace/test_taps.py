@@ -15,7 +15,6 @@ from glassformer.axes import LEGEND
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import TraceError
 from glassformer.model import Transformer
-from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
 from glassformer.settings import ModelConfig
 from glassformer.trace import show, tap, tracing
@@ -57,11 +56,6 @@ def hidden(heard: list[tuple[str, Tensor]], recorded: list[Tensor]) -> list[str]
         for operation, value in heard
         if not any(torch.equal(value.flatten().sort().values, other) for other in known.get(value.numel(), []))
     ]
-
-
-@pytest.fixture
-def attention_module(small_config) -> MultiHeadAttention:
-    return MultiHeadAttention(small_config(d_v=7), uses_positions=True)
 
 
 class TestNothingIsHiddenAndNothingIsChanged:

@@ -59,18 +59,6 @@ def test_a_run_leaves_a_translator_metrics_and_no_pickle(
     assert suffixes <= {".json", ".jsonl", ".safetensors", ".log", ".ids", ".lengths", ".offsets", ".html", ""}
 
 
-@pytest.mark.slow
-def test_a_resumed_run_ends_with_the_same_weights(
-    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
-    source = FileSource(*corpus)
-    train(TrainRequest(tmp_path / "whole", source, small_config(max_updates=20, cooldown=0)), lines)
-    train(TrainRequest(tmp_path / "halves", source, small_config(max_updates=10, cooldown=0)), lines)
-    train(TrainRequest(tmp_path / "halves", source, small_config(max_updates=20, cooldown=0)), lines)
-    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
-    assert equal(weights(tmp_path / "whole", "latest"), weights(tmp_path / "halves", "latest"))
-
-
 def test_sigterm_saves_and_the_same_command_resumes(
     corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
 ) -> None:
@@ -207,20 +195,6 @@ def test_patience_ends_a_run_that_no_longer_improves(
     outcome = train(TrainRequest(tmp_path / "run", FileSource(*corpus), config), lines)
     assert outcome.updates == updates
     assert "train.patience" in outcome.reason
-
-
-def test_a_damaged_checkpoint_is_reported_and_the_one_before_is_used(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
-    run = trained
-    newest = checkpoints(run / "latest")[-1] / "model.safetensors"
-    damaged = bytearray(newest.read_bytes())
-    damaged[-5] ^= 1
-    newest.write_bytes(damaged)
-    again = Lines()
-    train(TrainRequest(run, FileSource(*corpus), small_config()), again)
-    assert any("is damaged" in line and "skipped" in line for line in again.lines)
-    assert any(line.startswith("Resuming after update 10") for line in again.lines)
 
 
 def test_an_update_of_accumulated_batches_is_that_of_their_mean_token_loss(

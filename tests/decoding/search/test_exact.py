@@ -4,7 +4,6 @@ On a hundred random small models; with ``make slow FULL=1`` on a thousand.
 """
 
 import random
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,7 +23,6 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import tracing
 
 CLOSE = 1e-5
-Search = Callable[[Steps], list[list[Output]]]
 
 
 def random_model(chance: random.Random) -> Transformer:
