@@ -51,7 +51,7 @@ $(BIN)/.serving: $(BIN)/.ready
 
 serving: $(BIN)/.serving  ## the server: programs of others that speak to it, and requests that nobody foresaw
 	$(BIN)/pytest -m serving --numprocesses 0
-	$(BIN)/python tests/serving/fuzz.py --requests 2000
+	$(BIN)/python tests/serving/fuzz.py --requests 1000
 
 torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
 	$(BIN)/python tests/torture --minutes $(MINUTES)

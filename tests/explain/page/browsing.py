@@ -51,7 +51,7 @@ def living(page: Page | Frame) -> None:
 def go(page: Page | Frame, place: str) -> None:
     """Another place of the page, once it is drawn and nothing in it is computed any more."""
     page.evaluate("place => { location.hash = place }", place)
-    address = re.split(r"[[&]", place)[0]
+    address = re.split(r"[\[&]", place)[0]
     until(page, f"window.glassformer.drawn === {json.dumps(address)} && !document.querySelector('[role=status]')")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import only_full
 from kill import fork
 from recorded import Lines
 
@@ -293,6 +294,7 @@ def test_killed_and_continued_gives_the_same_student(
     assert final_bytes(tmp_path / "student") == final_bytes(tmp_path / "whole")
 
 
+@only_full
 @pytest.mark.slow
 def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> None:
     task = TaskSource.load("dates")
