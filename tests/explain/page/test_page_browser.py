@@ -205,7 +205,9 @@ CUT = """() => [...document.querySelectorAll('#view .labels text')].filter((one)
     const [own, all] = [one.getBoundingClientRect(), one.closest('svg').getBoundingClientRect()];
     return own.left < all.left - 1 || own.right > all.right + 1 || own.top < all.top - 1;
 }).map((one) => one.textContent)"""
-WIDE = "() => [...document.querySelectorAll('.equation')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+WIDE = (
+    "() => [...document.querySelectorAll('.equation')].filter((one) => one.scrollWidth > one.clientWidth + 1).length"
+)
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1024, 640), (390, 844)])
