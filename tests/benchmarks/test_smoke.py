@@ -17,7 +17,8 @@ ELSEWHERE = {"gpu"}  # has a test of its own
 LONG = {  # at least ten seconds of a core, even with the smallest sizes
     "busy_cores", "decoding", "decoding_growth", "decoding_revisions", "engines", "faults", "fine_tuning", "large_corpus",
     "memory", "multi30k", "mutants", "page", "page_steps", "pareto", "positions_scan", "proof_cost", "serving_soak",
-    "small_data", "startup", "tasks", "trace_cost", "training", "training_end_to_end",
+    "small_data", "startup", "tasks", "trace_cost", "training", "training_end_to_end", "training_loop",
+    "training_step", "verification",
 }  # fmt: skip
 SCRIPTS = [path for path in sorted(BENCHMARKS.glob("*.py")) if "__main__" in path.read_text(encoding="utf-8")]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(BENCHMARKS.parent), "OMP_NUM_THREADS": "1"}
