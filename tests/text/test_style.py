@@ -22,9 +22,7 @@ from glassformer.text.style import read_style, split_signs
         ("", "", "", ""),
     ],
 )
-def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(
-    typed: str, read: str, answer: str, restored: str
-) -> None:
+def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(typed, read, answer, restored):
     found, style = read_style(typed)
     assert (found, style.restore(answer)) == (read, restored)
 

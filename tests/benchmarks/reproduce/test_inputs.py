@@ -30,9 +30,7 @@ def test_they_are_found_plain_or_packed_and_in_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["project/data/multi30k", "shared/data/multi30k"])
-def test_they_are_found_in_the_project_and_beside_it(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_found_in_the_project_and_beside_it(place, tmp_path, monkeypatch):
     put(tmp_path / place, FILES)
     monkeypatch.setattr(inputs, "ROOT", tmp_path / "project")
     assert find_files(RECIPE)["train.lc.norm.tok.de.gz"] == tmp_path / place / "train.lc.norm.tok.de.gz"

@@ -87,9 +87,7 @@ def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     assert "The forward teacher (train.max_updates=4, train.seed=11): 4 updates, " in text
 
 
-def test_the_evidence_and_the_page_have_the_teachers_too(
-    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_evidence_and_the_page_have_the_teachers_too(done, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     results = importlib.import_module("reference.results")
     monkeypatch.setattr(results, "RESULTS", tmp_path)

@@ -69,9 +69,7 @@ OF_IMPORTS = [
 
 
 @pytest.mark.parametrize(("rules", "collapses"), [("nmt_nfkc", True), ("nfkc_cf", False), ("identity", True)])
-def test_an_imported_sentencepiece_model_has_the_ids_labels_steps_and_texts_of_python(
-    run_js, rules, collapses
-) -> None:
+def test_an_imported_sentencepiece_model_has_the_ids_labels_steps_and_texts_of_python(run_js, rules, collapses):
     compare(run_js, [imported_tokenizer(rules, collapses)], [*TEXTS, *OF_IMPORTS], steps=True)
 
 

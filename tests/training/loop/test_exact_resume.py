@@ -68,9 +68,7 @@ def draw_other_numbers(run: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("threads")
-def test_a_training_cut_at_many_updates_ends_with_the_same_bits(
-    source: FileSource, config: RunConfig, tmp_path: Path
-) -> None:
+def test_a_training_cut_at_many_updates_ends_with_the_same_bits(source, config, tmp_path):
     train(TrainRequest(tmp_path / "whole", source, config), Lines())
     for cut in CUTS:
         assert train(TrainRequest(tmp_path / "cut", source, config), StopsAt(cut, signal.SIGTERM)).updates == cut

@@ -35,9 +35,7 @@ def epoch_of(stream: BatchStream, text: PreparedText) -> Iterator[tuple[Pair, li
 
 
 @pytest.mark.parametrize("pairs_in_window", [2**20, 90])
-def test_each_epoch_has_all_pairs_with_other_tokens(
-    text: PreparedText, config: RunConfig, pairs_in_window: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_epoch_has_all_pairs_with_other_tokens(text, config, pairs_in_window, monkeypatch):
     monkeypatch.setattr(batches, "PAIRS_IN_WINDOW", pairs_in_window)
     monkeypatch.setattr(batches, "PAIRS_IN_BLOCK", 8)
     sampler = BpeDropoutSampler.from_config(config, text)
