@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import only_full
 
 from glassformer import ModelConfig, Transformer
 from glassformer.bundled import BUNDLED
@@ -180,6 +181,7 @@ def test_a_transformer_is_built_in_200_lines_that_need_pytorch_alone():
     assert set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) == {"math", "random", "datetime", "torch"}
 
 
+@only_full  # the lesson itself, which trains it, too, runs with the others
 @pytest.mark.slow
 def test_the_built_transformer_learns_dates_without_the_package(tmp_path):
     (tmp_path / "built.py").write_text(_built_code(), encoding="utf-8")

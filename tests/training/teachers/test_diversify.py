@@ -191,20 +191,6 @@ def test_translations_from_before_a_stop_are_reused(corpus, small_config, tmp_pa
     assert kept.read_text() == all_of_it
 
 
-@pytest.mark.slow
-def test_translations_of_unchanged_weights_are_reused_whatever_else_has_changed(
-    corpus, small_config, tmp_path, lines, monkeypatch
-):
-    place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
-    run_diversify(place, FileSource(*corpus), order, lines)
-    before = translations(place, "forward")
-    monkeypatch.setattr("glassformer.checkpoint.__version__", "9.9.9")
-    run_diversify(place, FileSource(*corpus), order, lines)
-    (final,) = (place / "forward/final").iterdir()
-    assert "9.9.9" in (final / "manifest.json").read_text()
-    assert translations(place, "forward") == before
-
-
 def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(corpus, small_config, tmp_path, lines):
     place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
     run_diversify(place, FileSource(*corpus), order, lines)
