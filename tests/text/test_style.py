@@ -22,7 +22,9 @@ from glassformer.text.style import read_style, split_signs
         ("", "", "", ""),
     ],
 )
-def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(typed, read, answer, restored):
+def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(
+    typed: str, read: str, answer: str, restored: str
+) -> None:
     found, style = read_style(typed)
     assert (found, style.restore(answer)) == (read, restored)
 

@@ -25,31 +25,14 @@ from glassformer.text.corpus.filtering import (
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
-WORDS = [
-    "red",
-    "green",
-    "blue",
-    "one",
-    "two",
-    "three",
-    "cat",
-    "dog",
-    "bird",
-    "sees",
-    "likes",
-    "the",
-    "a",
-    "and",
-    "or",
-    "not",
-]
+WORDS = "red green blue one two three cat dog bird sees likes the a and or not"
 
 
 def corpus(count: int) -> list[Pair]:
     source = random.Random(7)
     return [
         Pair(" ".join(words), " ".join(word[::-1] for word in words))
-        for words in (source.choices(WORDS, k=source.randint(3, 9)) for _ in range(count))
+        for words in (source.choices(WORDS.split(), k=source.randint(3, 9)) for _ in range(count))
     ]
 
 
