@@ -10,11 +10,12 @@ from reference.markdown import code, page, table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 SYSTEMS = {
-    "glassformer": "glassformer", "glassformer int8": "glassformer, int8", "hf": "Hugging Face generate",
+    "glassformer": "glassformer", "hf": "Hugging Face generate",
     "glassformer ctranslate2": "glassformer, engine ctranslate2",
     "glassformer ctranslate2 int8": "glassformer, engine ctranslate2, int8",
     "ct2": "CTranslate2", "ct2 int8": "CTranslate2, int8",
 }  # fmt: skip
+OURS = "glassformer ctranslate2 int8"
 
 
 def _since(revisions: dict[str, Any]) -> str:
@@ -63,7 +64,6 @@ def speed_page() -> str:
         "In float32 the same weights give the same outputs, so all systems did the same work. Quantized weights are "
         "another model.",
         *_quality(cells),
-        *_profile(json.loads((RESULTS / "decoding_profile.json").read_text("utf-8"))),
         *_start_up(),
         *_engines(),
         *_students(),
@@ -71,8 +71,7 @@ def speed_page() -> str:
         *gpu_section("decoding", "sentences/s"),
         "## Measure it again",
         "```sh\npip install '.[bench]'\npython benchmarks/decoding.py --run RUN --data DIR --bleu\n"
-        f"python benchmarks/decoding_growth.py --precision {growth['measured'].split(', ')[1]}\n"
-        "python benchmarks/decoding_profile.py\npython benchmarks/startup.py\n"
+        "python benchmarks/decoding_growth.py\npython benchmarks/startup.py\n"
         "python benchmarks/engines.py --tatoeba en-de-large.tsv.gz\n"
         "python benchmarks/pareto.py --tatoeba en-de-large.tsv.gz --work DIR\n```",
         "The defaults measure more than is shown here; set rounds, sentences and tuning as above with `--rounds`, "
@@ -115,8 +114,8 @@ def _speeds(cells: dict[str, Any]) -> Iterator[list[str]]:
 
 def _ratios(cells: dict[str, Any]) -> Iterator[list[str]]:
     for arm, name in _systems_of(cells).items():
-        if arm != "glassformer int8":
-            rows = [cell["ratios"][f"glassformer int8 / {arm}"] for cell in cells.values()]
+        if arm != OURS:
+            rows = [cell["ratios"][f"{OURS} / {arm}"] for cell in cells.values()]
             yield [f"over {name}", *(f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})" for row in rows)]
 
 
@@ -151,64 +150,6 @@ def _quality(cells: dict[str, Any]) -> Iterator[str]:
     yield "Their quality in cased BLEU (sacrebleu, 13a):"
     rows = ([name, *(f"{bleu[arm]:.2f}" for bleu in scored.values())] for arm, name in _systems_of(cells).items())
     yield table(["system", *map(_title, scored)], rows)
-
-
-def _profile(profile: dict[str, Any]) -> Iterator[str]:
-    """The time of int8 by part, and what CTranslate2 takes."""
-    cells = profile["cells"]
-    yield "## Where the time goes in int8"
-    yield (
-        f"`benchmarks/decoding_profile.py` on {_where(profile)}, CTranslate2 {profile['versions']['ctranslate2']}: "
-        "milliseconds of processor time a sentence, of one thread, with random weights and outputs of 16 tokens. "
-        f"Both systems take turns, {profile['turns']} each, while other programs run on the machine; medians, and "
-        "of the ratio the 95 % bootstrap interval. The parts are timed in turns of their own, so that their sum is "
-        "not exactly the whole."
-    )
-    first = next(iter(cells.values()))["parts"]
-    yield table(["part", *map(_title, cells)], [
-        *([part, *(_part(cell["parts"], part) for cell in cells.values())] for part in first),
-        ["**glassformer, int8**", *(_milliseconds(cell, "glassformer int8") for cell in cells.values())],
-        ["**CTranslate2, int8**", *(_milliseconds(cell, "ct2 int8") for cell in cells.values())],
-        ["CTranslate2's time over glassformer's", *(
-            f"{cell['ratio']['median']:.2f} ({cell['ratio']['low']:.2f} to {cell['ratio']['high']:.2f})"
-            for cell in cells.values()
-        )],
-        ["calls of the int8 kernel", *(f"{cell['parts'][KERNEL]['calls']:.0f}" for cell in cells.values())],
-    ])  # fmt: skip
-    yield (
-        "*Around the kernel* are the operations that find each row's maximum, divide by it and apply scale and bias: "
-        "PyTorch's kernel has one scale for all rows, and we take one a row, so that a translation does not depend "
-        "on the rest of its batch. *Modules* are residuals, the cutting and joining of heads, the cache, embeddings, "
-        "idle taps and the calls themselves; *search* is what is left of a batch: checks, masks, the loop. "
-        f"{_kernel_beside_ctranslate2(cells)}"
-    )
-
-
-KERNEL = "the int8 kernel"
-
-
-def _kernel_beside_ctranslate2(cells: dict[str, Any]) -> str:
-    """What no change around the kernel can win."""
-    shares = {
-        cell: row["parts"][KERNEL]["ms"] / 1e3 * row["sentences_per_s"]["ct2 int8"]["median"]
-        for cell, row in cells.items()
-    }
-    batches = [share for cell, share in shares.items() if not cell.endswith("single")]
-    singles = [share for cell, share in shares.items() if cell.endswith("single")]
-    return (
-        f"In batches the int8 kernel alone, which is PyTorch's, takes {min(batches):.2f} to {max(batches):.2f} of "
-        f"all the time that CTranslate2 takes, and one by one {min(singles):.2f} to {max(singles):.2f}: there each "
-        "call prepares a product of one row, as each of the many small operations around it prepares its own."
-    )
-
-
-def _part(parts: dict[str, Any], part: str) -> str:
-    total = sum(row["ms"] for row in parts.values())
-    return f"{parts[part]['ms']:.2f} ({100 * parts[part]['ms'] / total:.0f} %)"
-
-
-def _milliseconds(cell: dict[str, Any], arm: str) -> str:
-    return f"{1e3 / cell['sentences_per_s'][arm]['median']:.2f}"
 
 
 def _read(name: str) -> dict[str, Any] | None:
@@ -321,7 +262,8 @@ def _student(name: str, found: dict[str, Any]) -> str:
 def _growth(growth: dict[str, Any]) -> Iterator[str]:
     yield "## How it grows"
     yield (
-        f"`benchmarks/decoding_growth.py`, {growth['measured']}, on {_where(growth)}: one size varies, the others "
+        f"`benchmarks/decoding_growth.py`, {growth['measured']} of PyTorch, since retired, on {_where(growth)}: "
+        "one size varies, the others "
         "stay at a batch of 32, greedy search, 14 source tokens and a vocabulary of 10,000; outputs have 16 tokens."
     )
     yield "![sentences a second by batch, beam, source length and vocabulary](growth.png)"

@@ -56,7 +56,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], 
     too_early = lambda *_, **__: pytest.fail("a model was read")  # noqa: E731
     for module, name in ((safetensors.torch, "load_file"), (safetensors, "safe_open")):
         monkeypatch.setattr(module, name, too_early)
-    monkeypatch.setattr("glassformer.cli.exchange.read_model", too_early)
+    monkeypatch.setattr("glassformer.cli.import_export.read_model", too_early)
 
     def call(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["glassformer", *words])

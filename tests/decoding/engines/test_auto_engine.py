@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,12 @@ import torch
 from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines import auto_engine
-from glassformer.decoding.engines.auto_engine import PROOF
+from glassformer.decoding.engines.auto_engine import PROOFS
+from glassformer.decoding.engines.ctranslate2_engine import lacking_options
 from glassformer.decoding.engines.export_cache import CACHE
+from glassformer.decoding.search import filters
 from glassformer.files import lock_file, open_to_append
+from glassformer.settings.section import knob
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
@@ -70,7 +74,7 @@ def copy(run, tmp_path, monkeypatch) -> Path:
 
 
 def proof_of(run: Path) -> Path:
-    (proof,) = (run / CACHE).glob(f"*/{PROOF}")
+    (proof,) = (run / CACHE).glob(f"*/{PROOFS['cpu']}")
     return proof
 
 
@@ -104,6 +108,34 @@ def test_required_and_banned_phrases_and_alignment_are_those_of_torch(auto, expe
     torch.testing.assert_close(ours[0].hypotheses[0].attention, theirs[0].hypotheses[0].attention)
     assert "".join(auto.stream(TEXTS[0])) == expected.translate(TEXTS[:1])[0].text
     assert auto.score(TEXTS[:1], ["Ich liebe dich."]) == expected.score(TEXTS[:1], ["Ich liebe dich."])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewConfig(DecodeConfig):
+    """The options with a new one, which does not say which engines have it."""
+
+    ban_first: bool = knob(False, "the id that would be best is forbidden", acts_in="search")
+
+
+def forbid_best(log_probs, prefixes, _value, _config):
+    return log_probs.scatter(1, log_probs.argmax(1, keepdim=True), -torch.inf)
+
+
+def test_a_new_processor_is_left_to_torch_until_its_setting_names_other_engines(auto, expected, monkeypatch):
+    monkeypatch.setattr(filters, "PROCESSORS", (*filters.PROCESSORS, filters.Filter("ban_first", forbid_best)))
+    options = NewConfig(beam=1, ban_first=True)
+    found, right = auto.translate(TEXTS[:1], options)[0], expected.translate(TEXTS[:1], options)[0]
+    assert (found.engine, found.text) == ("torch", right.text)
+    assert found.text != auto.translate(TEXTS[:1], NewConfig(beam=1))[0].text
+    assert list(lacking_options(options)) == [("ban_first", False, "does not have it")]
+    assert not list(lacking_options(NewConfig(beam=1)))
+
+
+def test_each_option_of_an_engine_says_whether_ctranslate2_has_it():
+    for field in fields(DecodeConfig):
+        places = [field.metadata[name] for name in ("equal_in", "differs_in", "missing_in")]
+        expected = 0 if field.metadata["acts_in"] == "batching" else 1
+        assert sum("ctranslate2" in place for place in places) == expected, field.name
 
 
 def test_a_model_that_was_asked_for_is_what_translates_from_then_on(run):
@@ -157,9 +189,7 @@ def test_the_proof_says_what_was_compared_and_of_which_versions(run):
     assert proof["versions"].keys() == {"glassformer", "ctranslate2", "torch"}
 
 
-def test_engines_that_differ_are_noticed(copy, expected, monkeypatch):
-    others = auto_engine._jobs(expected.model.config, DecodeConfig(beam=1), [[9, 8, 7, 2]])
-    monkeypatch.setattr(auto_engine, "_jobs", lambda *_: others)
+def test_engines_that_differ_are_noticed(copy, monkeypatch):
     monkeypatch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
     proof_of(copy).unlink()
     with Translator.load(copy) as translator:
@@ -183,7 +213,7 @@ def test_what_cannot_be_compared_is_translated_by_torch(copy, expected):
     (copy / "text").mkdir()
     for lines in ("{}\n", "[]\n", '["", ""]\n', "x\n"):
         (copy / "text" / "valid.jsonl").write_text(lines)
-        for proof in (copy / CACHE).glob(f"*/{PROOF}"):
+        for proof in (copy / CACHE).glob(f"*/{PROOFS['cpu']}"):
             proof.unlink()
         with Translator.load(copy) as translator:
             found = translator.translate(TEXTS[:1])[0]

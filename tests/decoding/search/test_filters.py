@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.decoding.search.filters import PROCESSORS, SAMPLING_FILTERS, filter_log_probs, keep_typical_p
-from glassformer.explain.entries.rules import PROCESSOR_EQUATIONS
-from glassformer.explain.entries.sampling import FILTER_EQUATIONS
+from glassformer.explain.entries.rule_entries import PROCESSOR_EQUATIONS
+from glassformer.explain.entries.sampling_entries import FILTER_EQUATIONS
 from glassformer.settings import DecodeConfig
 
 VALUES = {"temperature": (0.6, 1.6), "top_k": (3,), "top_p": (0.8,), "min_p": (0.5,), "typical_p": (0.5,)}

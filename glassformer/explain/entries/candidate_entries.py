@@ -1,0 +1,119 @@
+"""The taps of the candidates of a search step. Section 6.1; for required sequences, Post and Vilar 2018."""
+
+import math
+from collections import Counter
+
+import torch
+from torch import Tensor
+
+from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
+from glassformer.explain.entries.rule_entries import occurs, phrases
+from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
+
+
+def _candidate_places(scope: Scope) -> Tensor:
+    """Places in beam · vocab of the 2 · beam candidates; among equal sums, those that the search took."""
+    step, keys = scope.step.call, _all_sums(scope)
+    count = min(2 * scope.context.decode.beam, keys[0].numel())
+    if scope.has("search.required_ids") and scope.at_call("search.required_ids", 0).numel():
+        best = _divided_places(scope, keys, count)
+    else:
+        best = keys.flatten(1).topk(count, dim=1).indices
+    parents, ids = (scope.at_call(f"search.candidate_{name}", step) for name in ("parents", "ids"))
+    taken, keys = parents * scope.config.tgt_vocab + ids, keys.flatten(1)
+    return (
+        torch.where(keys.gather(1, taken) == keys.gather(1, best), taken, best) if taken.shape == best.shape else best
+    )
+
+
+def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
+    """The same where a beam is divided among banks, by the required ids of a candidate."""
+    step = scope.step.call
+    written, sources = (state_before(scope, name, step).tolist() for name in ("ids", "sentences"))
+    rows = [
+        _divide(of_source, ids, phrases(scope, "required_ids", source), count, scope.context.decode.beam)
+        for of_source, ids, source in zip(keys, written, sources, strict=True)
+    ]
+    return torch.tensor(rows, device=keys.device)
+
+
+def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], count: int, beam: int) -> list[int]:
+    """First the best candidate of the highest bank, then as many of each bank as its share, then the others."""
+    vocab, sums = keys.shape[1], keys.flatten().tolist()
+    pool = keys.flatten().topk(count).indices.tolist()
+    for slot, ids in enumerate(written):
+        further = [phrase[_matching_length(phrase, ids)] for phrase in required if not occurs(phrase, ids)]
+        pool += [slot * vocab + new for new in (int(keys[slot].argmax()), *further)]
+    pool = sorted(dict.fromkeys(pool), key=lambda place: -sums[place])
+    banks = {place: _bank([*written[place // vocab], place % vocab], required) for place in pool}
+    highest = max((banks[place] for place in pool if sums[place] > -math.inf), default=0)
+    room, turns, taken = beam // (sum(map(len, required)) + 1), dict[int, int](), Counter[int]()
+    for place in pool:
+        rank = taken[banks[place]]
+        taken[banks[place]] += 1
+        is_first = bool(required) and rank == 0 and banks[place] == highest
+        turns[place] = 3 if sums[place] == -math.inf else 0 if is_first else 1 if rank < room else 2
+    return sorted(pool, key=turns.__getitem__)[:count]
+
+
+def _bank(ids: list[int], required: list[list[int]]) -> int:
+    """How many ids of the sequences occur; of an incomplete one those at the end."""
+    unmet = [phrase for phrase in required if not occurs(phrase, ids)]
+    met = sum(map(len, required)) - sum(map(len, unmet))
+    return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)
+
+
+def _matching_length(phrase: list[int], ids: list[int]) -> int:
+    """The length of the longest beginning of ``phrase`` with which ``ids`` end."""
+    return max(n for n in range(min(len(phrase), len(ids)) + 1) if ids[len(ids) - n :] == phrase[:n])
+
+
+def _all_sums(scope: Scope) -> Tensor:
+    """The sum of each continuation of each hypothesis, (sentences beam vocab)."""
+    past, next_one = ("sums", "processed_log_probs") if has_rules(scope) else ("log_probs", "next_log_probs")
+    step = scope.step.call
+    return state_before(scope, past, step)[:, :, None] + by_hypothesis(scope, next_one, step)
+
+
+def _candidate(scope: Scope) -> Tensor:
+    """One field of the candidates, at their places."""
+    places, vocab, name = _candidate_places(scope), scope.config.tgt_vocab, scope.step.name
+    if name == "candidate_sums":
+        return _all_sums(scope).flatten(1).gather(1, places)
+    if name == "candidate_log_probs":
+        own = by_hypothesis(scope, "next_log_probs", scope.step.call).flatten(1).gather(1, places)
+        return state_before(scope, "log_probs", scope.step.call).gather(1, places // vocab) + own
+    return places // vocab if name == "candidate_parents" else places % vocab
+
+
+def candidate_ranking(scope: Scope, step: int) -> Tensor:
+    """The sums by which the candidates of a step are ranked."""
+    return scope.at_call("search.candidate_sums" if has_rules(scope) else "search.candidate_log_probs", step)
+
+
+def is_eos(scope: Scope, step: int) -> Tensor:
+    """Which candidates append </s>."""
+    return scope.at_call("search.candidate_ids", step) == scope.config.eos_id
+
+
+_BEST = "The sums, by the model alone, of the 2·beam best continuations of all living hypotheses."
+_TOP = "top-k (log P(past) + log P(next))"
+add("search.candidate_log_probs", "Best continuations", _BEST, _TOP, "6.1", compute=_candidate)
+_PARENT = "The living hypothesis that each one continues."
+add("search.candidate_parents", "Their parents", _PARENT, "⌊index / vocab⌋", "6.1", compute=_candidate)
+_TOKEN = "The token that each one appends."
+add("search.candidate_ids", "Their tokens", _TOKEN, "index mod vocab", "6.1", compute=_candidate)
+_RANKING = "The sums after the rules: these rank the continuations, not the model's own."
+add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_candidate)
+
+
+@entry("search.candidate_outcomes", "What became of them", "0, 1 or 2", "6.1")
+def _outcomes(scope: Scope) -> Tensor:
+    """0 is dropped, 1 lives (of those that do not end, the first beam), 2 ends (</s> among the first beam)."""
+    step, beam = scope.step.call, scope.context.decode.beam
+    ends = is_eos(scope, step)
+    lives = ~ends & ((~ends).cumsum(dim=1) <= beam)
+    ends &= torch.arange(ends.shape[1], device=ends.device) < beam
+    outcomes = torch.where(lives, LIVE, torch.where(ends, FINISHED, DROPPED))
+    return outcomes.masked_fill(candidate_ranking(scope, step) == -math.inf, DROPPED)

@@ -1,0 +1,215 @@
+"""The taps of a training step: the smoothed loss, clipping, and Adam. Sections 5.3 and 5.4."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import TraceError
+from glassformer.explain.entries.derivatives import log_softmax
+from glassformer.explain.entries.entry import NOT_IN_PAPER, entry
+from glassformer.explain.entries.scope import Scope, shared_name
+from glassformer.settings import TrainConfig
+
+_TINY = 1e-30  # what rates, moments and changes of weights are measured by at least
+_LAST_BITS = 2 * 2**-23 / 1e-6  # of a weight, in units of the tolerance
+_ADAM = "5.3; Kingma and Ba 2015"
+
+
+def _options(scope: Scope) -> TrainConfig:
+    if scope.context.train is None:
+        raise TraceError(
+            f"{scope.step.address}: belongs to a training step, but no TrainConfig was given. Give the one it used."
+        )
+    return scope.context.train
+
+
+@entry("loss.target_distribution", "Smoothed target", "q = (1 − ε) δ + ε / vocab", "5.4")
+def _target_distribution(scope: Scope) -> Tensor:
+    """1 − ε on the right token, ε spread evenly over the vocabulary."""
+    smoothing, targets = _options(scope).label_smoothing, scope.at("text.tgt_out_ids")
+    vocab = scope.config.tgt_vocab
+    one_hot = torch.nn.functional.one_hot(targets, vocab).to(scope.step.value.dtype)
+    q = one_hot * (1 - smoothing) + smoothing / vocab
+    return q * (targets != scope.config.pad_id)[..., None]
+
+
+@entry("loss.log_probs", "Log-probabilities", "log p = log softmax(logits)", "5.4")
+def _log_probs(scope: Scope) -> Tensor:
+    """Of every token at every position."""
+    return log_softmax(scope.at("output_projection.logits").float(), -1)
+
+
+@entry("loss.nll_per_token", "Negative log-likelihood", "−log p(tgt_out)", "5.4")
+def _nll_per_token(scope: Scope) -> Tensor:
+    """How improbable the right token was to the model; zero at padding."""
+    targets = scope.at("text.tgt_out_ids")
+    log_probs = scope.at("loss.log_probs").gather(-1, targets[..., None]).squeeze(-1)
+    return -log_probs * (targets != scope.config.pad_id)
+
+
+@entry("loss.per_token", "Loss of each token", "−Σ q log p", "5.4")
+def _per_token(scope: Scope) -> Tensor:
+    """The cross-entropy with the smoothed target; zero at padding."""
+    return -(scope.at("loss.target_distribution") * scope.at("loss.log_probs")).sum(dim=-1)
+
+
+@entry("loss.mean", "Loss", "Σ loss / ntokens", "5.4")
+def _mean(scope: Scope) -> Tensor:
+    """The mean over all target tokens without padding; training lowers it."""
+    return scope.at("loss.per_token").sum() / (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
+
+
+@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", NOT_IN_PAPER, floor=_TINY)
+def _gradient_norm(scope: Scope) -> Tensor:
+    """Of all weights together, before clipping."""
+    return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
+
+
+def _counter(scope: Scope, name: str) -> int:
+    """A counter of the checkpoint that the update began with, or 0."""
+    return int(scope.context.counters.get(name, 0))
+
+
+@entry("update.cooldown", "Cooldown", "c", NOT_IN_PAPER)
+def _cooldown(scope: Scope) -> Tensor:
+    """The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end."""
+    first, last = _counter(scope, "cooldown_from"), _counter(scope, "cooldown_to")
+    made = min(max(_counter(scope, "update") + 1 - first, 0), last - first)  # of its updates, with this one
+    return torch.full_like(scope.step.value, 1 - made / (last - first + 1))
+
+
+@entry("update.restarts", "Restarts", "c ← c / 2ʳ", NOT_IN_PAPER)
+def _restarts(scope: Scope) -> Tensor:
+    """How often the training went back after it had diverged; each halves the learning rate."""
+    return torch.full_like(scope.step.value, _counter(scope, "restarts"))
+
+
+@entry("update.rate", "Learning rate", "c · equation 3", "5.3", floor=_TINY)
+def _rate(scope: Scope) -> Tensor:
+    """Of this update, by the schedule."""
+    # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
+    options, t = _options(scope), _counter(scope, "update") + 1
+    curve = min(t**-0.5, t * options.warmup**-1.5)
+    height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
+    rate: Tensor = scope.at("update.cooldown") * float(height * curve) / 2 ** _counter(scope, "restarts")
+    return rate
+
+
+@entry("update.count_before", "Updates before", "t − 1", _ADAM)
+def _count_before(scope: Scope) -> Tensor:
+    """The most that the moments of any weight to be trained have seen, as the checkpoint says, else none."""
+    saved, frozen = scope.context.saved, scope.context.frozen
+    steps = {key.removeprefix("step/"): value for key, value in saved.items() if key.startswith("step/")}
+    counts = [int(value) for name, value in steps.items() if name not in frozen]
+    return torch.full_like(scope.step.value, max(counts, default=0))
+
+
+@entry("update.count", "Number of this update", "t", _ADAM)
+def _count(scope: Scope) -> Tensor:
+    """Adam corrects its moments by it."""
+    return scope.at("update.count_before") + 1
+
+
+def _gradient_size(scope: Scope) -> Tensor:
+    """The scale of a gradient's error: its tensor's greatest number, or what it sums."""
+    computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
+    return torch.full_like(computed, 10 * size)
+
+
+@entry("weight.gradient", "Gradient", "g = ∂loss / ∂w", "5.3", error_scale=_gradient_size, floor=_TINY)
+def _gradient(scope: Scope) -> Tensor | None:
+    """How the loss changes with each weight: the sum over the steps that read it."""
+    found = scope.context.weight_gradients.get(shared_name(scope.module, scope.config))
+    return None if found is None else found[0]
+
+
+@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", NOT_IN_PAPER, floor=_TINY)
+def _clipped_gradient(scope: Scope) -> Tensor:
+    """Scaled down when the norm of all gradients together is above the limit."""
+    longest, norm = _options(scope).clip_norm or math.inf, scope.at("update.gradient_norm")
+    return scope.here("gradient") * (longest / (norm + 1e-6)).clamp(max=1.0)
+
+
+@entry("weight.value_before", "Weight before", "w", _ADAM)
+def _value_before(scope: Scope) -> Tensor:
+    """As the forward pass used it."""
+    return scope.weight("")
+
+
+def _moment_before(scope: Scope, moment: str) -> Tensor:
+    """A moment as the checkpoint holds it; zeros where it holds none, or where the weight is frozen."""
+    found = scope.context.saved.get(f"{moment}/{scope.module}")
+    return (
+        torch.zeros_like(scope.step.value)
+        if found is None or scope.module in scope.context.frozen
+        else found.to(scope.step.value.device)
+    )
+
+
+@entry("weight.first_moment_before", "First moment before", "m", _ADAM)
+def _first_moment_before(scope: Scope) -> Tensor:
+    """As the checkpoint holds it; zero in the first update."""
+    return _moment_before(scope, "exp_avg")
+
+
+@entry("weight.second_moment_before", "Second moment before", "v", _ADAM)
+def _second_moment_before(scope: Scope) -> Tensor:
+    """As the checkpoint holds it; zero in the first update."""
+    return _moment_before(scope, "exp_avg_sq")
+
+
+def _greatest_term(scope: Scope) -> Tensor:
+    """Of the two that the first moment adds up, and which may cancel."""
+    beta = _options(scope).adam_beta1
+    return torch.maximum(
+        beta * scope.here("first_moment_before").abs(), (1 - beta) * scope.here("clipped_gradient").abs()
+    )
+
+
+_FIRST = "m ← β₁ m + (1 − β₁) g"
+
+
+@entry("weight.first_moment", "First moment", _FIRST, _ADAM, error_scale=_greatest_term, floor=_TINY)
+def _first_moment(scope: Scope) -> Tensor:
+    """A running mean of the gradient."""
+    beta = _options(scope).adam_beta1
+    return beta * scope.here("first_moment_before") + (1 - beta) * scope.here("clipped_gradient")
+
+
+@entry("weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM, floor=_TINY)
+def _second_moment(scope: Scope) -> Tensor:
+    """A running mean of the squared gradient."""
+    beta = _options(scope).adam_beta2
+    return beta * scope.here("second_moment_before") + (1 - beta) * scope.here("clipped_gradient") ** 2
+
+
+def _change(scope: Scope) -> Tensor:
+    """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
+
+    t is the weight's own: one that was frozen in earlier updates has seen fewer.
+    """
+    options, count = _options(scope), int(scope.context.saved.get(f"step/{scope.module}", 0)) + 1
+    step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
+    deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
+    return step_size * scope.here("first_moment") / (deviation + options.adam_eps)
+
+
+def _last_bits_and_change(scope: Scope) -> Tensor:
+    """Two of the last bits of the weight and a millionth of its change."""
+    return _LAST_BITS * scope.here("value_before").abs() + 2 * _change(scope).abs()
+
+
+_VALUE = "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)"
+
+
+@entry("weight.value", "Weight after", _VALUE, _ADAM, error_scale=_last_bits_and_change, floor=_TINY)
+def _value(scope: Scope) -> Tensor:
+    """Moved against the first moment, with a step that the second moment scales."""
+    return scope.here("value_before") - _change(scope)
+
+
+@entry("update.gradients_left", "Gradients left", "0", NOT_IN_PAPER)
+def _gradients_left(scope: Scope) -> Tensor:
+    """How many weights keep their gradient, to which the next update would add its own: none."""
+    return torch.zeros_like(scope.step.value)

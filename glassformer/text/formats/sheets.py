@@ -1,0 +1,392 @@
+"""Tables (tab-separated values, CSV, Excel): their pairs, and their rows without a translation."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain, dropwhile, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from glassformer.errors import TextError
+from glassformer.files import open_to_read
+from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.formats.encodings import START, read_text
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
+from glassformer.text.formats.xml import DeclarationGuard
+from glassformer.text.lines import LARGEST_WHOLE, read_lines
+
+_DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
+_SAMPLE = 50  # rows by which delimiters and columns are judged
+_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file, empty ones too
+_SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
+# Names of columns, by which a first row is known to be a header.
+_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
+_TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
+_ENGLISH = {"en", "english"}
+_LANGUAGES = _ENGLISH | {
+    "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu", "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv",
+    "tr", "uk", "zh", "arabic", "chinese", "czech", "danish", "dutch", "finnish", "french", "german", "greek",
+    "hungarian", "italian", "japanese", "korean", "norwegian", "polish", "portuguese", "romanian", "russian",
+    "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
+    "polski", "português",
+}  # fmt: skip
+_FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
+# What follows the name of a column: (en-US), of a language: -US, -Hans-CN.
+_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
+# Numbers, and names of messages: menu.file, btn_ok.
+_ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
+# A cell of tab-separated values in quotation marks.
+_QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
+
+
+def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
+    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with fewer columns."""
+    rows = _tsv_rows(path)
+    first = next(rows, None)
+    if first is None:
+        return
+    source, target, header = find_columns(first[1])
+    for number, row in rows if header else chain([first], rows):
+        if len(row) < 2:
+            raise TextError(
+                f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
+            )
+        if len(row) <= max(source, target):
+            raise TextError(
+                f"{path}:{number}: found {len(row)} columns, expected source and target in columns {source + 1} "
+                f"and {target + 1}, where the header has them. Correct the line."
+            )
+        yield row[source], row[target]
+
+
+def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows, from the first one with text, with their line numbers; blank lines are left out."""
+    lines = read_lines(path)
+    if _has_quoted_cells(read_lines(path)):
+        reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
+        rows = ((reader.line_num, row) for row in reader)
+    else:
+        rows = ((number, line.split("\t", _MAX_COLUMNS)) for number, line in enumerate(lines, 1))
+    for number, row in dropwhile(lambda each: not any(map(str.strip, each[1])), rows):
+        _check_columns(len(row), path, number)
+        if len(row) > 1 or any(map(str.strip, row)):
+            yield number, row
+
+
+class _ColumnsError(TextError):
+    """A row of more columns than spreadsheets have."""
+
+
+def _check_columns(count: int, path: Path, line: int) -> None:
+    if count > _MAX_COLUMNS:
+        raise _ColumnsError(
+            f"{path}:{line}: found more than {_MAX_COLUMNS:,} columns, expected source and target, and at most as "
+            "many as spreadsheets have. Break the row up, or remove columns."
+        )
+
+
+def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
+    """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
+    rows = [row for _, row in islice(_tsv_rows(path), _SAMPLE)]
+    return f"{path}: {_describe_columns(rows, column, into)}."
+
+
+def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, into: str | None = None) -> str:
+    """Which columns are taken, and whether one of them holds no texts."""
+    first = rows[0] if rows else []
+    source, target, header = find_columns(first, column, into)
+    named = header and target < len(first)
+    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
+    said = f"columns {names}"
+    for place in (source, target):
+        cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
+        if cells and all(map(_ID.fullmatch, cells)):
+            said += (
+                f"; column {place + 1} holds numbers or names of messages, expected texts: write source and target "
+                "above the columns that hold these"
+            )
+    return said
+
+
+def csv_delimiter(text: str) -> str:
+    """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
+    named = _SEPARATOR_LINE.match(text)
+    if named is not None:
+        return named[1]
+    best = max(_DELIMITERS, key=partial(_evenness, text))
+    return best if _evenness(text, best) else ","
+
+
+def _evenness(text: str, delimiter: str) -> float:
+    """The share of the first rows that have the same columns, more than one; below 0 if quotation marks are wrong."""
+    counts, wrong = Counter[int](), 0
+    try:
+        counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
+    except _ColumnsError:
+        counts[_MAX_COLUMNS] += 1
+    except TextError:
+        wrong = 1
+    return max((rows for columns, rows in counts.items() if columns > 1), default=0) / (counts.total() or 1) - wrong
+
+
+class Cell(NamedTuple):
+    """A cell of a table: what it says, and where the file has it, quotes included."""
+
+    text: str
+    start: int
+    end: int
+
+
+def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
+    """The cells of each row that is not blank. With ``quotes``, a cell in quotation marks may hold delimiters and
+    line breaks; ``TextError`` if one is not closed, or if a row has too many columns.
+    """
+    rows = _read_rows(text, path, delimiter, quotes=quotes)
+    return (row for row in rows if any(cell.text.strip() for cell in row))
+
+
+def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
+    quoted = r'"[^"]*(?:""[^"]*)*"|(?!")' if quotes else ""
+    pattern = re.compile(rf"({quoted}[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
+    row: list[Cell] = []
+    named = _SEPARATOR_LINE.match(text)
+    position = named.end() if named and quotes else 0
+    while position < len(text):
+        found = pattern.match(text, position)
+        if found is None or (quotes and found[1].startswith('"') and not found[1].endswith('"')):
+            raise TextError(
+                f"{path}:{line_number(text, position)}: a quotation mark is not closed, or text follows one that "
+                "closes. Double each mark inside a cell in marks, or save the table as .tsv."
+            )
+        raw = found[1]
+        value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
+        row.append(Cell(value, *found.span(1)))
+        if len(row) > _MAX_COLUMNS:
+            _check_columns(len(row), path, line_number(text, row[0].start))
+        position = found.end()
+        if found[2] == delimiter and position == len(text):
+            row.append(Cell("", position, position))
+        if found[2] != delimiter or position == len(text):
+            yield row
+            row = []
+
+
+def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
+    """Where a header has source and target, by their names or as names of two languages, one of them English."""
+    written = [cell.strip().lower() for cell in first]
+    if len(set(filter(None, written))) < len(list(filter(None, written))):
+        return None
+    names = [_ADDITION.sub("", cell) for cell in written]
+    source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
+    target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
+    languages = [names.index(name) for name in dict.fromkeys(names) if name in _LANGUAGES]
+    if source is None and target is None and not _ENGLISH.intersection(names):
+        return None
+    missing = (source is None) + (target is None)
+    if len(languages) < missing:
+        return None
+    source = languages.pop(0) if source is None else source
+    return source, languages.pop(0) if target is None else target
+
+
+def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
+    """Where source and target stand, from 0, and whether the first row is a header.
+
+    ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
+    column and the one after it; ``TextError`` if that one has another name.
+    """
+    lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
+    header = named is not None
+
+    def place(name: str) -> int:
+        nonlocal header
+        if name.isdecimal() and len(name) < 10 and 0 < int(name) <= _MAX_COLUMNS:
+            return int(name) - 1
+        if name.strip().lower() not in lower:
+            raise TextError(
+                f"column {name!r:.50}: found {', '.join(cell[:50] for cell in first[:10])}, expected it in the first "
+                f"row. Name one of these, or give its number, from 1 to {_MAX_COLUMNS:,}."
+            )
+        header = True
+        return lower.index(name.strip().lower())
+
+    source = place(src) if src is not None else named[0] if named else 0
+    if src is not None and source >= len(first):
+        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
+    if tgt is not None:
+        return source, place(tgt), header
+    if named is not None and named[1] != source:
+        return source, named[1], True
+    if header and any(lower[source + 1 : source + 2]):
+        raise TextError(
+            f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
+            f"translation. Give into, a name or a number, {len(first) + 1} for a new one."
+        )
+    return source, source + 1, header
+
+
+def read_csv(path: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
+    text = read_text(path)[0].removeprefix("\ufeff")
+    rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
+    first = next(rows, None)
+    if first is None:
+        return
+    source, target, header = find_columns([cell.text for cell in first])
+    for row in rows if header else chain([first], rows):
+        if max(source, target) >= len(row):
+            raise TextError(
+                f"{path}:{line_of(row[0].start)}: found {len(row)} columns, expected at least "
+                f"{max(source, target) + 1}. Correct the row, or save the file as .tsv."
+            )
+        yield row[source].text, row[target].text
+
+
+def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
+    """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
+    text = read_text(path)[0].removeprefix("\ufeff")
+    delimiter = csv_delimiter(text)
+    rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
+    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(rows, column, into)}."
+
+
+def csv_segments(
+    text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
+) -> list[FileSegment]:
+    """The rows whose target cell is empty or missing."""
+    delimiter = "\t" if tsv else csv_delimiter(text)
+    quotes = not tsv or _has_quoted_cells(text.split("\n"))
+    rows, line_of = table_rows(text, path, delimiter, quotes=quotes), line_finder(text)
+    first = next(rows, None)
+    if first is None:
+        return []
+    source, target, header = find_columns([cell.text for cell in first], column, into)
+    found = []
+    for row in rows if header else chain([first], rows):
+        if source >= len(row) or not row[source].text.strip():
+            continue
+        if target < len(row) and row[target].text.strip():
+            continue
+        found.append(_row_segment(line_of(row[0].start), row, source, target, delimiter, quotes=quotes))
+    return found
+
+
+def _has_quoted_cells(lines: Iterable[str]) -> bool:
+    """Whether tab-separated values are quoted as in CSV: a cell in quotation marks has marks or line breaks."""
+    read, is_quoted = list[str](), False
+
+    def record() -> Iterator[str]:
+        for line in lines:
+            read.append(f"{line}\n")
+            yield read[-1]
+
+    try:
+        for row in csv.reader(record(), delimiter="\t", strict=True):
+            raw = "".join(read)
+            read.clear()
+            if '"' not in raw:
+                continue
+            if any("\t" in cell for cell in row):
+                return False
+            is_quoted = is_quoted or any("\n" in cell or '""' in cell for cell in _QUOTED_CELL.findall(raw))
+    except csv.Error:
+        return False
+    return is_quoted
+
+
+def _row_segment(
+    line: int, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
+) -> FileSegment:
+    text, missing = row[source].text, target - len(row) + 1
+    place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
+
+    def edits(parts: Sequence[Part]) -> list[Edit]:
+        cell = join_parts(parts)
+        if delimiter == "\t" or not quotes:
+            cell = re.sub(r"\t+" if quotes else r"[\t\r\n]+", " ", cell)
+        if quotes and any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
+            cell = '"' + cell.replace('"', '""') + '"'
+        return [Edit(*place, delimiter * max(0, missing) + cell)]
+
+    return FileSegment((text,), line, edits, partial(_formula_doubts, text))
+
+
+def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
+    """A spreadsheet would compute a cell that its source had as text."""
+    begin = join_parts(parts).lstrip()[:1]
+    if begin not in _FORMULA_SIGNS or source.lstrip()[:1] in _FORMULA_SIGNS:
+        return []
+    return [f"begins with {begin}, so that a spreadsheet may compute it"]
+
+
+def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
+    """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
+    _, rows = _xlsx_sheet(path)
+    source, target, header = find_columns(rows[0] if rows else [])
+    for row in rows[header:]:
+        if source < len(row):
+            yield row[source], "".join(row[target : target + 1])
+
+
+def describe_xlsx(path: Path) -> str:
+    """Which sheet and which columns ``read_xlsx`` takes, in a line."""
+    name, rows = _xlsx_sheet(path)
+    return f"{path}: sheet {name!r}; {_describe_columns(rows[:_SAMPLE])}."
+
+
+def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
+    """The name of the first sheet with a header, else of the first one with two columns, and its rows with text."""
+    try:
+        from openpyxl import load_workbook  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise TextError(
+            f"{path}: is an Excel file, for which openpyxl is needed: pip install '.[xlsx]' in the clone. Or "
+            "save it as CSV."
+        ) from error
+    try:
+        with open_to_read(path) as file:
+            size = sum(part.file_size for part in ZipFile(file).infolist())
+            if size > LARGEST_WHOLE:
+                raise ValueError(f"it holds {size:,} bytes, expected at most {LARGEST_WHOLE:,}")
+            _refuse_declarations(ZipFile(file), path)
+            with closing(load_workbook(file, read_only=True, data_only=True)) as book:
+                sheets = _rows_of_sheets(book.worksheets)
+    except TextError:
+        raise
+    except OSError as error:
+        raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
+    except Exception as error:  # openpyxl lets through whatever its parsers raise
+        raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
+    with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
+    with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
+    name = next(iter([*with_header, *with_columns, *sheets]), "")
+    return name, sheets.get(name, [])
+
+
+def _refuse_declarations(archive: ZipFile, path: Path) -> None:
+    """Raise ``TextError`` for a part that declares entities or attributes, which the library would follow."""
+    for name in archive.namelist():
+        guard = DeclarationGuard(path)
+        with archive.open(name) as part:
+            while not guard.ended and (data := part.read(START)):
+                guard.feed(data)
+
+
+def _rows_of_sheets(worksheets: Iterable[Any]) -> dict[str, list[list[str]]]:
+    """By the name of each sheet its rows that are not blank; ``ValueError`` for cells without end."""
+    sheets, cells = dict[str, list[list[str]]](), 0
+    for sheet in worksheets:
+        sheet.reset_dimensions()  # what a file says of its size may be another
+        rows = sheets.setdefault(sheet.title, [])
+        for values in sheet.iter_rows(values_only=True):
+            cells += max(1, len(values))
+            if cells > _MAX_CELLS:
+                raise ValueError(f"it has more than {_MAX_CELLS:,} cells, empty ones counted")
+            row = ["" if value is None else str(value) for value in values]
+            if any(map(str.strip, row)):
+                rows.append(row)
+    return sheets
