@@ -46,7 +46,6 @@ SEARCHES = {"greedy": (1, False), "beam": (5, False), "single": (1, True)}
 CELLS = [f"{model}-{search}" for model in SIZES for search in SEARCHES]
 ARMS = {
     "glassformer": ("glassformer", "float32"), "glassformer bf16": ("glassformer", "bf16"),
-    "glassformer int8": ("glassformer", "int8"),
     "glassformer ctranslate2": ("engine", "float32"), "glassformer ctranslate2 int8": ("engine", "int8"),
     "hf": ("hf", "float32"), "ct2": ("ct2", "float32"), "ct2 int8": ("ct2", "int8"),
 }  # fmt: skip

@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from transformers_model import BANNED
 
 from glassformer.interop.ctranslate2 import convert
-from glassformer.interop.transformers_export import BANNED
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig

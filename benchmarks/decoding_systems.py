@@ -43,7 +43,6 @@ class Setting:
     processes: int = 1
     workers: int = 1
     device: str = "cpu"
-    cuda_graphs: str = "off"
 
     def __str__(self) -> str:
         managed = f"{self.workers} workers x " if self.workers > 1 else ""
@@ -79,7 +78,7 @@ class Glassformer:
 
         torch.set_num_threads(setting.threads)
         model = model_of(name, run).to(setting.device)
-        self.eos_id, self.cuda_graphs = model.config.eos_id, setting.cuda_graphs
+        self.eos_id = model.config.eos_id
         self.translator = self._translator(model, directory / f"{name}.ctranslate2", setting)
 
     def _translator(self, model: Any, converted: Path, setting: Setting) -> Any:
@@ -91,7 +90,7 @@ class Glassformer:
 
         options = DecodeConfig(
             beam=search.beam, length_penalty=0.0, max_length_a=0.0, max_length_b=search.limit,
-            batch_tokens=search.batch, cuda_graphs=self.cuda_graphs,
+            batch_tokens=search.batch,
         )  # fmt: skip
         texts = [self.translator.src_tokenizer.to_text(row[:-1]) for row in ids]  # the Translator adds eos itself
         if search.one_by_one:
@@ -111,7 +110,12 @@ class CTranslate2Engine(Glassformer):
 
         tokenizers = (IdTokenizer(model.config.src_vocab), IdTokenizer(model.config.tgt_vocab))
         engine = ctranslate2_engine.CTranslate2Engine(
-            converted, model.config, tokenizers, precision=setting.precision, workers=setting.workers
+            converted,
+            model.config,
+            tokenizers,
+            device=setting.device,
+            precision=setting.precision,
+            workers=setting.workers,
         )
         return Translator.from_engine(engine, tokenizers, DecodeConfig())
 
@@ -121,8 +125,7 @@ class HuggingFace:
 
     def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
         import torch
-
-        from glassformer.interop.transformers_export import transformers_model
+        from transformers_model import transformers_model
 
         torch.set_num_threads(setting.threads)
         model = transformers_model(model_of(name, run), banned_of(name, run)).to(setting.device)

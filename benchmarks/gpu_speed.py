@@ -26,11 +26,12 @@ TRAINERS: dict[str, tuple[str, Callable[..., Step]]] = {
 LOSS_BOUNDS = {"float32": 1e-4, "tf32": 1e-3, "bf16": 1e-2}
 DECODERS = {
     "glassformer": ("glassformer", "float32"), "glassformer, bf16": ("glassformer", "bf16"),
-    "glassformer, CUDA graphs": ("glassformer", "float32"),
-    "glassformer, bf16, CUDA graphs": ("glassformer", "bf16"),
+    "glassformer, engine ctranslate2": ("engine", "float32"),
+    "glassformer, engine ctranslate2, float16": ("engine", "float16"),
     "Hugging Face generate": ("hf", "float32"), "Hugging Face generate, bf16": ("hf", "bf16"),
     "CTranslate2, float16": ("ct2", "float16"), "CTranslate2, int8": ("ct2", "int8"),
 }  # fmt: skip
+OURS = ("glassformer", "engine")
 ROUNDS = 5
 
 
@@ -126,7 +127,7 @@ def decoding(bench: Bench) -> dict[str, Cell]:
         for kind in ("beam",) if bench.smoke else ("beam", "single", "greedy"):
             for arm, (system, _) in DECODERS.items():
                 measure = partial(translating_speed, bench, name, kind, arm)
-                cells[f"{name}-{kind}, {arm}"] = measure if system == "glassformer" else of_peer(bench, measure)
+                cells[f"{name}-{kind}, {arm}"] = measure if system in OURS else of_peer(bench, measure)
     return cells
 
 
@@ -135,15 +136,14 @@ def translating_speed(bench: Bench, name: str, kind: str, arm: str) -> dict[str,
     system, precision = DECODERS[arm]
     if not is_installed(system):
         return {"left_out": f"{NEEDS[system]} is not installed"}
-    if system == "ct2":
+    if system in ("ct2", "engine"):
         convert_model(name, None, bench.scratch)
         precision = "float32" if bench.smoke and precision == "float16" else precision  # which a CPU does not have
     beam, one_by_one = SEARCHES[kind]
     count = (2 if bench.smoke else 16) if one_by_one else (4 if bench.smoke else 512)
     ids = sentences_of(None, None, count)
-    search = Search(beam, output_limit(name, None), one_by_one, 100_000 if system == "glassformer" else 512)
-    graphs = "on" if "CUDA graphs" in arm else "off"
-    setting = Setting(system, precision, torch.get_num_threads(), device=bench.device.type, cuda_graphs=graphs)
+    search = Search(beam, output_limit(name, None), one_by_one, 100_000 if system in OURS else 512)
+    setting = Setting(system, precision, torch.get_num_threads(), device=bench.device.type)
     rounds = 2 if bench.smoke else ROUNDS
     with products_in("float32"):
         translate = TRANSLATORS[system](name, None, bench.scratch, setting)

@@ -63,7 +63,6 @@ N_BEST = 4
 ROUNDS, MARGIN, BATCH = 4, 0.5, 32
 ENGINES: dict[str, dict[str, Any]] = {
     "torch": {"engine": "torch", "precision": "float32"},
-    "torch, int8": {"engine": "torch", "precision": "int8"},
     "ctranslate2": {"engine": "ctranslate2", "precision": "float32"},
     "ctranslate2, int8": {"engine": "ctranslate2", "precision": "int8"},
     "ctranslate2, int8, shortlist": {"engine": "ctranslate2", "precision": "int8", "shortlist": True},

@@ -18,8 +18,8 @@ from glassformer import Translator
 from glassformer.documents import FileTranslator
 from glassformer.documents.report import DOUBTFUL
 from glassformer.text.codes.checks import changes
-from glassformer.text.codes.placeholders import find_codes
-from glassformer.text.formats.segment import Code
+from glassformer.text.codes.code import Code
+from glassformer.text.codes.find import find_codes
 
 # What stands for a thing, a person, or a count in a sentence.
 THINGS = [

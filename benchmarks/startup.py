@@ -66,7 +66,6 @@ def commands_of(run: Path, directory: Path, beam: int) -> dict[str, list[str]]:
         AUTO: translate,
         FIRST: translate,
         TORCH: torch,
-        f"{TORCH}, int8": [*torch, "--precision", "int8"],
         ENGINE: engine,
         f"{ENGINE}, int8": [*engine, "--precision", "int8"],
         "CTranslate2": [*peer, "float32", str(beam)],

@@ -2,13 +2,14 @@
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 import torch
 
-from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.decoding.translator import Translator
+from glassformer.settings import DecodeConfig, ModelConfig
 
 _LATIN = "0-9A-Z_a-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02af"
 # A word, or a sign, with the white space before it; letters of Latin and others are not in one word.
@@ -46,27 +47,25 @@ class Words:
         return list(range(start, len(self.known)))
 
 
-class Permuting:
+class Permuting(Translator):
     """A translator that writes the words of a text in another order, with exact attention; each begins with ``mark``.
 
-    Signs stay where they are; ``seed`` None keeps the order.
+    Signs stay where they are; ``seed`` None keeps the order. Only the model is another: a text passes all steps but
+    those of its style.
     """
 
-    confidence = languages = None
-
     def __init__(self, seed: int | None, mark: str = "") -> None:
-        self.src_tokenizer, self.tgt_tokenizer = Words(), Words()
+        self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = Words(), Words()  # type: ignore[assignment]
+        self.config, self._config = DecodeConfig(match_style=False), ModelConfig.tiny()
+        self.confidence = self.languages = None
         self._random, self._seed, self._mark = random.Random(seed), seed, mark
 
-    def translate_stream(
-        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
-    ) -> Iterator[Translation]:
-        """As a ``Translator`` does; always with attention."""
-        return (self._translate(request.text) for request in requests)
+    def _inputs(self, texts: Sequence[tuple[int | None, str]], sentences: object) -> list[str]:  # type: ignore[override]
+        return [text for _, text in texts]
 
-    def add_attention(self, translations: Sequence[Translation], options: object = None) -> list[Translation]:
-        """They have it, if there is any."""
-        return list(translations)
+    def _search(self, inputs: Sequence[str], *_: object) -> list[Translation]:  # type: ignore[override]
+        """Always with attention."""
+        return [self._translate(text) for text in inputs]
 
     def _order(self, words: list[int]) -> list[int]:
         """The words of a text in the order of its translation."""

@@ -99,10 +99,7 @@ def test_every_tap_has_a_story_and_follows_from_its_equation(translator: Transla
         assert all((story.title, story.sentence, story.equation, story.section)), step.address
 
 
-def test_every_way_to_run_a_pass_agrees_with_the_plain_one(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("glassformer.model.inference.min_int8_weights", lambda: 0)
+def test_every_way_to_run_a_pass_agrees_with_the_plain_one(translator: Translator) -> None:
     batch = walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
     real = Positions({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
     plain = run_pass(Mode.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)

@@ -4,19 +4,18 @@
 """
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
 from small_models import shake, small_config
 from torch.testing import assert_close
 
+from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.decoding.engines.engine import SearchJob
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.model import Transformer
-from glassformer.model.linears import Precision
-from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, TrainConfig
+from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.batches import Batch
 from glassformer.training.loop.optimizer import adam_step, clip_gradients, new_optimizer
 from glassformer.training.loop.update import accumulate_gradients
@@ -82,23 +81,14 @@ def test_searches(models: tuple[Transformer, Transformer], options: dict[str, ob
     assert_close([one.score for one in there], [one.score for one in here], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", [None, Precision.FLOAT32])
-@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-def test_cuda_graphs(positions: str, precision: Precision | None) -> None:
-    torch.manual_seed(3)
-    model = Transformer(small_config(output_bias=True, positions=positions)).eval()
-    shake(model)
-    engine = TorchEngine([model.to("cuda")], precision)
-    for options in ({"beam": 1}, {"beam": 4, "n_best": 2}, {"sample": True, "n_best": 2}):
-        for rows in (3, 3, 2, 1):  # the second search finds the graphs of the first
-            plain = SearchJob(SOURCES[:rows], [30, 8, 36][:rows], DecodeConfig(**options), range(rows))
-            graphs = replace(plain, options=replace(plain.options, cuda_graphs="on"))
-            expected, found = ([one for row in engine.run(job).candidates for one in row] for job in (plain, graphs))
-            assert [one.ids for one in found] == [one.ids for one in expected]
-            scores = [[one.score for one in outputs] for outputs in (found, expected)]
-            assert_close(*scores, rtol=1e-4, atol=1e-5)
-    kept = [decoder for decoders in engine._static_decoders for decoder in decoders._free]
-    assert any(run is not None for decoder in kept for run in decoder._passes.values()), "a pass was captured"
+def test_engine_auto_translates_by_ctranslate2(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ctranslate2")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    texts = ["I love you, too.", "The children are playing in the garden."]
+    expected = [one.text for one in Translator.load(engine="torch", device="cpu").translate(texts)]
+    with Translator.load() as translator:
+        found = translator.translate(texts)
+    assert [(one.engine, one.text) for one in found] == [("ctranslate2", text) for text in expected]
 
 
 def test_a_training_goes_on(tmp_path) -> None:

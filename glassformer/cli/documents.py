@@ -75,7 +75,7 @@ def check_input(
     """
     if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
-            f"--glossary: found with --engine {engine}, which cannot require terms, expected torch. Leave "
+            f"--glossary: found with engine {engine}, which cannot require terms, expected torch. Leave "
             "one of them out."
         )
     if is_pattern(path) and (out is None or document_options):

@@ -214,15 +214,14 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
     return same
 
 
-_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, int8, double"
+_WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = (
     "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
     "English-German model if none is named"
 )
 _TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
-    "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 1e-5 if not, 0.05 with "
-    "bf16 or int8"
+    "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 0.05 with bf16, else 1e-5"
 )
 
 

@@ -72,7 +72,9 @@ _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
 )
 _VERBOSE = "Say which engine is taken, and why"
-_PRECISION = "Compute products in float32, bf16 or int8; by default as the model is"
+_PRECISION = (
+    "Compute products in float32 or bf16, or by ctranslate2 in int8 or, on a GPU, float16; by default as the model is"
+)
 
 Run = Annotated[Path | None, option(_BUNDLED, "--run", metavar="DIR")]
 Runs = Annotated[list[Path] | None, option(_ENSEMBLE, "--run", metavar="DIR")]
@@ -94,6 +96,13 @@ class EngineOptions:
     workers: Annotated[int | None, option(_WORKERS, metavar="N")] = None
     device: Device = "auto"
     verbose: Annotated[bool, option(_VERBOSE, "--verbose", "-v")] = False
+
+    @property
+    def chosen(self) -> str:
+        """The engine, which a precision or a shortlist may choose."""
+        from glassformer.decoding.loading import choose_engine
+
+        return choose_engine(self.engine, self.precision, shortlist=self.shortlist)
 
     def load(self, runs: list[Path] | None) -> "Translator":
         """The translator of these runs, or of the bundled one, to be used in a ``with`` block."""

@@ -82,9 +82,9 @@ class OutputOptions:
             raise ConfigError(
                 "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
             )
-        if engine.engine == "ctranslate2":
+        if engine.chosen == "ctranslate2":
             raise ConfigError(
-                f"--layer, --head: found with --engine {engine.engine}, which gives the mean of the last layer's "
+                f"--layer, --head: found with engine {engine.chosen}, which gives the mean of the last layer's "
                 "heads only. Leave them out, or use --engine torch."
             )
 
@@ -143,7 +143,7 @@ def translate(
     if n_best > 1:
         line_options.append("--n-best")
     check_input(
-        input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.engine
+        input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.chosen
     )
     document.check_output(input_, out)
     lines = [from_shell(text) for text in texts] if texts else read_stdin()

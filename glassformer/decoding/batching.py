@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from glassformer.decoding.search.job import Constraints
 from glassformer.errors import InputError, check_type
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import is_blank
@@ -21,6 +22,18 @@ class EncodedSource:
     def is_empty(self) -> bool:
         """Whether there is nothing to translate: only spaces, or no token."""
         return len(self.ids) <= 1 or is_blank(self.text)
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """A source, and what its output must have."""
+
+    source: EncodedSource
+    constraints: Constraints
+    sample_key: int
+    """Seeds the random numbers of sampling, together with the seed."""
+    number: int | None = None
+    """The number of its sentence; None of a piece of one."""
 
 
 def read_sources(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer.bundled import find_run
+from glassformer.decoding.engines.ctranslate2_engine import ONLY_HERE
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.errors import ConfigError, RunError, TokenizerError, check_type
 from glassformer.run_directory import LoadedRun, RunDirectory
@@ -17,18 +18,28 @@ ENGINES = ("auto", "torch", "ctranslate2")
 
 
 def check_loading(engine: object, precision: object, workers: int | None, shortlist: object) -> None:
-    """Raise ``ConfigError`` for an engine that is not there, and for a shortlist with one that has none."""
+    """Raise ``ConfigError`` for an engine that is not there, and for what the engine of PyTorch does not have."""
     if workers is not None:
         check_workers(workers)
     check_type("precision", precision, str | None, "the name of a precision, a str")
     check_type("shortlist", shortlist, bool, "True or False")
     if not isinstance(engine, str) or engine not in ENGINES:
         raise ConfigError(f"engine: found {engine!r}, expected one of {', '.join(ENGINES)}. Choose one.")
+    if precision in ONLY_HERE and engine == "torch":
+        raise ConfigError(
+            f"precision: found {precision} with engine torch, which does not have it, expected float32 or bf16. "
+            "Leave the engine out, or use engine ctranslate2."
+        )
     if shortlist and engine == "torch":
         raise ConfigError(
             "shortlist: found with engine torch, which has none, expected engine ctranslate2. Leave it out, or "
             "use engine ctranslate2."
         )
+
+
+def choose_engine(engine: str, precision: str | None, *, shortlist: bool = False) -> str:
+    """The engine that is meant: CTranslate2 alone has shortlists and some precisions."""
+    return "ctranslate2" if engine == "auto" and (shortlist or precision in ONLY_HERE) else engine
 
 
 def find_runs(directories: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -57,11 +68,11 @@ def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
     return runs
 
 
-def open_torch(run: RunDirectory, workers: int | None, checkpoint: Path) -> "TorchEngine":
-    """The engine of one run on the CPU, with as many threads as suit its model."""
+def open_torch(run: RunDirectory, device: str, workers: int | None, checkpoint: Path) -> "TorchEngine":
+    """The engine of one run, on a CPU with as many threads as suit its model."""
     from glassformer.threads import fit_threads
 
-    model = run.load("cpu", checkpoint=checkpoint).model
+    model = run.load(device, checkpoint=checkpoint).model
     fit_threads(model)
     return make_torch_engine([model], None, workers)
 
@@ -70,7 +81,7 @@ def make_torch_engine(models: "Sequence[Transformer]", precision: str | None, wo
     """The engine for some models, in this process or in ``workers`` of its own."""
     from glassformer.decoding.engines.torch_engine import TorchEngine
     from glassformer.decoding.engines.worker_pool import WorkerPool
-    from glassformer.model.linears import read_precision
+    from glassformer.model.inference import read_precision
 
     workers = 1 if workers is None else check_workers(workers)
     if workers == 1:

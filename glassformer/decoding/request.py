@@ -10,6 +10,7 @@ from typing import Any
 from glassformer.decoding.batching import refuse_one_str
 from glassformer.decoding.search.job import Constraints, occurs
 from glassformer.errors import InputError, check_type
+from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
@@ -19,15 +20,25 @@ _KINDS_WITH_SPACES = ("bpe", "unigram")
 
 @dataclass(frozen=True)
 class Request:
-    """One text, and the constraints on its translation; none by default."""
+    """One text, perhaps with codes that a file or a client has marked, and the constraints on its translation."""
 
-    text: str
+    text: str | Parts
     prefix: str = ""
     """What the translation begins with."""
     must: tuple[str, ...] = ()
     """Phrases that must occur."""
     ban: tuple[str, ...] = ()
     """Phrases that must not occur, in this spelling."""
+
+    @property
+    def parts(self) -> Parts:
+        """The text and its codes."""
+        return (self.text,) if isinstance(self.text, str) else self.text
+
+    @property
+    def source(self) -> str:
+        """The text as it was typed, with its codes."""
+        return join_parts(self.parts)
 
     @property
     def is_constrained(self) -> bool:

@@ -1,33 +1,29 @@
-"""Sentences: each line of a text, or each sentence of it, is translated as one; a text is joined from them.
+"""From requests to the sentences that a model is given, and from their translations to those of the requests.
 
-A model reads them with plain spaces (``normalize_source``); the white space around them is kept. What has no letter
-is copied.
+The steps between are those of ``text/steps``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from glassformer.decoding.batching import EncodedSource, read_sources
 from glassformer.decoding.request import Request, keeps_capital, tokenize_constraints
 from glassformer.decoding.search.job import Constraints
-from glassformer.decoding.translation import Hypothesis, Translation
+from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig, ModelConfig
-from glassformer.text.codes import may_have_codes
-from glassformer.text.formats.segment import join_parts
-from glassformer.text.lines import has_letter, is_blank, normalize_source
-from glassformer.text.scripts import gap_between
-from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN, Style, is_lower_word, read_style, split_signs
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
+from glassformer.text.codes.code import Parts, join_parts
+from glassformer.text.codes.draft import make_draft
+from glassformer.text.lines import is_blank, normalize_source
+from glassformer.text.steps.passage import STEPS, Passage
+from glassformer.text.steps.step import Step, TextOptions
+from glassformer.text.steps.style import Case
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
-
-    from glassformer.text.codes.typed import Parts, TypedSentence
 
 # The random numbers of a sentence follow from the number of its text and its own number in it. The first sentence
 # has those that the whole text would have.
@@ -35,149 +31,102 @@ _NEXT_SENTENCE = 2**32
 
 
 @dataclass(frozen=True)
-class SourceSentence:
-    """One source of the model, and the request that it belongs to."""
+class SentenceRequest:
+    """A sentence as the steps leave it, and what its translation must have."""
 
-    source: EncodedSource
-    request: int
-    """The number of its request in the batch of requests."""
+    parts: Parts
+    constraints: Constraints
     sample_key: int
     """Seeds the random numbers of sampling, together with the seed."""
-    before: str
-    """The white space at the start of the text, for its first sentence."""
-    gap: str
-    """The white space after it."""
-    is_last: bool
-    """Whether it ends its text."""
-    constraints: Constraints
-    is_copied: bool = False
-    """Whether it has no letter, and is its own translation."""
-    style: Style = PLAIN
-    """How the text was typed, which its translation gets back."""
-    coded: "TypedSentence | None" = None
-    """It with its codes, if it has some, which the source has not."""
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether it is neither empty nor copied."""
-        return not (self.source.is_empty or self.is_copied)
-
-    @property
-    def copied_text(self) -> str:
-        """Its translation without a model."""
-        return self.source.text if self.is_copied else ""
-
-    def gap_after(self, translation: str) -> str:
-        """The white space after its translation, as the script of that asks."""
-        return self.gap if self.is_last else gap_between(self.source.text, translation, self.gap)
 
 
-def split_requests(
-    requests: Sequence[Request], start: int, options: DecodeConfig, config: ModelConfig, tokenizers: Tokenizers
-) -> list[SourceSentence]:
-    """The sentences of all requests, in order; the first request is number ``start`` of the whole input.
+@dataclass(frozen=True)
+class RequestPassage:
+    """A request, the steps that its text has passed, and the sentences that are left of it."""
 
-    A prefix is that of the first sentence. Raises ``InputError`` for constraints that cannot be tokenized or are too
-    long, and for phrases that must occur in one of several sentences.
-    """
-    src_tokenizer, tgt_tokenizer = tokenizers
-    split = [_split(request, options) for request in requests]
-    constraints = [
-        _check_constraints(_tokenize(request, pieces, tgt_tokenizer, f"texts[{number}]"), number, options, config)
-        for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start)
-    ]
-    for number, (request, pieces) in enumerate(zip(requests, split, strict=True), start):
-        if len(pieces) > 1 and request.must:
-            raise InputError(
-                f"texts[{number}]: found {len(pieces)} sentences or lines with phrases that must occur, expected "
-                "one, because nothing says in which. Give each sentence as a text of its own, or one line and "
-                "split_sentences = false."
-            )
-    sources = iter(read_sources([piece.read for pieces in split for piece in pieces], src_tokenizer, config))
-    return [
-        SourceSentence(
-            source=next(sources),
-            request=number,
-            sample_key=start + number + index * _NEXT_SENTENCE,
-            before=piece.before,
-            gap=piece.after,
-            is_last=index == len(pieces) - 1,
-            constraints=constraints[number] if index == 0 else replace(constraints[number], prefix=()),
-            is_copied=options.copy_wordless
-            and not (index == 0 and requests[number].is_constrained)
-            and not piece.has_words,
-            style=replace(piece.style, keeps_capital=partial(keeps_capital, tokenizer=tgt_tokenizer))
-            if piece.is_lower_word
-            else piece.style,
-            coded=piece.coded,
+    request: Request
+    passage: Passage
+    sentences: list[SentenceRequest]
+
+    def join(self, results: Sequence[Translation]) -> Translation:
+        """The translation of the request, from those of its sentences."""
+        by_rank = _by_rank(results)
+        restored = [self.passage.restore([one.parts for one in parts]) for parts in by_rank]
+        if is_blank(self.request.source):
+            restored = [((), [])]
+        joined = [_join(parts, text) for parts, (text, _) in zip(by_rank, restored, strict=True)]
+        flags = dict.fromkeys((*(flag for one in results for flag in one.flags), *restored[0][1]))
+        doubts = [one.doubt for one in sorted(results, key=_confidence) if one.doubt is not None]
+        return Translation(
+            source=self.request.source,
+            source_tokens=[token for one in results for token in one.source_tokens],
+            source_truncated=any(one.source_truncated for one in results),
+            hypotheses=joined,
+            engine=" and ".join(sorted({one.engine for one in results} - {""})),
+            read=" ".join(one.source for one in results if one.source) or self.request.source.strip(),
+            doubt=next(iter(doubts), None),
+            flags=tuple(flags),
+            notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
         )
-        for number, pieces in enumerate(split)
-        for index, piece in enumerate(pieces)
-    ]
 
 
-class _Piece(NamedTuple):
-    """A line or sentence as a model reads it, with what stands before and after it."""
+def read_requests(
+    requests: Sequence[Request],
+    start: int,
+    options: DecodeConfig,
+    config: ModelConfig,
+    tokenizer: Tokenizer,
+    *,
+    steps: Sequence[Step] = STEPS,
+) -> list[RequestPassage]:
+    """Let the text of each request pass the steps; the first request is number ``start`` of the whole input.
 
-    before: str
-    read: str
-    after: str
-    style: Style
-    has_words: bool
-    is_lower_word: bool = False
-    coded: "TypedSentence | None" = None
-
-
-def _split(request: Request, options: DecodeConfig) -> list[_Piece]:
-    """The lines or sentences of a text as a model reads them."""
-    split = partial(split_sentences, language=options.src_language) if options.split_sentences else split_lines
-    if options.keep_codes and may_have_codes(request.text):
-        from glassformer.text.codes.typed import split_codes
-
-        if (coded := split_codes(request.text, (request.prefix, *request.must), split)) is not None:
-            matches_style = options.match_style and not request.is_constrained  # a code may stand before the prefix
-            return [_read_coded(*sentence, matches_style) for sentence in coded]
-    first, *others = (_read_plain(*sentence, options.match_style) for sentence in split(request.text))
-    if options.match_style and request.is_constrained:
-        prefix, signs = request.prefix.strip(), first.before.strip()
-        before = first.before[: first.before.index(signs)] if prefix.startswith(signs) else first.before
-        first = first._replace(before=before, style=first.style.with_phrases(prefix, request.must))
-    return [first, *others]
-
-
-def _read_coded(parts: "Parts", gap: str, matches_style: bool) -> _Piece:
-    """A sentence with codes, read with stand-ins for these, if it has some; without words it is read as it is."""
-    from glassformer.text.codes.draft import make_draft
-    from glassformer.text.codes.typed import has_words, is_crowded, read_typed
-
-    text = join_parts(parts)
-    if is_crowded(parts) or parts == (text,):
-        return _read_plain(text, gap, matches_style)
-    if not has_words(parts):
-        read = text.strip()
-        before, _, after = text.partition(read)
-        return _Piece(before, read, after + gap, PLAIN, has_words=False)
-    typed = read_typed(parts, matches_style=matches_style)
-    draft = make_draft(typed.parts, 0) or make_draft(typed.parts)
-    assert draft is not None, "without stand-ins there is always one"
-    return _Piece(typed.before, draft.text, typed.after + gap, PLAIN, has_words=True, coded=typed)
+    A prefix is that of the first sentence; ``tokenizer`` is that of the target. Raises ``InputError`` for constraints
+    that cannot be tokenized or are too long, and for phrases that must occur in one of several sentences.
+    """
+    capital = partial(keeps_capital, tokenizer=tokenizer)
+    found = list[RequestPassage]()
+    for number, request in enumerate(requests, start):
+        passage = Passage(request.parts, text_options(options, request, capital), steps)
+        constraints = Constraints()
+        if request.is_constrained or request.ban:
+            constraints = _constraints(request, passage, tokenizer, f"texts[{number}]")
+            _check_constraints(constraints, number, options, config)
+        if len(passage.texts) > 1 and request.must:
+            raise InputError(
+                f"texts[{number}]: found {len(passage.texts)} sentences or lines with phrases that must occur, "
+                "expected one, because nothing says in which. Give each sentence as a text of its own, or one line "
+                "and split_sentences = false."
+            )
+        later = replace(constraints, prefix=()) if constraints.prefix else constraints
+        sentences = [
+            SentenceRequest(text, later if index else constraints, number + index * _NEXT_SENTENCE)
+            for index, text in enumerate(passage.texts)
+        ]
+        found.append(RequestPassage(request, passage, sentences))
+    return found
 
 
-def _read_plain(sentence: str, gap: str, matches_style: bool) -> _Piece:
-    if matches_style and has_letter(sentence):
-        before, inner, after = split_signs(sentence)
-    else:
-        inner = sentence.strip()
-        before, _, after = ("", "", "") if is_blank(inner) else sentence.partition(inner)
-    read, style = normalize_source(inner), PLAIN
-    if matches_style:
-        read, style = read_style(read)
-    return _Piece(before, read, after + gap, style, has_letter(read), matches_style and is_lower_word(inner))
+def text_options(options: DecodeConfig, request: Request, capital: partial[bool] | None = None) -> TextOptions:
+    """How the text of a request is read."""
+    return TextOptions(
+        language=options.src_language,
+        splits_sentences=options.split_sentences,
+        keeps_codes=options.keep_codes,
+        matches_style=options.match_style,
+        copies_wordless=options.copy_wordless,
+        keeps_capital=capital,
+        prefix=request.prefix,
+        phrases=request.must,
+    )
 
 
 def read_source_sentences(text: str, options: DecodeConfig) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
-    return [piece.read for piece in _split(Request(text), options) if piece.read] or [""]
+    reads_all = replace(text_options(options, Request(text)), copies_wordless=False)
+    texts = Passage((text,), reads_all).texts
+    drafts = (make_draft(parts, 0) or make_draft(parts) for parts in texts)
+    return [draft.text for draft in drafts if draft is not None and draft.text] or [normalize_source(text)]
 
 
 def read_text(text: str, options: DecodeConfig) -> str:
@@ -185,20 +134,19 @@ def read_text(text: str, options: DecodeConfig) -> str:
     return " ".join(read_source_sentences(text, options))
 
 
-def _tokenize(request: Request, pieces: Sequence[_Piece], tokenizer: Tokenizer, name: str) -> Constraints:
+def _constraints(request: Request, passage: Passage, tokenizer: Tokenizer, name: str) -> Constraints:
     """The constraints of a request in ids, in the case in which a model writes what it reads as sentences."""
-    style = pieces[0].style
-    if style.prefix:
-        request = replace(request, prefix=style.written)
-    if request.ban and any(piece.style != PLAIN for piece in pieces):
+    cases = [change for change in passage.changes if isinstance(change, Case)]
+    written = [case.written for case in cases if case.prefix]
+    if written:
+        request = replace(request, prefix=written[0])
+    if request.ban and any(case.uppercase or case.lower_start for case in cases):
         forms = (form for phrase in request.ban for form in (phrase.lower(), phrase[:1].upper() + phrase[1:].lower()))
         request = replace(request, ban=(*request.ban, *forms))
     return tokenize_constraints(request, tokenizer, name)
 
 
-def _check_constraints(
-    constraints: Constraints, number: int, options: DecodeConfig, config: ModelConfig
-) -> Constraints:
+def _check_constraints(constraints: Constraints, number: int, options: DecodeConfig, config: ModelConfig) -> None:
     if options.sample and constraints.required:
         raise InputError(
             f"texts[{number}]: must: found {len(constraints.required)} phrases with sampling, expected none: "
@@ -209,31 +157,6 @@ def _check_constraints(
             f"texts[{number}]: prefix: has {len(constraints.prefix)} tokens, expected fewer than the "
             f"{config.max_length} that the model takes. Shorten it."
         )
-    return constraints
-
-
-def join_sentences(
-    requests: Sequence[Request], sentences: Sequence[SourceSentence], results: Sequence[Translation]
-) -> Iterator[Translation]:
-    """The translation of each request, joined from those of its sentences."""
-    end = 0
-    for number, request in enumerate(requests):
-        first = end
-        while end < len(sentences) and sentences[end].request == number:
-            end += 1
-        yield _join_translations(request.text, results[first:end], sentences[first:end])
-
-
-def _join_translations(text: str, parts: Sequence[Translation], sentences: Sequence[SourceSentence]) -> Translation:
-    return Translation(
-        source=text,
-        source_tokens=[token for part in parts for token in part.source_tokens],
-        source_truncated=any(part.source_truncated for part in parts),
-        hypotheses=[_join_hypotheses(hypotheses, sentences) for hypotheses in zip(*_by_rank(parts), strict=False)],
-        engine=" and ".join(sorted({part.engine for part in parts} - {""})),
-        read=" ".join(part.source for part in parts if part.source),
-        doubt=next((part.doubt for part in sorted(parts, key=_confidence) if part.doubt is not None), None),
-    )
 
 
 def _confidence(translation: Translation) -> float:
@@ -241,24 +164,25 @@ def _confidence(translation: Translation) -> float:
     return 1.0 if found is None else found
 
 
-def _by_rank(parts: Sequence[Translation]) -> list[list[Hypothesis]]:
-    """The hypotheses of each sentence; a blank one has the empty hypothesis in every rank."""
-    most = max(len(part.hypotheses) for part in parts)
-    return [part.hypotheses if part.source_tokens else most * part.hypotheses for part in parts]
+def _by_rank(results: Sequence[Translation]) -> list[list[Hypothesis]]:
+    """The hypotheses of each sentence, rank by rank; of no sentence none, once."""
+    if not results:
+        return [[]]
+    most = max(len(one.hypotheses) for one in results)
+    lists = [one.hypotheses if one.source_tokens else most * one.hypotheses for one in results]
+    return [list(rank) for rank in zip(*lists, strict=False)]
 
 
-def _join_hypotheses(parts: Sequence[Hypothesis], sentences: Sequence[SourceSentence]) -> Hypothesis:
-    """The sentences' hypotheses of one rank as one: texts and tokens are concatenated, log_prob and score added."""
-    pairs = zip(parts, sentences, strict=True)
-    text = "".join(
-        sentence.before + sentence.style.restore(part.text) + sentence.gap_after(part.text)
-        for part, sentence in pairs
-    )
+def _join(parts: Sequence[Hypothesis], text: Parts) -> Hypothesis:
+    """The sentences' hypotheses of one rank as one: tokens are concatenated, log_prob and score added."""
+    whole = join_parts(text)
     if len(parts) == 1:
-        return replace(parts[0], text=text)
+        return replace(parts[0], text=whole, parts=text)
     utilities = [part.utility for part in parts if part.utility is not None]
-    return Hypothesis(
-        text=text,
+    return replace(
+        EMPTY,
+        text=whole,
+        parts=text,
         tokens=[token for part in parts for token in part.tokens],
         ids=[number for part in parts for number in part.ids],
         log_prob=sum(part.log_prob for part in parts),

@@ -1,11 +1,13 @@
 """Translations: the source as the model read it, and its hypotheses, best first."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.errors import InputError
+from glassformer.text.codes.code import Parts
+from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ class Hypothesis:
     confidence: float | None = None
     """The estimated chance that the text is good: chrF >= 50 by a reference; of several sentences that of the worst.
     None for a run without estimate."""
+    parts: Parts = field(default=(), compare=False, repr=False)
+    """The text with its codes apart."""
 
     def __repr__(self) -> str:
         cut = ", truncated" if self.truncated else ""
@@ -145,6 +149,12 @@ class Translation:
     """The source as the model read it: with plain spaces, and a text in capitals as a sentence."""
     doubt: Doubt | None = None
     """Why the best hypothesis is probably wrong; None without a doubt, and for a run without estimate."""
+    flags: tuple[str, ...] = field(default=(), compare=False)
+    """In words, what should be looked at: what is lost, moved, cut, doubtful."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """In words, what else is worth knowing."""
+    plain_links: tuple[tuple[int, int], ...] | None = field(default=None, compare=False, repr=False)
+    """The ``links`` of a translation whose attention was left out."""
 
     def __repr__(self) -> str:
         others = f", {len(self.hypotheses)} hypotheses" if len(self.hypotheses) > 1 else ""
@@ -154,6 +164,12 @@ class Translation:
     def text(self) -> str:
         """The best hypothesis's text."""
         return self.hypotheses[0].text
+
+    @property
+    def parts(self) -> Parts:
+        """The best hypothesis's text with its codes apart."""
+        best = self.hypotheses[0]
+        return best.parts or ((best.text,) if best.text else ())
 
     @property
     def warning(self) -> str | None:
@@ -170,6 +186,18 @@ class Translation:
         if best.truncated:
             return "the length limit cut the translation"
         return "the length limit cut a longer and better one: it may be too short" if best.longer_was_cut else None
+
+    @property
+    def warnings(self) -> list[str]:
+        """In words, why to look at the best hypothesis: the doubt, what was cut, and that it is empty."""
+        found = [] if self.warning is None else [self.warning]
+        if self.source_truncated:
+            found.append("longer than the model takes; its end was not translated")
+        if self.limit_warning is not None:
+            found.append(self.limit_warning)
+        if is_blank(self.text):
+            found.append("the translation is empty")
+        return found
 
     def _repr_html_(self) -> str:
         """In a notebook: source and text, and with attention small maps of all heads of cross-attention."""
@@ -194,12 +222,20 @@ class Translation:
         best = self.hypotheses[0]
         aligned = best.hard_alignment(layer, head)
         if aligned is None:
-            return None
+            return None if self.plain_links is None else list(self.plain_links)
         return [
             (source, target)
             for target, source in enumerate(aligned)
             if _END not in (self.source_tokens[source], best.tokens[target])
         ]
+
+    def without_attention(self) -> Self:
+        """With the links in the place of the attention, which is large."""
+        best, *others = self.hypotheses
+        if best.attention is None:
+            return self
+        links = tuple(self.links() or ())
+        return replace(self, hypotheses=[replace(best, attention=None), *others], plain_links=links)
 
     def to_mapping(
         self, *, attention: bool = True, layer: int | None = None, head: int | None = None

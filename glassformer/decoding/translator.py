@@ -4,34 +4,55 @@ Texts are sorted by length and translated in batches; the results are in the ord
 """
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.batching import check_start, check_texts, plan_decoding, refuse_one_str
+from glassformer.decoding.batching import (
+    EncodedSource,
+    ModelInput,
+    check_start,
+    check_texts,
+    plan_decoding,
+    read_sources,
+    refuse_one_str,
+)
 from glassformer.decoding.confidence.confidence import Confidence
-from glassformer.decoding.engines.auto_engine import AutoEngine, fast_engine_is_possible, load_auto
+from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
 from glassformer.decoding.engines.batch_translator import BatchTranslator
-from glassformer.decoding.engines.ctranslate2_engine import load_engine
-from glassformer.decoding.loading import check_loading, find_runs, load_ensemble, make_torch_engine, open_torch
+from glassformer.decoding.engines.ctranslate2_run import load_engine
+from glassformer.decoding.loading import (
+    check_loading,
+    choose_engine,
+    find_runs,
+    load_ensemble,
+    make_torch_engine,
+    open_torch,
+)
 from glassformer.decoding.request import Request, make_requests
+from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
+from glassformer.decoding.restore.drafts import Attempt, NumberedText, can_be_streamed, translate_parts
 from glassformer.decoding.scoring import Scored, score_pairs
+from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.sentences import (
-    SourceSentence,
+    RequestPassage,
+    SentenceRequest,
     join_attention,
-    join_sentences,
+    read_requests,
     split_outputs,
-    split_requests,
 )
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
+from glassformer.text.codes.code import Parts, join_parts
+from glassformer.text.steps.passage import STEPS
+from glassformer.text.steps.step import Step
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
@@ -39,6 +60,9 @@ if TYPE_CHECKING:
     from glassformer.model import Transformer
 
 Progress = Callable[[int], None]
+Report = Callable[[Sequence[ModelInput]], None]
+Review = Callable[[Sequence[Parts], list[Translation]], list[Translation]]
+"""Looks at the translations of sentences, and gives others where they lack something."""
 
 
 class Translator:
@@ -47,7 +71,7 @@ class Translator:
     With ``others`` it is an ensemble, which uses the mean of all models' probabilities, and the first one's
     ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
-    ``precision`` (float32, bf16, int8) makes converted copies, which translate faster; ``workers`` starts processes
+    ``precision`` (float32, bf16) makes converted copies, which translate faster; ``workers`` starts processes
     that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
     ``used_engines`` names what has translated so far: torch, ctranslate2. ``languages`` are the codes of source and
     target, such as ("en", "de"), or None where the run does not say them.
@@ -111,19 +135,25 @@ class Translator:
 
         ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
         run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
-        are torch and ctranslate2: the latter runs one model on the CPU, exports it when it is first used, and
-        loads no PyTorch afterwards; its workers are threads, by default one a core. ``ConfigError`` for what it does
-        not have. With ``shortlist`` it writes only tokens that may translate those of the batch, as the run's
-        shortlist says, and is faster; auto then is ctranslate2.
+        are torch and ctranslate2: the latter runs one model on the CPU or a CUDA GPU, exports it when it is first
+        used, and loads no PyTorch afterwards; its workers are threads, by default one a core, on a GPU one.
+        ``ConfigError`` for what it does not have. With ``shortlist`` it writes only tokens that may translate those
+        of the batch, as the run's shortlist says, and is faster. Auto is ctranslate2 with a shortlist, and with the
+        precisions int8 and, on a GPU, float16, which PyTorch does not have.
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
         confidence_file = RunDirectory(places[0]).confidence_file
         loaded: Engine | None = None
-        if engine == "auto" and not shortlist and len(places) == 1 and fast_engine_is_possible(device, precision):
+        engine = choose_engine(engine, precision, shortlist=shortlist)
+        is_auto = engine == "auto" and len(places) == 1
+        fast_device = find_fast_device(device, precision) if is_auto else None
+        if fast_device is not None:
             run = RunDirectory(places[0])
-            loaded, tokenizers, config = load_auto(run, partial(open_torch, run, workers), workers)
-        elif engine == "ctranslate2" or shortlist:
+            loaded, tokenizers, config = load_auto(
+                run, fast_device, partial(open_torch, run, device, workers), workers
+            )
+        elif engine == "ctranslate2":
             loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
         if loaded is not None:
             confidence = Confidence.read(confidence_file)
@@ -219,7 +249,7 @@ class Translator:
         check_type("progress", progress, Callable | None, "a function of how many texts are done")
         check_type("attention", attention, bool, "True or False")
         requests = make_requests(texts, prefixes, constraints, banned)
-        return self._translate(requests, 0, self._options(options), attention, progress)
+        return self.translate_requests(requests, options, attention=attention, progress=progress)
 
     def translate_stream(
         self,
@@ -243,9 +273,9 @@ class Translator:
         check_type("texts", texts, Iterable, "an iterable of texts. Give a list of str")
         remaining = iter(texts)
         while texts_read := list(islice(remaining, chunk)):
-            check_texts("texts", [one.text if isinstance(one, Request) else one for one in texts_read])
+            check_texts("texts", [one.source if isinstance(one, Request) else one for one in texts_read])
             requests = [one if isinstance(one, Request) else Request(one) for one in texts_read]
-            yield from self._translate(requests, start, self._options(options), attention, None)
+            yield from self.translate_requests(requests, options, attention=attention, start=start)
             start += len(texts_read)
 
     def stream(
@@ -259,25 +289,36 @@ class Translator:
         """
         options = self._options(options)
         check_start(start)
-        request = text if isinstance(text, Request) else Request(text)
-        check_texts("text", [request.text])
-        sentences, results = self._sentences([request], start, options), list[Translation]()
-        for sentence in sentences:
-            if sentence.before:
-                yield sentence.before
-            best = replace(EMPTY, text=sentence.copied_text)
-            if sentence.needs_model and sentence.coded:  # its codes have no place before it is whole
-                results += self._translate_coded([sentence], options, attention=False)
-                best = results[-1].hypotheses[0]
-                yield best.text
-            elif sentence.needs_model:
-                best = yield from self._batches.stream(sentence, options)
-                results.append(self._result(sentence, [best]))
-            else:
-                yield sentence.copied_text
-                results.append(self._result(sentence, [best]))
-            yield sentence.gap_after(best.text)
-        return next(join_sentences([request], sentences, results))
+        if not isinstance(text, Request):
+            check_texts("text", [text])
+            text = Request(text)
+        (of_request,) = self._read([text], start, options, STEPS)
+        results, shown = list[Translation](), ""
+        for sentence in of_request.sentences:
+            if not can_be_streamed(sentence.parts):  # its codes have no place before it is whole
+                results += self._translate_sentences([sentence], options)
+                continue
+            done, written = [one.parts for one in results], ""
+            pieces = self._stream(sentence, options)
+            while True:
+                try:
+                    written += next(pieces)
+                except StopIteration as end:
+                    results.append(end.value)
+                    break
+                certain = join_parts(of_request.passage.restore_start([*done, (written.strip(),)]))
+                yield certain[len(shown) :]
+                shown += certain[len(shown) :]
+        whole = of_request.join(results)
+        yield whole.text[len(shown) :]
+        return whole
+
+    def _stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
+        (read,) = self._inputs([(0, join_parts(sentence.parts))], [sentence])
+        best = replace(EMPTY) if read.source.is_empty else (yield from self._batches.stream(read, options))
+        text = best.text.strip()
+        found = self._result(read.source, [replace(best, text=text, parts=(text,) if text else ())])
+        return replace(found, flags=tuple(found.warnings))
 
     def add_attention(
         self, translations: Sequence[Translation], options: DecodeConfig | None = None
@@ -291,20 +332,27 @@ class Translator:
         check_type("translations", translations, Sequence, "a list of translations")
         for number, one in enumerate(translations):
             check_type(f"translations[{number}]", one, Translation, "a Translation, as translate returns it")
-        sentences = self._sentences([Request(one.source) for one in translations], 0, options)
+        read = self._read([Request(one.source) for one in translations], 0, options, STEPS)
         outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
-        counts = Counter(sentence.request for sentence in sentences if sentence.needs_model)
-        coded = {sentence.request for sentence in sentences if sentence.coded}
-        whole = [n for n, of_one in enumerate(outputs) if of_one and len(of_one) == counts[n] and n not in coded]
-        read = [one for one in sentences if one.needs_model and one.request in whole]
-        weights = self._batches.attention(read, [ids for number in whole for ids in outputs[number]], options)
-        found = list(translations)
+        found, whole = list(translations), list[int]()
+        for number, (of_one, ids) in enumerate(zip(read, outputs, strict=True)):
+            is_plain = all(can_be_streamed(one.parts) for one in of_one.sentences)
+            if ids and is_plain and len(of_one.sentences) == len(ids):
+                whole.append(number)
+        sentences = [one for number in whole for one in read[number].sentences]
+        texts = [(number, join_parts(one.parts)) for number, one in enumerate(sentences)]
+        weights = self._batches.attention(
+            self._inputs(texts, sentences), [ids for number in whole for ids in outputs[number]], options
+        )
         for number in whole:
             joined = join_attention([next(weights) for _ in outputs[number]])
-            best, *others = translations[number].hypotheses
-            best = replace(best, attention=joined, mean_attention=self._batches.engine.mean_attention)
-            found[number] = replace(translations[number], hypotheses=[best, *others])
+            found[number] = self._with_attention(translations[number], joined)
         return found
+
+    def _with_attention(self, translation: Translation, attention: Any) -> Translation:
+        best, *others = translation.hypotheses
+        best = replace(best, attention=attention, mean_attention=self._batches.engine.mean_attention)
+        return replace(translation, hypotheses=[best, *others])
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
@@ -329,9 +377,9 @@ class Translator:
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
-    def _result(self, sentence: SourceSentence, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
-        source = sentence.source
-        if not sentence.needs_model:
+    def _result(self, source: EncodedSource, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
+        """The translation of a sentence, as it was read, with its confidence."""
+        if source.is_empty:
             return Translation(source.text, [], source.truncated, hypotheses, engine)
         doubt, tokens = None, self.src_tokenizer.to_tokens(source.ids)
         if self.confidence is not None:
@@ -340,70 +388,141 @@ class Translator:
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
-    def _sentences(self, requests: Sequence[Request], start: int, options: DecodeConfig) -> list[SourceSentence]:
-        return split_requests(requests, start, options, self._config, self._tokenizers)
+    def _read(
+        self, requests: Sequence[Request], start: int, options: DecodeConfig, steps: Sequence[Step]
+    ) -> list[RequestPassage]:
+        return read_requests(requests, start, options, self._config, self.tgt_tokenizer, steps=steps)
 
-    def _translate(
+    def translate_requests(
         self,
         requests: Sequence[Request],
-        start: int,
-        options: DecodeConfig,
-        attention: bool,
-        progress: Progress | None,
+        options: DecodeConfig | None = None,
+        *,
+        start: int = 0,
+        attention: bool = False,
+        progress: Progress | None = None,
+        steps: Sequence[Step] = STEPS,
+        check_content: bool = False,
+        review: Review | None = None,
     ) -> list[Translation]:
-        """``translate``, where the first text is number ``start`` of the whole input."""
-        sentences = self._sentences(requests, start, options)
-        is_coded = [sentence.coded is not None and sentence.needs_model for sentence in sentences]
-        coded, plain = ([n for n, one in enumerate(is_coded) if one == wanted] for wanted in (True, False))
-        found = self._translate_coded([sentences[number] for number in coded], options, attention)
-        results = dict(zip(coded, found, strict=True))
-        remaining = Counter(sentences[number].request for number in plain if sentences[number].needs_model)
+        """The translation of each request, whose text passes ``steps``; the first is number ``start`` of the input.
 
-        def report(done: Iterable[int]) -> None:
-            nonlocal remaining
-            remaining -= Counter(sentences[plain[number]].request for number in done)
-            if progress is not None:
-                progress(len(requests) - len(remaining))
+        ``check_content``: whether a short translation lacks a word is seen by its attention, which is computed.
+        ``review`` is given each sentence and its translation.
+        """
+        options = self._options(options)
+        read = self._read(requests, start, options, steps)
+        sentences = [one for of_request in read for one in of_request.sentences]
+        keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
+        unique = dict(zip(keys, sentences, strict=True))
+        report = _report(read, keys, list(unique), progress)
+        results = self._translate_sentences(list(unique.values()), options, attention, check_content, report)
+        if review is not None:
+            results = review([one.parts for one in unique.values()], results)
+        found = dict(zip(unique, results, strict=True))
+        waiting = iter(keys)
+        return [of_one.join([found[next(waiting)] for _ in of_one.sentences]) for of_one in read]
 
-        if coded:
-            report([])
-        found = self._search([sentences[number] for number in plain], options, attention, report)
-        results |= dict(zip(plain, found, strict=True))
-        return list(join_sentences(requests, sentences, [results[number] for number in range(len(sentences))]))
-
-    def _translate_coded(
-        self, sentences: Sequence[SourceSentence], options: DecodeConfig, attention: bool
+    def _translate_sentences(
+        self,
+        sentences: Sequence[SentenceRequest],
+        options: DecodeConfig,
+        attention: bool = False,
+        check_content: bool = False,
+        report: Report = lambda _: None,
     ) -> list[Translation]:
         """The translation of each sentence, with the codes that it has."""
-        if not sentences:
-            return []
-        from glassformer.decoding.codes.coded_texts import translate_sentences
 
-        def search(read: Sequence[SourceSentence], with_attention: bool) -> list[Translation]:
-            return self._search(read, options, with_attention)
+        def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
+            return self._search(self._inputs(texts, sentences), options, attention or with_attention, report)
 
-        return translate_sentences(sentences, search, self._config, self._tokenizers, attention=attention)
+        is_checked = options.keep_codes and not options.sample
+        parts = [one.parts for one in sentences]
+        attempts = translate_parts(parts, search, self._token_ends, checks_numbers=is_checked)
+        doubts = [one.translation.warnings for one in attempts]
+        if check_content:
+            self._check_content(attempts, doubts, options)
+        found = [one.finish(more) for one, more in zip(attempts, doubts, strict=True)]
+        return found if attention else [_without_attention(one) for one in found]
+
+    def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
+        """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
+        asked = dict[int, Translation]()
+        for number, one in enumerate(attempts):
+            found = one.translation
+            if one.lost or one.restored[0].flags or not set(doubts[number]) <= {found.warning}:
+                continue
+            best = found.hypotheses[0]
+            is_seen = best.attention is not None or best.truncated or not best.ids
+            is_short_one = is_short(found, self.confidence)
+            if not is_seen and is_short_one and not attends_to_all(found, self._token_ends):
+                asked[number] = found
+            else:
+                doubts[number] += content_doubts(found, self.confidence, self._token_ends)
+        texts = [(None, found.source) for found in asked.values()]
+        ids = [found.hypotheses[0].ids for found in asked.values()]
+        weights = self._batches.attention(self._inputs(texts, ()), ids, options) if asked else iter(())
+        for (number, found), one_weights in zip(asked.items(), weights, strict=True):
+            seen = self._with_attention(found, one_weights)
+            doubts[number] += content_doubts(seen, self.confidence, self._token_ends)
+
+    def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
+        return token_ends(translation, *self._tokenizers)
+
+    def _inputs(self, texts: Sequence[NumberedText], sentences: Sequence[SentenceRequest]) -> list[ModelInput]:
+        """What the model is given of ``texts``, with the constraints of their sentences."""
+        sources = read_sources([text for _, text in texts], self.src_tokenizer, self._config)
+        return [
+            ModelInput(source, Constraints(), 0)
+            if number is None
+            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key, number)
+            for (number, _), source in zip(texts, sources, strict=True)
+        ]
 
     def _search(
-        self,
-        sentences: Sequence[SourceSentence],
-        options: DecodeConfig,
-        attention: bool,
-        report: Callable[[Iterable[int]], None] = lambda _: None,
+        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, report: Report = lambda _: None
     ) -> list[Translation]:
-        """The translation of each sentence as it is read; ``report`` gets the numbers that each batch has done."""
-        results = [self._result(one, [replace(EMPTY, text=one.copied_text)]) for one in sentences]
-        numbers = [number for number, sentence in enumerate(sentences) if sentence.needs_model]
-        lengths = [len(sentence.source.ids) for sentence in sentences]
+        """The translation of each input as it is read; ``report`` gets those that each batch has done."""
+        results = [self._result(one.source, [EMPTY]) for one in inputs]
+        numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
+        lengths = [len(one.source.ids) for one in inputs]
         engine = self._batches.engine
         plan = plan_decoding(
             lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
             max_efficient_sources=engine.max_efficient_sources,
         )  # fmt: skip
-        batches = [[sentences[number] for number in batch] for batch in plan]
+        batches = [[inputs[number] for number in batch] for batch in plan]
         for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                results[number] = self._result(sentences[number], hypotheses, name)
+                results[number] = self._result(inputs[number].source, hypotheses, name)
             self.used_engines.add(name)
-            report(plan[batch_number])
+            report(batches[batch_number])
         return results
+
+
+def _without_attention(translation: Translation) -> Translation:
+    """Without what only the codes needed."""
+    best, *others = translation.hypotheses
+    if best.attention is None:
+        return translation
+    return replace(translation, hypotheses=[replace(best, attention=None), *others])
+
+
+def _report(
+    read: Sequence[RequestPassage], keys: Sequence[Any], unique: Sequence[Any], progress: Progress | None
+) -> Report:
+    """What counts the requests whose sentences were translated once, and tells ``progress``."""
+    if progress is None:
+        return lambda _: None
+    requests = [number for number, one in enumerate(read) for _ in one.sentences]
+    waiting, of = Counter(requests), defaultdict[Any, list[int]](list)
+    for number, key in zip(requests, keys, strict=True):
+        of[key].append(number)
+
+    def report(inputs: Sequence[ModelInput]) -> None:
+        nonlocal waiting
+        for one in inputs:
+            waiting -= Counter(of.pop(unique[one.number], ()) if one.number is not None else ())
+        progress(len(read) - len(waiting))
+
+    return report

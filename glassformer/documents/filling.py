@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
-from glassformer.decoding.codes.restore import Result
+from glassformer.decoding.translation import Translation
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, FileSegment, apply_edits, join_parts
+from glassformer.text.codes.code import Code, join_parts
+from glassformer.text.formats.segment import Edit, FileSegment, apply_edits
 from glassformer.text.lines import is_blank
 
 
@@ -20,7 +21,7 @@ class Filling:
         body: str,
         count: Callable[[str], int],
         segments: Sequence[FileSegment],
-        results: Sequence[Result],
+        results: Sequence[Translation],
         *,
         is_bilingual: bool,
     ) -> None:
@@ -62,7 +63,7 @@ class Filling:
         return found == others
 
 
-def _is_changed(segment: FileSegment, result: Result) -> bool:
+def _is_changed(segment: FileSegment, result: Translation) -> bool:
     """Whether a translation has another text, or other codes of the file, than its source, however it is cut."""
     if segment.text != result.text:
         return True
@@ -73,7 +74,7 @@ def _is_changed(segment: FileSegment, result: Result) -> bool:
     return texts[0] != texts[1]
 
 
-def _edits(segment: FileSegment, result: Result, newline: str) -> list[Edit]:
+def _edits(segment: FileSegment, result: Translation, newline: str) -> list[Edit]:
     """The edits that put a translation in, with the line ends of the file."""
     edits = segment.edits(result.parts)
     return [edit._replace(text=edit.text.replace("\r\n", "\n").replace("\n", newline)) for edit in edits]

@@ -7,19 +7,18 @@ model that does not know a term may write nonsense round it.
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Self
 
-from glassformer.decoding.codes.restore import Result
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import InputError, TextError, check_path, check_type
 from glassformer.settings import DecodeConfig
-from glassformer.text.formats.segment import Code, Part, join_parts
+from glassformer.text.codes.code import Code, Parts, join_parts
 from glassformer.text.lines import is_blank, read_lines
 from glassformer.text.scripts import is_unspaced, split_words
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
@@ -141,50 +140,46 @@ class Glossary:
             terms.append(Term(src, tuple(forms), f"{path}:{number}"))
         return cls(terms)
 
-    def apply(
+    def review(
         self,
+        sources: Sequence[Parts],
+        translations: Sequence[Translation],
         translator: Translator,
-        results: dict[tuple[Part, ...], Result],
-        check: Callable[[tuple[Part, ...], Translation], Result],
-        options: DecodeConfig | None,
-    ) -> None:
+        options: DecodeConfig,
+    ) -> list[Translation]:
         """Translate again what lacks a term, with each form of it, and keep the best; say what that costs.
 
-        ``results`` has the translation of each source; ``check`` flags what another translation of it lacks. Texts
-        with placeholders or tags are not translated again: a term that they lack is flagged.
+        Texts with placeholders or tags are not translated again: a term that they lack is flagged.
         """
-        for source, result in results.items():
+        found = list(translations)
+        for number, source in enumerate(sources):
             plain = join_parts(part for part in source if isinstance(part, str))
-            missing = [term for term in self.terms_in(plain) if not term.is_met_by(result.text)]
+            one = translations[number]
+            missing = [term for term in self.terms_in(plain) if not term.is_met_by(one.text)]
             if not missing:
                 continue
             if any(isinstance(part, Code) for part in source):
                 flags = [f"the term {term.src!r} is not {' or '.join(map(repr, term.forms))}" for term in missing]
-                results[source] = replace(result, flags=(*result.flags, *flags))
+                found[number] = replace(one, flags=(*one.flags, *flags))
                 continue
             missing, flags = writable_terms(missing, translator.tgt_tokenizer)
-            result = results[source] = replace(result, flags=(*result.flags, *flags))
-            if not missing:
-                continue
-            found = self._require(translator, plain.strip(), missing, options)
-            if found is None:
+            required = self._require(translator, plain.strip(), missing, options) if missing else None
+            if missing and required is None:
                 names = ", ".join(repr(term.src) for term in missing)
-                flag = f"the search found no translation with the terms for {names}"
-                results[source] = replace(result, flags=(*result.flags, flag))
-            else:
-                checked = check(source, found.translation)
-                results[source] = found.add_to(replace(checked, flags=(*checked.flags, *flags)))
+                flags.append(f"the search found no translation with the terms for {names}")
+            chosen = one if required is None else required.explain()
+            found[number] = replace(chosen, flags=(*chosen.flags, *flags))
+        return found
 
     def _require(
-        self, translator: Translator, source: str, missing: Sequence[Term], options: DecodeConfig | None
+        self, translator: Translator, source: str, missing: Sequence[Term], options: DecodeConfig
     ) -> "_Required | None":
         """The best translation with a form of each missing term.
 
         A narrow search has no place for a term but the start: it is widened.
         """
-        options = options or translator.config
         width = options.beam if options.sample else max(options.beam, MIN_BEAM)
-        wide = replace(options, beam=width)
+        wide = replace(options, beam=width, split_sentences=False)
         forms = [list(term.forms) for term in missing]
         choices = [
             tuple(each[min(number, len(each) - 1)] for each in forms) for number in range(max(map(len, forms)))
@@ -236,9 +231,11 @@ class _Required:
     is_doubtful: bool
     free: str
 
-    def add_to(self, result: Result) -> Result:
-        """The result with the cost as a note, or as a flag."""
+    def explain(self) -> Translation:
+        """The translation, with the cost as a note or as a flag: it says more than the confidence."""
+        found = self.translation
+        flags = tuple(flag for flag in found.flags if flag != found.warning)
         if self.is_doubtful:
             flag = f"{self.cost}, and the text round it may be wrong; without it: {self.free}"
-            return replace(result, flags=(*result.flags, flag))
-        return replace(result, notes=(*result.notes, f"{self.cost}; without it: {self.free}"))
+            return replace(found, flags=(*flags, flag))
+        return replace(found, flags=flags, notes=(f"{self.cost}; without it: {self.free}",))

@@ -2,28 +2,34 @@
 
 import re
 import unicodedata
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from functools import lru_cache
 from heapq import nlargest
 from pathlib import Path
 from typing import Self
 
+from glassformer.decoding.restore.parts_writer import keep_spaces
 from glassformer.errors import InputError
+from glassformer.text.codes.checks import changes
+from glassformer.text.codes.code import Code, Parts, join_parts
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import Pair, read_pairs
+from glassformer.text.steps.sentences import Copied, is_crowded
+from glassformer.text.steps.step import Change, TextOptions
 
 NEAR = 0.75  # how alike a source must be to be shown
 _COMPARED = 10  # the sources with the most words in common that are compared
 _COMMON, _LOOKED_AT = 5000, 10_000  # sources: a word that more of them have says nothing; those of the rarest words
-_LONG, _LONGEST = 400, 10_000  # characters: longer texts are compared by words, or not at all
-_MOST_WORK = 100_000  # pairs of equal pieces that are looked at for one text; only nonsense such as aaaa has more
+_LONGEST = 10_000  # characters: longer texts are not compared
 
 
 @dataclass(frozen=True)
 class NearMatch:
-    """A pair of the memory whose source is like another; ``similarity`` is from 0 to 1."""
+    """A pair of the memory whose source is like another.
+
+    ``similarity`` is 1 minus the characters that are to be inserted and deleted, divided by those of both sources.
+    """
 
     src: str
     tgt: str
@@ -57,6 +63,26 @@ class Memory:
         """From any file of pairs, most often .tmx; raises what ``read_pairs`` raises."""
         return cls(read_pairs(path))
 
+    def read_known(self, parts: Parts, options: TextOptions) -> Change | None:
+        """A step: a text that the memory has is translated as there."""
+        known = None if is_crowded(parts) else self.exact(join_parts(parts))
+        if known is None:
+            return None
+        found = _with_codes(parts, known)
+        flags = [f"the memory: {flag}" for flag in changes(find_codes(parts), find_codes(found))]
+        raws = {part.raw for part in parts if isinstance(part, Code)}
+        flags = flags or [f"the memory: {part} was added" for part in found if isinstance(part, str) and part in raws]
+        others = self.others(join_parts(parts))
+        flags += [f"the memory has another translation, too: {other!r}" for other in others]
+        return Copied((), keep_spaces(parts, found), tuple(flags))
+
+    def describe_near(self, source: str) -> str | None:
+        """In words, what is most like a source; None if nothing is."""
+        near = self.near(source)
+        if near is None:
+            return None
+        return f"the memory has, {near.similarity:.0%} alike: {near.src[:500]!r} -> {near.tgt[:500]!r}"
+
     def __len__(self) -> int:
         return len(self._exact)
 
@@ -70,21 +96,18 @@ class Memory:
 
     def near(self, source: str) -> NearMatch | None:
         """The most similar source, if one is similar enough."""
+        from rapidfuzz.distance import Indel
+
         wanted = _simplify(source)
         if len(wanted) > _LONGEST:
             return None
         closest: NearMatch | None = None
-        work = 0
-        for candidate in nlargest(_COMPARED, shared := self._shared_words(wanted), key=shared.__getitem__):
-            least = max(NEAR, closest.similarity if closest else 0.0)
-            comparison = _Comparison(wanted, candidate)
-            if comparison.most < least:
-                continue
-            work += comparison.work
-            if work > _MOST_WORK:
-                break
-            if (similarity := comparison.ratio()) >= least:
-                closest = NearMatch(candidate, self._exact[candidate], similarity)
+        least = NEAR
+        shared = self._shared_words(wanted)
+        for candidate in nlargest(_COMPARED, shared, key=shared.__getitem__):
+            similarity = Indel.normalized_similarity(wanted, candidate, score_cutoff=least)
+            if similarity >= least:
+                closest, least = NearMatch(candidate, self._exact[candidate], similarity), similarity
         return closest
 
     def _shared_words(self, wanted: str) -> dict[str, float]:
@@ -101,33 +124,6 @@ class Memory:
         return shared
 
 
-class _Comparison:
-    """How alike two texts are at ``most``, in characters or, of long ones, in words, and the ``work`` to know it."""
-
-    def __init__(self, wanted: str, candidate: str) -> None:
-        self.most, self.work = 2 * min(len(wanted), len(candidate)) / max(1, len(wanted) + len(candidate)), 0
-        if self.most < NEAR:
-            return
-        self._in_words = max(len(wanted), len(candidate)) > _LONG
-        self._texts = [_cut(text, self._in_words) for text in (wanted, candidate)]
-        (_, some), (_, others) = self._texts
-        self.most = 2 * (some & others).total() / max(1, some.total() + others.total())
-        popular = others.total() // 100 + 1 if self._in_words else _LONG  # words that SequenceMatcher leaves out
-        self.work = sum(count * others[piece] for piece, count in some.items() if others[piece] <= popular)
-
-    def ratio(self) -> float:
-        """How alike they are, from 0 to 1."""
-        (wanted, _), (candidate, _) = self._texts
-        return SequenceMatcher(None, wanted, candidate, autojunk=self._in_words).ratio()
-
-
-@lru_cache(maxsize=_COMPARED + 1)
-def _cut(text: str, in_words: bool) -> tuple[list[str], Counter[str]]:
-    """The words, or the characters, of a text, and how often it has each."""
-    pieces = re.findall(r"\w+|[^\w\s]", text) if in_words else list(text)
-    return pieces, Counter(pieces)
-
-
 def _simplify(text: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"source: found {type(text).__name__}, expected str.")
@@ -136,3 +132,12 @@ def _simplify(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
+
+
+def _with_codes(source: Parts, known: str) -> Parts:
+    """What a memory has, with the codes of a text in it."""
+    codes = defaultdict[str, list[Code]](list)
+    for code in reversed([part for part in source if isinstance(part, Code)]):
+        codes[code.raw].append(code)
+    pieces = re.split(f"({'|'.join(map(re.escape, codes))})", known) if codes else [known]
+    return tuple(codes[piece].pop() if codes.get(piece) else piece for piece in pieces if piece)

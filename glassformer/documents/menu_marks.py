@@ -6,10 +6,12 @@ word or else anywhere, or before the first letter; in a script without letters t
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from glassformer.text.formats.segment import Part
+from glassformer.text.codes.code import Parts
 from glassformer.text.scripts import is_unspaced
+from glassformer.text.steps.step import Change, TextOptions
 
 _MOST_WORDS = 12  # of an entry: longer texts have no marks
 _SIGN = re.compile("[&_~]")
@@ -27,11 +29,33 @@ class MenuMark(NamedTuple):
     letter: str
 
 
-def take_mark(parts: Sequence[Part]) -> tuple[tuple[Part, ...], MenuMark | None]:
+@dataclass(frozen=True)
+class Marked(Change):
+    """A text without its menu mark."""
+
+    mark: MenuMark
+
+    def restore(self, answers: Sequence[Parts], *, is_whole: bool = True) -> Parts:
+        """The answer with the mark."""
+        return put_mark(answers[0], self.mark) if is_whole else ()
+
+    def check(self, answer: Parts) -> list[str]:
+        """That the answer has a letter for it."""
+        has_sign = any(self.mark.sign in part for part in answer if isinstance(part, str))
+        return [] if has_sign else [f"the sign {self.mark.sign} is missing"]
+
+
+def read_menu_mark(parts: Parts, options: TextOptions) -> Change | None:
+    """A step: the text without its mark, if it has exactly one."""
+    bare, mark = take_mark(parts)
+    return None if mark is None else Marked((bare,), mark)
+
+
+def take_mark(parts: Parts) -> tuple[Parts, MenuMark | None]:
     """The parts without their mark, if they have exactly one."""
     texts = [part for part in parts if isinstance(part, str)]
     if len(_SIGN.findall("".join(texts))) != 1 or len(" ".join(texts).split()) > _MOST_WORDS:
-        return tuple(parts), None
+        return parts, None
     number = next(n for n, part in enumerate(parts) if isinstance(part, str) and _SIGN.search(part))
     text = str(parts[number])
     if found := _IN_BRACKETS.search(text):
@@ -39,11 +63,11 @@ def take_mark(parts: Sequence[Part]) -> tuple[tuple[Part, ...], MenuMark | None]
     elif found := _AT_WORD.search(text) or _IN_WORD.search(text):
         bare = text[: found.start(1)] + text[found.end(1) :]
     else:
-        return tuple(parts), None
+        return parts, None
     return (*parts[:number], bare, *parts[number + 1 :]), MenuMark(found[1], found[2])
 
 
-def put_mark(parts: Sequence[Part], mark: MenuMark) -> tuple[Part, ...]:
+def put_mark(parts: Parts, mark: MenuMark) -> Parts:
     """The parts with the mark; as they are, if they have no letter."""
     letter = re.escape(mark.letter)
     for pattern in (rf"(?i)(?<!\w){letter}", rf"(?i){letter}", r"[^\W\d_]"):
@@ -55,7 +79,7 @@ def put_mark(parts: Sequence[Part], mark: MenuMark) -> tuple[Part, ...]:
             if is_unspaced(found[0]):
                 place, written = _end(str(part)), f"({mark.sign}{mark.letter.upper()})"
             return (*parts[:number], f"{part[:place]}{written}{part[place:]}", *parts[number + 1 :])
-    return tuple(parts)
+    return parts
 
 
 def _end(text: str) -> int:

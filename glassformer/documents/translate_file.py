@@ -7,46 +7,41 @@ something is filled in and reported.
 import gc
 import shlex
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from glassformer.decoding.codes.alignment import attends_to_all, content_doubts, is_short, token_ends
-from glassformer.decoding.codes.coded_texts import CodedTranslation, NumberedDraft, translate_coded
-from glassformer.decoding.codes.parts_writer import keep_spaces
-from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
+from glassformer.documents import journal as journals
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
+from glassformer.documents.menu_marks import read_menu_mark
 from glassformer.documents.report import DocumentReport, Remark
-from glassformer.documents.segment_texts import SegmentTexts
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
-from glassformer.text.codes.checks import changes
-from glassformer.text.codes.typed import Parts, TypedSentence, has_words, is_crowded, read_typed
+from glassformer.text.codes.code import Parts
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.segment import Code, FileSegment
-from glassformer.text.lines import is_blank
-from glassformer.text.sentence_splitter import split_lines, split_sentences
-from glassformer.text.style import PLAIN
+from glassformer.text.formats.segment import FileSegment
+from glassformer.text.steps.codes import read_codes
+from glassformer.text.steps.passage import STEPS
+from glassformer.text.steps.step import Step
 
-_CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 Progress = Callable[[int, int], None]
 """Called with how many segments are done, and of how many."""
 
 
 @runtime_checkable
 class _Translates(Protocol):
-    translate_stream: Any
+    translate_requests: Any
 
 
 class FileTranslator:
@@ -77,11 +72,10 @@ class FileTranslator:
         check_type("split", split, bool, "True or False")
         check_type("check_content", check_content, bool, "True or False")
         check_type("key", key, str | None, "a str")
-        self.translator, self.options = translator, _without_codes(translator, options)
+        self.translator, self.options = translator, _file_options(translator, options, split)
         self.glossary, self.memory, self.progress = glossary, memory, progress
         self.key, self.check_content = key, check_content
-        language = options.src_language if isinstance(options, DecodeConfig) else ""
-        self._split = partial(split_sentences, language=language) if split else split_lines
+        self.steps = file_steps(memory)
 
     def translate(self, path: Path, out: Path, columns: FormatOptions | None = None) -> DocumentReport:
         """Translate the segments of ``path`` and write the file with them to ``out``, whole or not at all.
@@ -103,6 +97,7 @@ class FileTranslator:
         segments = [segment for segment in find(body) if not segment.is_blank]
         report = DocumentReport(segments=len(segments))
         results = self._translate_segments(segments, report, journal)
+        self._report(segments, results, report)
         count = count_segments(path, columns)
         filled, unfit = Filling(body, count, segments, results, is_bilingual=file_format.is_bilingual).fill()
         for number in unfit:
@@ -117,95 +112,59 @@ class FileTranslator:
 
     def _translate_segments(
         self, segments: Sequence[FileSegment], report: DocumentReport, journal: Journal
-    ) -> list[Result]:
-        """The translation of each segment."""
-        plan = SegmentTexts(segments, self.memory, self._split)
-        return plan.join(self._translate_chunks(plan.texts, report, journal), report)
-
-    def _translate_chunks(self, texts: list[Parts], report: DocumentReport, journal: Journal) -> dict[Parts, Result]:
-        """The translation of each text; those that the journal has are not translated again."""
+    ) -> list[Translation]:
+        """The translation of each segment, in chunks; those that the journal has are not translated again."""
+        texts = list(dict.fromkeys(segment.parts for segment in segments))
         terms = [[each.src, each.forms] for each in self.glossary.terms] if self.glossary is not None else []
-        kept, results = iter(journal.begin([texts, terms])), dict[Parts, Result]()
-        size = journal.texts_per_chunk or max(1, len(texts))
+        known, results = iter(journal.begin([texts, terms])), dict[Parts, Translation]()
+        size = max(1, len(texts)) if journal.file is None else journals.TEXTS_PER_CHUNK
         for start in range(0, len(texts), size):
-            chunk, done = texts[start : start + size], next(kept, None)
+            chunk, done = texts[start : start + size], next(known, None)
             if done is None:
-                translated = self.translate_texts(chunk)
-                done = [translated[parts] for parts in chunk]
+                done = self.translate_texts(chunk)
                 journal.append(done)
             else:
                 report.resumed += len(chunk)
             results.update(zip(chunk, done, strict=True))
             if self.progress is not None:
                 self.progress(len(results), len(texts))
-        return results
+        return [results[segment.parts] for segment in segments]
 
-    def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
-        """Translate texts with codes, and flag what should be looked at."""
-        results = {parts: Result(parts) for parts in waiting if not has_words(parts)}
-        results |= {
-            parts: Result(parts, (_CROWDED,)) for parts in waiting if parts not in results and is_crowded(parts)
-        }
-        sources = [parts for parts in waiting if parts not in results]
-        read = [self._read(parts) for parts in sources]
-        found = translate_coded([one.parts for one in read], self._translate_drafts, self._token_ends)
-        coded = dict(zip(sources, found, strict=True))
-        for (source, one), typed in zip(coded.items(), read, strict=True):
-            results[source] = self._finish(one, typed)
-        if self.check_content:
-            self._check_content(results, {source: one.translation for source, one in coded.items()})
-        if self.glossary is not None:
-            self.glossary.apply(self.translator, results, self._check_translation, self.options)
-        return results
-
-    def _read(self, parts: Parts) -> TypedSentence:
-        """A text as the model reads it; the translator itself matches the style of one without codes."""
-        matches_style = isinstance(self.options, DecodeConfig) and self.options.match_style
-        if matches_style and any(isinstance(part, Code) for part in parts):
-            return read_typed(parts, matches_style=True)
-        return TypedSentence("", parts, "", PLAIN)
-
-    def _check_content(self, results: dict[Parts, Result], translations: dict[Parts, Translation]) -> None:
-        """Flag what seems to lack a word of its source; of short translations the attention is looked at."""
-        confidence = self.translator.confidence
-        short = [
-            source
-            for source, one in translations.items()
-            if set(results[source].flags) <= {one.warning}
-            and one.hypotheses[0].attention is None
-            and is_short(one, confidence)
-            and not attends_to_all(one, self._token_ends)
-        ]
-        asked = [translations[source] for source in short]
-        seen = self.translator.add_attention(asked, self.options) if short else ()
-        for source, translation in zip(short, seen, strict=True):
-            doubts = content_doubts(translation, confidence, self._token_ends)
-            results[source] = replace(results[source], flags=(*results[source].flags, *doubts))
-
-    def _finish(self, found: CodedTranslation, typed: TypedSentence) -> Result:
-        """The best result in the style of its text, with flags: what it has lost, and doubts."""
-        result, translation = found.results[0], found.translation
-        parts = tuple([part for part in (typed.before, *typed.restore(result.parts), typed.after) if part])
-        doubts = _flags(translation, translation.warning)
-        if set(doubts) <= {translation.warning}:
-            doubts += content_doubts(translation, self.translator.confidence, self._token_ends)
-        scores = (ModelScore.from_translation(translation),)
-        return Result(parts, (*result.flags, *found.lost, *doubts), result.notes, result.unplaced, scores)
-
-    @staticmethod
-    def _check_translation(source: Parts, translation: Translation) -> Result:
-        """A translation with required terms; what these cost says more than the confidence."""
-        lost = changes(source, (translation.text,))
-        flags, scores = (*lost, *_flags(translation, None)), (ModelScore.from_translation(translation),)
-        return Result(keep_spaces(source, (translation.text,)), flags, scores=scores)
-
-    def _translate_drafts(self, drafts: Sequence[NumberedDraft], attention: bool) -> Iterator[Translation]:
+    def translate_texts(self, texts: Sequence[Parts]) -> list[Translation]:
+        """The translation of each text with its codes."""
         check_type("translator", self.translator, _Translates, "a Translator; Translator.load gives one")
-        requests = [Request(draft.text) for _, draft in drafts]
-        return self.translator.translate_stream(requests, self.options, attention=attention)
+        review = None
+        if self.glossary is not None:
+            options = self.options or self.translator.config
+            review = partial(self.glossary.review, translator=self.translator, options=options)
+        requests = [Request(text) for text in texts]
+        return self.translator.translate_requests(
+            requests, self.options, steps=self.steps, check_content=self.check_content, review=review
+        )
 
-    def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
-        return token_ends(translation, self.translator.src_tokenizer, self.translator.tgt_tokenizer)
+    def _report(
+        self, segments: Sequence[FileSegment], results: Sequence[Translation], report: DocumentReport
+    ) -> None:
+        """List what should be looked at, and what the memory has that is alike."""
+        near = dict[str, str | None]()
+        for segment, result in zip(segments, results, strict=True):
+            source, memory, notes = segment.text, self.memory, result.notes
+            is_known = memory is not None and memory.exact(source) is not None
+            report.from_memory += is_known
+            if memory is not None and not is_known:
+                if source not in near:
+                    near[source] = memory.describe_near(source)
+                notes = (*notes, *filter(None, [near[source]]))
+            flags = (*result.flags, *segment.doubts(result.parts))
+            report.flagged += [Remark(segment.line, source, result.text, flag) for flag in flags]
+            report.notes += [Remark(segment.line, source, result.text, note) for note in notes]
+
+
+def file_steps(memory: Memory | None) -> tuple[Step, ...]:
+    """The steps that a text of a file passes: what a memory has comes first, menu marks once codes are found."""
+    codes = STEPS.index(read_codes) + 1
+    known = () if memory is None else (memory.read_known,)
+    return (*known, *STEPS[:codes], read_menu_mark, *STEPS[codes:])
 
 
 @contextmanager
@@ -252,18 +211,9 @@ def count_segments(path: Path, options: FormatOptions) -> Callable[[str], int]:
     return lambda text: sum(not segment.is_blank for segment in find(text))
 
 
-def _without_codes(translator: Translator, options: DecodeConfig | None) -> DecodeConfig | None:
-    """The options with which a translator takes a text as it is: its codes have been taken out here."""
+def _file_options(translator: Translator, options: DecodeConfig | None, split: bool) -> DecodeConfig | None:
+    """The options of texts in a file: their codes are kept, and what has no word is copied."""
     options = getattr(translator, "config", None) if options is None else options
-    return replace(options, keep_codes=False) if isinstance(options, DecodeConfig) else options
-
-
-def _flags(translation: Translation, doubt: str | None) -> list[str]:
-    flags = [] if doubt is None else [doubt]
-    if translation.source_truncated:
-        flags.append("longer than the model takes; its end was not translated")
-    if limited := translation.limit_warning:
-        flags.append(limited)
-    if is_blank(translation.text):
-        flags.append("the translation is empty")
-    return flags
+    if not isinstance(options, DecodeConfig):
+        return options
+    return replace(options, keep_codes=True, copy_wordless=True, split_sentences=split)

@@ -18,9 +18,9 @@ from glassformer.explain.entries import story_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
 from glassformer.explain.recording.sentences import Sentences
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
-from glassformer.explain.render.html import attention_html, walk_html
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.markdown import walk_markdown
+from glassformer.explain.render.notebook import attention_html, walk_html
 from glassformer.explain.render.plot import plot_step
 from glassformer.trace import Step, Trace
 
@@ -127,8 +127,8 @@ class Walk(WalkData):
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and the stages."""
-        return self.frame(model=False)._repr_html_() if self.is_whole else attention_html(self) + walk_html(self)
+        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and its text."""
+        return self.frame(model=False)._repr_html_() if self.is_whole else walk_html(self)
 
 
 def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:

@@ -1,12 +1,8 @@
-"""Zip files of others, .npz included: their members are read under limits, and nothing in them is unpickled.
-
-A name that leads out of the archive, a member that inflates without end and an array of Python objects are refused.
-"""
+"""Zip files of others, .npz included, read under limits; nothing in them is unpickled."""
 
 import io
 import tokenize
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -57,20 +53,19 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
     """The arrays of an .npz file by name."""
+    arrays = {}
     with open_archive(path) as archive:
-        return dict(_arrays(archive, path))
-
-
-def _arrays(archive: zipfile.ZipFile, path: Path) -> Iterator[tuple[str, npt.NDArray[np.generic]]]:
-    for name in archive.namelist():
-        if name.endswith(".npy"):
+        for name in archive.namelist():
+            if not name.endswith(".npy"):
+                continue
             try:
-                yield name.removesuffix(".npy"), _array(read_member(archive, name))
+                arrays[name.removesuffix(".npy")] = _array(read_member(archive, name))
             except (ValueError, TypeError, SyntaxError, tokenize.TokenError, MemoryError, RecursionError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise CheckpointError(
                     f"{path}: {name}: cannot be read as an array: {reason:.200}. Expected an .npy file."
                 ) from error
+    return arrays
 
 
 def _array(data: bytes) -> npt.NDArray[np.generic]:

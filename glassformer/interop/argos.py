@@ -1,13 +1,11 @@
-"""A run as a package of Argos Translate, which is what LibreTranslate's servers hold: one .argosmodel file.
+"""A run as a package of Argos Translate, which LibreTranslate's servers hold: one .argosmodel file.
 
-It is a zip of one folder: metadata.json, a SentencePiece model, and a CTranslate2 model whose source vocabulary is
-its pieces. Argos brings the rest: it cuts a text into sentences, and searches with a beam of 4.
+It is a zip of metadata.json, a SentencePiece model, and a CTranslate2 model whose source vocabulary is its pieces.
 """
 
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,13 +39,20 @@ def export_argos(
 ) -> list[str]:
     """Write a package to ``directory``, which is new or empty; returns how to install it.
 
-    ``langs``, such as en-de, is for a run that does not say its languages. Raises ``ConfigError`` for one whose
-    languages nobody says, and for settings and tokenizers that cannot be in a package.
+    Raises ``ConfigError`` without languages (``langs``, such as en-de), and for what a package cannot hold.
     """
     check_supported(run.config.model, quantization)
     source, target = _languages(run.config, langs)
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
-    name = f"translate-{_code(source)}_{_code(target)}"
+    codes, names = [_CODES.get(one, one) for one in (source, target)], list(map(language_name, (source, target)))
+    name = f"translate-{codes[0]}_{codes[1]}"
+    metadata = {
+        "package_version": "1.0", "argos_version": "1.11", "type": "translate", "from_code": codes[0],
+        "from_name": names[0], "to_code": codes[1], "to_name": names[1],
+    }  # fmt: skip
+    readme = (
+        f"# {names[0]} to {names[1]}\n\nA Transformer of glassformer, written by `glassformer export --to argos`.\n"
+    )
     with write_whole(directory, "--out") as temporary:
         folder = temporary / name
         folder.mkdir()
@@ -56,11 +61,17 @@ def export_argos(
             source_rows=pieces.source_ids,
         )  # fmt: skip
         (folder / _PIECES).write_bytes(pieces.data)
-        (folder / _METADATA).write_text(json.dumps(_metadata(source, target), indent=1), encoding="utf-8")
-        (folder / "README.md").write_text(_readme(source, target), encoding="utf-8")
+        (folder / _METADATA).write_text(json.dumps(metadata, indent=1), encoding="utf-8")
+        (folder / "README.md").write_text(readme, encoding="utf-8")
         _zip(folder, temporary / (name + ENDING))
     install = f"from argostranslate.package import install_from_path as i; i('{directory / (name + ENDING)}')"
-    return [f'install it: python -c "{install}"', *_notes(run)]
+    notes = [f'install it: python -c "{install}"']
+    if run.config.model.positions == "learned" and run.config.model.max_length < _POSITIONS:
+        notes.append(
+            f"The model has learned {run.config.model.max_length} positions: Argos ends with an error for a longer "
+            "sentence, where we cut it."
+        )
+    return notes
 
 
 def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
@@ -74,23 +85,6 @@ def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
     return source, target
 
 
-def _metadata(source: str, target: str) -> dict[str, str]:
-    return {
-        "package_version": "1.0", "argos_version": "1.11", "type": "translate", "from_code": _code(source),
-        "from_name": language_name(source), "to_code": _code(target), "to_name": language_name(target),
-    }  # fmt: skip
-
-
-def _readme(source: str, target: str) -> str:
-    names = f"{language_name(source)} to {language_name(target)}"
-    return f"# {names}\n\nA Transformer that glassformer trained, exported with `glassformer export --to argos`.\n"
-
-
-def _code(language: str) -> str:
-    """What Argos calls a language."""
-    return _CODES.get(language, language)
-
-
 def _with_positions(model: "Transformer") -> "Transformer":
     """The same model with vectors for as many positions as a text of Argos may have, where they are computed."""
     from glassformer.model import Transformer
@@ -100,15 +94,6 @@ def _with_positions(model: "Transformer") -> "Transformer":
     longer = Transformer.without_values(replace(model.config, max_length=_POSITIONS), "cpu")
     longer.load_state_dict(model.state_dict())
     return longer.eval()
-
-
-def _notes(run: "LoadedRun") -> Iterator[str]:
-    config = run.config.model
-    if config.positions == "learned" and config.max_length < _POSITIONS:
-        yield (
-            f"The model has learned {config.max_length} positions: Argos ends with an error for a longer sentence, "
-            "where we cut it."
-        )
 
 
 def _zip(folder: Path, path: Path) -> None:

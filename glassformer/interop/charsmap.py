@@ -1,7 +1,7 @@
-"""Rules of normalisation as SentencePiece reads them: byte strings and what takes the place of each.
+"""Rules of normalisation as SentencePiece reads them; the longest one that fits is used.
 
-Where several rules fit, the longest one is used. They are a double-array trie (Yata et al. 2007) in the layout of
-Darts-clone: 32-bit units, each with the label that leads to it and where its children begin.
+They are a double-array trie (Yata et al. 2007) in the layout of Darts-clone: 32-bit units, each with the label that
+leads to it and where its children begin.
 """
 
 import struct

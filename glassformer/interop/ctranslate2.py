@@ -1,10 +1,7 @@
-"""A model as a CTranslate2 directory: the same weights under the names of CTranslate2's specification.
+"""A model and its tokenizers as a CTranslate2 directory.
 
 Three things are always written, because CTranslate2 would have something else in their place: the table of positions,
 the tokens of all ids, and an output bias so low for <pad> and <s> that no output holds them.
-
-The directory also has the run's tokenizers: what ``encode(text).tokens`` of the source's returns is what
-``ctranslate2.Translator`` takes.
 """
 
 import json
@@ -58,9 +55,8 @@ def export_ctranslate2(
 ) -> list[str]:
     """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all. No notes.
 
-    A ``shortlist`` becomes a vocabulary map. The manifest has the SHA-256 sum of each file, and ``origin``, which
-    says what it was made of. Raises ``ConfigError`` for settings and a ``quantization`` that CTranslate2 does not
-    have, ``RunError`` if the directory holds something, ``StorageError`` if it cannot be written.
+    A ``shortlist`` becomes a vocabulary map; ``origin`` says in the manifest what it was made of. Raises
+    ``ConfigError`` for settings that CTranslate2 does not have, ``RunError`` and ``StorageError``.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
@@ -113,9 +109,8 @@ def convert(
 ) -> None:
     """Write a CTranslate2 model with these tokens of source and target over what is there, without tokenizers.
 
-    No output holds the ids that are ``banned``, <pad> and <s>. Without ``quantization`` the weights are float32. A
-    caller ends each text with </s>. ``source_rows`` is for a source vocabulary that is not ours: our id of each of
-    its tokens; then </s> is added there.
+    No output holds the ids that are ``banned``, <pad> and <s>. ``source_rows`` is for a source vocabulary that is
+    not ours: our id of each of its tokens; then CTranslate2 adds </s>, and else the caller.
     """
     try:
         from ctranslate2.converters import Converter

@@ -29,7 +29,7 @@ _WITHOUT_EQUAL = {
 }  # fmt: skip
 _WRITTEN = {
     "beam", "early_stopping", "n_best", "min_length", "no_repeat_ngram", "max_length_b", "cache", "sample", "seed",
-    "cuda_graphs", *_FILTERS,
+    *_FILTERS,
 }  # fmt: skip
 # Our settings that have no equal there, with the value that changes nothing.
 _NOT_WRITTEN = {
@@ -71,10 +71,9 @@ def note_ids(place: Path) -> list[str]:
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, of config.json where older directories have it, and notes on what is not in it.
+    """The section ``decode``, and notes on what is not in it; ``ConfigError`` for a value of another type.
 
-    No output of ours holds the ids in ``never``, so that theirs may be forbidden to. Raises ``ConfigError`` for a
-    value of another type.
+    No output of ours holds the ids in ``never``, so that theirs may be forbidden to.
     """
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {

@@ -82,11 +82,6 @@ class Vocabulary:
         """The ids there that no output of ours holds."""
         return ({self.pad, self.start} | ({1} if self.has_start else set())) - {self.eos, self.unk}
 
-    @property
-    def adds_start(self) -> bool:
-        """Whether <s> is an entry of its own here, and there another token's second part."""
-        return self.start in {self.pad, self.eos, self.unk}
-
     def rows(self) -> list[int]:
         """For each id of ours, the id there whose row it has."""
         parts = [self.pad, self.start, self.eos, self.unk]
@@ -105,7 +100,7 @@ class Vocabulary:
         rows = self.rows()
         return [
             *([0] if self.adds_pad else []),
-            *([1] if self.adds_start else []),
+            *([1] if self.start in {self.pad, self.eos, self.unk} else []),  # <s> is an entry of its own only here
             *range(len(rows) - len(self.extra), len(rows)),
         ]
 
@@ -216,10 +211,9 @@ def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list
 def order_weights(
     weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, tie: str, where: str
 ) -> dict[str, Tensor]:
-    """Weights by our names, in another program's order, in ours: interleaved, with the rows of our ids.
+    """Weights in another program's order in ours: interleaved, with the rows of our ids, without biases of 0.
 
-    Biases that are 0 everywhere are left out, where the model can do without. Raises ``CheckpointError`` for one that
-    is missing.
+    Raises ``CheckpointError`` for one that is missing.
     """
     _check_rows(weights, src, tgt, where)
     try:
@@ -261,7 +255,8 @@ def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
     """Raise ``CheckpointError`` unless these are the parameters of such a model, by name and by shape."""
     expected = {name: tuple(value.shape) for name, value in Transformer.without_values(config).named_parameters()}
-    if odd := sorted(expected.keys() ^ weights.keys()):
+    odd = sorted(expected.keys() ^ weights.keys())
+    if odd:
         kind = "has no" if odd[0] in expected else "has an unknown"
         raise CheckpointError(f"{where}: {kind} weight for {odd[0]}, and {len(odd) - 1} more differ.")
     for name, shape in expected.items():

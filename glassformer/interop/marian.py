@@ -111,12 +111,20 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     where = f"{place}/{paths['models'][0].name}"
     if SETTINGS not in arrays:
         raise CheckpointError(f"{where}: has no {SETTINGS}, expected the settings of a Marian model.")
-    settings = _read_settings(arrays[SETTINGS], where)
+    try:
+        text = arrays[SETTINGS].tobytes().rstrip(b"\0").decode()
+    except UnicodeDecodeError as error:
+        raise CheckpointError(f"{where}: {SETTINGS}: is not UTF-8: {error}. Expected settings.") from error
+    settings = read_yaml(text, f"{where}: {SETTINGS}")
     entries = [read_vocabulary(path) for path in (paths["vocabs"][0], paths["vocabs"][-1])]
     spm = [SentencePieceModel.read(_spm(directory, side, place)) for side in ("source", "target")]
     src, tgt = _vocabularies(entries, spm[0], place)
     sizes = len(entries[0]), len(entries[1])
-    _check_sizes(settings, sizes, where)
+    if settings.get("dim-vocabs") not in (None, list(sizes)):
+        raise CheckpointError(
+            f"{where}: dim-vocabs: found {settings['dim-vocabs']!r:.100}, but the vocabularies have {list(sizes)} "
+            "entries. Expected the same: put the vocabularies of this model there."
+        )
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
     try:
         config_before_tying = ModelConfig(**model, tie_embeddings="none")
@@ -133,25 +141,6 @@ def _import_directory(directory: Path, place: Path) -> ImportedModel:
     return ImportedModel(config, weights, tokenizers, source, notes)
 
 
-def _read_settings(array: Any, where: str) -> dict[str, Any]:
-    """The settings that the model itself has: YAML as the bytes of an array."""
-    try:
-        text = array.tobytes().rstrip(b"\0").decode()
-    except UnicodeDecodeError as error:
-        raise CheckpointError(f"{where}: {SETTINGS}: is not UTF-8: {error}. Expected settings.") from error
-    return read_yaml(text, f"{where}: {SETTINGS}")
-
-
-def _check_sizes(settings: Mapping[str, Any], entries: tuple[int, int], where: str) -> None:
-    """Raise ``CheckpointError`` for vocabularies of other sizes than the model was trained with."""
-    sizes = settings.get("dim-vocabs")
-    if sizes is not None and sizes != list(entries):
-        raise CheckpointError(
-            f"{where}: dim-vocabs: found {sizes!r:.100}, but the vocabularies have {list(entries)} entries. Expected "
-            "the same: put the vocabularies of this model there."
-        )
-
-
 def _read(path: Path) -> str:
     try:
         return read_bounded(path, LARGEST_TEXT).decode()
@@ -160,10 +149,7 @@ def _read(path: Path) -> str:
 
 
 def read_yaml(text: str, where: str) -> dict[str, Any]:
-    """The settings in a YAML text; ``CheckpointError`` if it holds none, ``RunError`` without ``pyyaml``.
-
-    Aliases are refused: a few lines of them could fill any memory.
-    """
+    """The settings in a YAML text; ``CheckpointError`` for aliases, a few lines of which could fill any memory."""
     if len(text) > _LARGEST_YAML:
         raise CheckpointError(
             f"{where}: has {len(text):,} characters, expected settings of at most {_LARGEST_YAML:,}."
@@ -175,7 +161,11 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
             f"{where}: is YAML, and pyyaml is not installed. Install it in the clone: pip install '.[import]'"
         ) from error
     try:
-        values = _load_yaml(text, yaml)
+        aliases = [token for token in yaml.scan(text, yaml.SafeLoader) if isinstance(token, yaml.AliasToken)]
+        if aliases:
+            line = aliases[0].start_mark.line + 1
+            raise yaml.YAMLError(f"line {line}: found the alias *{aliases[0].value}, expected none")
+        values = yaml.safe_load(text)
     # The library converts a value of a named type, such as !!int x, without looking at it first.
     except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -183,20 +173,6 @@ def read_yaml(text: str, where: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{where}: found {type(values).__name__}, expected settings.")
     return values
-
-
-def _load_yaml(text: str, yaml: Any) -> Any:
-    loader = yaml.SafeLoader(text)
-    compose = loader.compose_node
-
-    def compose_no_alias(parent: Any, index: Any) -> Any:
-        if loader.check_event(yaml.AliasEvent):
-            alias = loader.get_event()
-            raise yaml.YAMLError(f"line {alias.start_mark.line + 1}: found the alias *{alias.anchor}, expected none")
-        return compose(parent, index)
-
-    loader.compose_node = compose_no_alias
-    return loader.get_single_data()
 
 
 def _files(decoder: Mapping[str, Any], key: str, directory: Path, place: Path) -> list[Path]:
@@ -228,8 +204,10 @@ def read_vocabulary(path: Path) -> list[str]:
         if not line.strip():
             continue
         try:
-            name = _read_quoted(entry) if entry.startswith('"') else entry
-            if entry.startswith("'") and entry.endswith("'"):
+            name = entry
+            if entry.startswith('"'):  # YAML has escapes that JSON does not have
+                name = str(json.loads(_YAML_ESCAPE.sub(_escape_as_json, entry), strict=False))
+            elif entry.startswith("'") and entry.endswith("'"):
                 name = entry[1:-1].replace("''", "'")
             if not colon or name in found:
                 raise ValueError("an entry is there twice" if colon else "found no colon")
@@ -237,11 +215,6 @@ def read_vocabulary(path: Path) -> list[str]:
         except ValueError as error:
             raise TokenizerError(f'{path}:{number}: found {line[:40]!r}, expected "entry": id ({error}).') from error
     return order_entries(found, str(path))
-
-
-def _read_quoted(entry: str) -> str:
-    """A name between quotes; YAML has escapes that JSON does not have."""
-    return str(json.loads(_YAML_ESCAPE.sub(_escape_as_json, entry), strict=False))
 
 
 def _escape_as_json(escape: re.Match[str]) -> str:
@@ -302,12 +275,6 @@ def _norm_part(leaf: str) -> str:
     return "scale" if leaf == "gain" else "bias"
 
 
-def parameter_names(config: ModelConfig) -> list[str]:
-    """Our names of the weights of both stacks."""
-    names = (name for name, _ in Transformer.without_values(config).named_parameters())
-    return [name for name in names if name.startswith(("encoder", "decoder"))]
-
-
 def _by_our_names(
     arrays: Mapping[str, Any], config: ModelConfig, sizes: tuple[int, int], where: str
 ) -> tuple[str, dict[str, Tensor]]:
@@ -317,7 +284,9 @@ def _by_our_names(
     """
     rest = {name: array for name, array in arrays.items() if name != SETTINGS}
     tie, named = _vocabulary_weights(rest, sizes, where)
-    for ours in parameter_names(config):
+    for ours, _ in Transformer.without_values(config).named_parameters():
+        if not ours.startswith(("encoder", "decoder")):
+            continue
         theirs = to_marian_name(ours, pre=config.norm == "pre")
         if theirs not in rest:
             raise CheckpointError(f"{where}: has no {theirs}, expected a weight for {ours}.")
@@ -337,7 +306,8 @@ def _by_our_names(
 def _vocabulary_weights(rest: dict[str, Any], sizes: tuple[int, int], where: str) -> tuple[str, dict[str, Tensor]]:
     """Which matrices are one, and the weights with a row for each entry, taken out of ``rest``."""
     sides = [f"{side}_Wemb" if f"{side}_Wemb" in rest else "Wemb" for side in ("encoder", "decoder")]
-    if missing := [name for name in sides if name not in rest]:
+    missing = [name for name in sides if name not in rest]
+    if missing:
         raise CheckpointError(f"{where}: has no {missing[0]}, expected the embeddings.")
     src, tgt = (_rows(rest[name], size, f"{where}: {name}") for name, size in zip(sides, sizes, strict=True))
     for name in set(sides):

@@ -38,8 +38,7 @@ def check_new_directory(directory: Path, option: str) -> Path:
 def write_whole(directory: Path, option: str) -> Iterator[Path]:
     """A directory to write to, which becomes ``directory`` if the block ends without an error.
 
-    Raises ``RunError`` if ``directory`` holds something, ``StorageError`` if it cannot be written; ``option`` is what
-    to change. Nothing is left behind then.
+    Raises ``RunError`` if ``directory`` holds something, ``StorageError`` if it cannot be written: change ``option``.
     """
     place = check_new_directory(directory, option)
     temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")

@@ -1,7 +1,6 @@
 """The register of other programs: how a model of each is recognized, read and written, and where models are found.
 
-A new program is an entry here and its file in this folder; ``import``, ``export`` and ``diff`` read them from here. A
-model may be a directory, an archive or a name on the Hugging Face hub.
+A new program is an entry here and its file in this folder.
 """
 
 import importlib
@@ -104,10 +103,9 @@ def find_program(place: Path) -> Program | None:
 
 
 def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
-    """The model at ``source``: a directory, a .zip, or a model of the hub, named ``hf:user/model``.
+    """The model at ``source``: a directory, a .zip, or a name on the hub; raises ``RunError`` if it is none of these.
 
-    A name without hf: is asked of the hub too, if nothing here has it. ``report`` is called before the network is
-    asked. Raises ``RunError`` if it is none of these.
+    A name without hf: is asked of the hub if nothing here has it. ``report`` is called before that.
     """
     from glassformer.run_directory import RunDirectory
 
@@ -132,10 +130,7 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
 
 
 def download(name: str, report: Callable[[str], None]) -> Path:
-    """The directory of a model of the Hugging Face hub; its weights may be in a pull request, ``refs/pr/*``.
-
-    Raises ``RunError`` without ``huggingface_hub`` or without the network.
-    """
+    """The directory of a model of the hub, with the weights of main or a pull request; raises ``RunError``."""
     try:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
@@ -169,8 +164,7 @@ def _revision_with(files: set[str], hub: Any, name: str) -> str:
 def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
     """Write the run at ``place`` for the program named ``to``; returns what a reader should know of the result.
 
-    Of ``options`` None says nothing. Raises ``ConfigError`` if nothing can be exported to ``to``, and for an option
-    that it does not take.
+    Raises ``ConfigError`` for an unknown program and for an option (not None) that it does not take.
     """
     from glassformer.interop.new_directory import check_new_directory
     from glassformer.interop.shortlist import read_shortlist
@@ -181,7 +175,8 @@ def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
         raise ConfigError(f"--to: found {to!r}, expected {' or '.join(export_targets())}. Choose one of these.")
     options = {name: value for name, value in options.items() if value is not None}
     for option in options:
-        if to not in (known := export_targets(option)):
+        known = export_targets(option)
+        if to not in known:
             names = " or ".join(f"--to {name}" for name in known)
             raise ConfigError(f"--{option}: found with --to {to}, expected {names}, which alone has it.")
     check_new_directory(check_path("--out", out), "--out")

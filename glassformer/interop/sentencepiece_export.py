@@ -12,7 +12,7 @@ import struct
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from tokenizers import Tokenizer as Library
@@ -61,12 +61,9 @@ class SentencePieceExport:
 
 
 def to_sentencepiece(src: Tokenizer, tgt: Tokenizer) -> SentencePieceExport:
-    """The model that cuts texts like ``src`` and decodes the entries of ``tgt``.
-
-    Raises ``ConfigError`` for a kind of tokenizer that SentencePiece does not have.
-    """
+    """The model that cuts like ``src`` and decodes like ``tgt``; ``ConfigError`` for kinds that it does not have."""
     for side, tokenizer in (("source", src), ("target", tgt)):
-        if tokenizer.kind not in ("bpe", "unigram") or json.loads(tokenizer.json)["model"].get("ignore_merges"):
+        if tokenizer.kind not in ("bpe", "unigram"):
             raise ConfigError(
                 f"the {side} tokenizer: found {tokenizer.kind!r}, which no SentencePiece model can hold, expected "
                 "'bpe' or 'unigram'. Train with text.tokenizer = bpe, or export to ctranslate2."
@@ -173,9 +170,12 @@ def _alphabet(character: str) -> int:
     return {"L": 0, "N": _NUMBERS}.get(unicodedata.category(character)[0], _SIGNS)
 
 
-def _spell(text: str) -> str:
-    """A text in the alphabets; spaces stay spaces."""
-    return "".join(" " if one == " " else _spell_bytes(one.encode(), _alphabet(one)) for one in text)
+def _spell(text: str, alphabet: int | None = None) -> str:
+    """A text in its alphabets, or in one; spaces stay spaces."""
+    return "".join(
+        " " if one == " " else _spell_bytes(one.encode(), _alphabet(one) if alphabet is None else alphabet)
+        for one in text
+    )
 
 
 @cache
@@ -218,7 +218,7 @@ def _contraction_rules() -> Iterator[tuple[bytes, bytes]]:
 
 def _decoding_rules(tokenizer: Tokenizer) -> Iterator[tuple[bytes, bytes]]:
     """What takes the place of the letters of an output: characters, and a space between two sentences."""
-    spell = _spell_letters if tokenizer.kind == "bpe" else str
+    spell = partial(_spell, alphabet=0) if tokenizer.kind == "bpe" else str
     if tokenizer.kind == "bpe":
         for value, letter in _LETTERS.items():
             if value >= 0x80:
@@ -247,11 +247,7 @@ def _sentence_starts(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
     for end in (end + closer for end in _ENDS for closer in _CLOSERS):
         yield from ((end + start, f"{end} {start}") for start in starts)
     for first in letters:
-        yield from ((initials := f"{first}.{second}.", initials) for second in capitals)
-
-
-def _spell_letters(text: str) -> str:
-    return "".join(" " if one == " " else _spell_bytes(one.encode(), 0) for one in text)
+        yield from ((f"{first}.{second}.", f"{first}.{second}.") for second in capitals)
 
 
 def _given_charsmap(parts: dict[str, Any]) -> bytes:

@@ -1,8 +1,7 @@
-"""A lexical shortlist: for each source token the target tokens that may translate it.
+"""A lexical shortlist: for each source token the target tokens that may translate it, whose logits are computed.
 
-An engine need not compute the logits of all others (Jean et al. 2015, arXiv 1412.2007, section 3.4). IBM Model 1
-(Brown et al. 1993, section 4.4), with the end token of each source as the null word, counts them in text pairs.
-CTranslate2 takes it as a vocabulary map: a batch has the candidates of all its sources together.
+Jean et al. 2015 (arXiv 1412.2007), section 3.4. IBM Model 1 (Brown et al. 1993, section 4.4), with the end token of
+each source as the null word, counts them in text pairs. CTranslate2 takes it as a vocabulary map.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from glassformer.run_directory import LoadedRun, RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedSide, EncodedTexts, Sides
 from glassformer.text.corpus.prepare import read_prepared
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer, Tokenizers
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -49,8 +48,12 @@ class Shortlist:
     def from_ids(cls, texts: Sides, tokenizers: Tokenizers) -> Self:
         """Count in encoded pairs, each text with its </s>. Raises ``ConfigError`` if a token has white space."""
         src, tgt = tokenizers
-        for tokenizer in tokenizers:
-            _check_entries(tokenizer)
+        for entry in (*src.entries(), *tgt.entries()):
+            if not entry or any(character in entry for character in " \t\n\r"):  # which parts tokens in the map
+                raise ConfigError(
+                    f"shortlist: the vocabulary has the token {entry!r}, expected tokens without white space, by "
+                    "which CTranslate2 separates them. Translate without a shortlist."
+                )
         table = translation_table(texts, src.size, tgt.size)
         order = np.lexsort((-table.probability, table.src))
         sources = table.src[order]
@@ -103,16 +106,6 @@ def read_shortlist(run: LoadedRun) -> Shortlist | None:
     return Shortlist.read(directory.shortlist_file, (run.src_tokenizer, run.tgt_tokenizer))
 
 
-def _check_entries(tokenizer: Tokenizer) -> None:
-    """A vocabulary map separates tokens by spaces."""
-    for entry in tokenizer.entries():
-        if not entry or any(character in entry for character in " \t\n\r"):
-            raise ConfigError(
-                f"shortlist: the vocabulary has the token {entry!r}, expected tokens without white space, by which "
-                f"CTranslate2 separates them. Translate without a shortlist: tokenizer {tokenizer.kind} has none."
-            )
-
-
 class TranslationTable(NamedTuple):
     """Source and target tokens that share a pair: how often the target was written for the source; t(tgt | src)."""
 
@@ -123,10 +116,9 @@ class TranslationTable(NamedTuple):
 
 
 def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> TranslationTable:
-    """IBM Model 1: each target token is written for one token of its source, whichever.
+    """IBM Model 1 by expectation maximisation: each target token is written for one token of its source.
 
-    The probabilities are estimated by expectation maximisation, from equal ones on, in as many pairs, spread over the
-    text, as have ``MAX_LINKS`` of a source and a target token.
+    It reads as many pairs, spread over the text, as have ``MAX_LINKS`` of a source and a target token.
     """
     chunks = []
     for pairs in _chunks(texts):

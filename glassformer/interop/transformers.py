@@ -1,7 +1,6 @@
 """Hugging Face's MarianMT and Pegasus directories in; ``transformers_export`` writes them.
 
-MarianMT norms after each sublayer, Pegasus before; else they are the same model. What is read is ``config.json``,
-``generation_config.json``, ``model.safetensors`` and the tokenizer's files; nothing of ``transformers`` is imported.
+MarianMT norms after each sublayer, Pegasus before; else they are the same model. ``transformers`` is not imported.
 """
 
 import json
@@ -187,19 +186,14 @@ def _read_weights(place: Path) -> dict[str, Tensor]:
 def _without_safetensors(place: Path) -> str:
     if not (place / PICKLED_FILE).is_file():
         return f"{place}: has no {WEIGHTS_FILE}, expected one. Name a directory that save_pretrained wrote."
-    return (
-        f"{place}: has {PICKLED_FILE}, which would be unpickled, and no {WEIGHTS_FILE}. Convert it with the "
-        f"transformers of your own, if you trust the file: {conversion_command(place)}"
-    )
-
-
-def conversion_command(place: Path) -> str:
-    """The command that writes safetensors next to a pickled file."""
     code = (
         "import sys; from transformers import AutoModelForSeq2SeqLM as M; "
         "M.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])"
     )
-    return f'python -c "{code}" {quote(str(place))}'
+    return (
+        f"{place}: has {PICKLED_FILE}, which would be unpickled, and no {WEIGHTS_FILE}. Convert it with the "
+        f'transformers of your own, if you trust the file: python -c "{code}" {quote(str(place))}'
+    )
 
 
 def _by_our_names(
@@ -368,6 +362,9 @@ def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
     entries = sorted(vocab, key=vocab.__getitem__)
     if [vocab[entry] for entry in entries] != list(range(len(entries))):
         raise TokenizerError(f"{where}: found other ids than 0, 1, 2 and so on, expected one for each entry.")
-    if odd := next((entry for entry in entries if without_surrogates(entry) != entry), None):
-        raise TokenizerError(f"{where}: the entry {odd!r} holds half a character, a lone surrogate; expected text.")
+    odd = [entry for entry in entries if without_surrogates(entry) != entry]
+    if odd:
+        raise TokenizerError(
+            f"{where}: the entry {odd[0]!r} holds half a character, a lone surrogate; expected text."
+        )
     return entries

@@ -5,7 +5,6 @@ cosines, so that the weights are permuted; targets start with <s>, and no output
 """
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,11 @@ from glassformer.run_directory import LoadedRun
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
-BANNED = -1e4  # as a logit
-
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
     """Write the run to a new directory; returns what a reader should know of it.
 
-    Raises ``ConfigError`` that names the setting that neither MarianMT nor Pegasus has, ``RunError`` if the directory
-    holds something, ``StorageError`` if it cannot be written.
+    Raises ``ConfigError`` for a setting that neither MarianMT nor Pegasus has, ``RunError`` and ``StorageError``.
     """
     check_exportable(run.config.model)
     with write_whole(directory, "--out") as temporary:
@@ -81,22 +77,6 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
         sines_first = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
         theirs |= {f"model.{side}.embed_positions.weight": sines_first for side in ("encoder", "decoder")}
     return {name: value.contiguous().clone() for name, value in theirs.items()}
-
-
-def transformers_model(model: Transformer, banned: Collection[int] = ()) -> Any:
-    """The model of Hugging Face's own class, in memory, in eval mode; no output holds <pad>, <s> or ``banned``."""
-    import transformers
-
-    check_exportable(model.config)
-    settings = model_settings(model.config)
-    name = ARCHITECTURE_OF[model.config.norm]
-    config = getattr(transformers, "MarianConfig" if model.config.norm == "post" else "PegasusConfig")(**settings)
-    made = getattr(transformers, name)(config)
-    weights = export_weights(model)
-    weights["final_logits_bias"][0, [model.config.pad_id, model.config.bos_id, *banned]] = BANNED
-    made.load_state_dict(weights, strict=False)  # tied matrices are there once
-    made.tie_weights()
-    return made.eval()
 
 
 def _write(run: LoadedRun, directory: Path) -> None:

@@ -3,8 +3,6 @@
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -33,12 +31,6 @@ class RowOrder:
             part = values if filled is None else values.narrow(2, 0, filled)
             part.index_copy_(0, to, part.index_select(0, taken))
         return values.narrow(0, 0, len(self._rows))
-
-    def write(self, values: Tensor) -> None:
-        """Bring ``values`` into the new order where they are; no more of them are wanted than there are."""
-        ordered = self.apply(values)
-        if self._moved is None:
-            values.narrow(0, 0, len(ordered)).copy_(ordered)
 
 
 class AttentionCache:
@@ -207,140 +199,3 @@ class BeamCache(DecoderCache):
         for layer in self.layers:
             layer.self_attention.apply(order)
             layer.cross_attention.apply(order)
-
-
-@dataclass
-class StaticUse:
-    """What a ``StaticCache`` has room for, and what of it the present step uses."""
-
-    max_rows: int
-    max_keys: int
-    columns: Tensor  # (slots)  the index of the next key of each slot
-    length: int = 0  # keys that earlier steps wrote
-    rows: int = 0  # of the present pass
-    keys: int = 0
-
-
-class StaticAttentionCache(AttentionCache):
-    """Keys and values at one place in memory, zeros at first; new ones are written at the columns of ``use``."""
-
-    def __init__(self, use: StaticUse, *, grows: bool) -> None:
-        super().__init__(grows=grows)
-        self._use = use
-
-    @property
-    def complete(self) -> bool:
-        """Whether the keys and values are already in the cache."""
-        return not self.grows and self.length > 0
-
-    def append(self, k: Float[Tensor, "batch heads new d_k"], v: Float[Tensor, "batch heads new d_v"]) -> None:
-        """Write new positions; those that a step writes again take their places."""
-        self._k, self._v = self._write(self._k, k), self._write(self._v, v)
-        self.length = k.shape[2]
-
-    def apply(self, order: RowOrder) -> None:
-        """``reorder`` in place."""
-        for buffer in (self._k, self._v):
-            if buffer is not None:
-                order.write(buffer.narrow(2, 0, self._use.length if self.grows else self.length))
-
-    def reset(self) -> None:
-        """Zeros again: a key that is masked has the weight 0, but 0 times what is not finite is not 0."""
-        self.length = 0
-        for buffer in (self._k, self._v):
-            if buffer is not None:
-                buffer.zero_()
-
-    def _write(self, buffer: Tensor | None, new: Tensor) -> Tensor:
-        _, heads, n_new, width = new.shape
-        if buffer is None:
-            keys = self._use.max_keys if self.grows else n_new
-            buffer = new.new_zeros(self._use.max_rows, heads, keys, width)
-        rows = buffer.narrow(0, 0, len(new))
-        if self.grows:
-            rows.index_copy_(2, self._use.columns[:n_new], new)
-        else:
-            rows.copy_(new)
-        return buffer
-
-    def _in_use(self, buffer: Tensor | None) -> Tensor:
-        assert buffer is not None, "an empty cache has no keys"
-        rows = buffer.narrow(0, 0, self._use.rows)
-        return rows.narrow(2, 0, self._use.keys) if self.grows else rows
-
-
-class StaticCache(BeamCache):
-    """A ``BeamCache`` of fixed shapes at fixed places in memory, so that a pass can be captured once and replayed.
-
-    It has room for ``rows`` rows, each of ``slots`` hypotheses and ``keys`` keys. What differs between two steps with
-    equal shapes is in tensors, which ``advance`` changes after each step; a pass itself may be repeated. It reads the
-    keys up to a power of two, of which the mask hides those that are not written yet.
-    """
-
-    def __init__(self, n_layers: int, rows: int, slots: int, keys: int, device: torch.device) -> None:
-        super().__init__(n_layers)
-        self._use = StaticUse(rows, keys, torch.arange(slots, device=device))
-        self._caches: list[StaticAttentionCache] = []
-        for layer in self.layers:
-            layer.self_attention = own = StaticAttentionCache(self._use, grows=True)
-            layer.cross_attention = cross = StaticAttentionCache(self._use, grows=False)
-            self._caches += own, cross
-        self._step = torch.zeros(1, dtype=torch.int64, device=device)
-        self._key_positions = torch.zeros(keys, dtype=torch.int64, device=device)
-        self._visible = torch.zeros(rows, slots, keys, dtype=torch.bool, device=device)
-        self._itself = torch.eye(slots, dtype=torch.bool, device=device)
-
-    @property
-    def length(self) -> int:
-        """Keys written so far."""
-        return self._use.length
-
-    @property
-    def rows(self) -> None:
-        """Any number of rows may follow."""
-
-    def keys_with(self, n_new: int) -> int:
-        """The number of keys that a pass with ``n_new`` more reads."""
-        return min(self._use.max_keys, max(MIN_KEYS, 1 << (self.length + n_new - 1).bit_length()))
-
-    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """The position of the next column of each slot, and the mask of the keys that each of them sees."""
-        columns, queries = self._use.columns[:n_new], self._step.expand(n_new)
-        visible, itself = self._visible[:batch, :n_new], self._itself[:n_new, :n_new]
-        self._key_positions.index_copy_(0, columns, queries)
-        visible.index_copy_(2, columns, itself.expand(batch, -1, -1))
-        self._use.rows, self._use.keys = batch, self.keys_with(n_new)
-        positions = Positions(queries, self._key_positions[: self._use.keys])
-        return positions, Mask.from_known(visible[:, None, :, : self._use.keys], hides=True)
-
-    def advance(self) -> None:
-        """End a step: the next one writes and reads one position further."""
-        self._steps, self._use.length = self._steps + 1, self.length + self.slots
-        self._step.add_(1)
-        self._use.columns.add_(self.slots)
-
-    def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
-        """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""
-        rows, slots = parents.shape
-        if max(slots, self.slots) > 1:
-            visible = self._visible[:rows, :, : self.length]
-            visible[:, :slots] = visible.gather(1, parents[:, :, None].expand(-1, -1, self.length))
-        self.slots = slots
-
-    def reorder_sources(self, order: RowOrder) -> None:
-        """Reorder the sources in place; there are no more of them than before."""
-        order.write(self._visible[:, :, : self.length])
-        for cache in self._caches:
-            cache.apply(order)
-
-    def reset(self) -> None:
-        """Empty it for another batch of sources of the same width."""
-        self._steps, self._use.length, self.slots = 0, 0, 1
-        self._step.zero_()
-        torch.arange(len(self._use.columns), out=self._use.columns)
-        self._visible.fill_(False)
-        for cache in self._caches:
-            cache.reset()
-
-
-MIN_KEYS = 32  # the fewest that a pass reads, so that a search begins with one shape

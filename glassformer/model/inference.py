@@ -1,36 +1,86 @@
 """A model for translating: the same modules with other linear maps in them, and evaluation mode.
 
-Queries, keys and values of self-attention come from one product. In int8 the rounding of what enters the second
-matrix of a feed-forward network is its relu, and small matrices stay float32, which is faster.
+Queries, keys and values of self-attention come from one product.
 """
 
 import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
+from typing import cast
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from glassformer.errors import ConfigError
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.layers import FeedForward
-from glassformer.model.linears import LINEARS, Int8Linear, Precision, min_int8_weights
 from glassformer.model.transformer import Transformer
+
+
+class Precision(StrEnum):
+    """The number format in which translating computes products."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"
+
+
+def read_precision(name: str | None) -> Precision | None:
+    """The precision of that name, None for no conversion; raises ``ConfigError`` for an unknown name."""
+    if name is None:
+        return None
+    if name not in list(Precision):
+        raise ConfigError(
+            f"precision: found {name!r}, expected one of {', '.join(Precision)}, which PyTorch has here. Choose one, "
+            'or use CTranslate2: Translator.load(run, engine="ctranslate2", precision="int8").'
+        )
+    return Precision(name)
+
+
+class Float32Linear(nn.Module):
+    """With the weight transposed, which reads it in order: for few rows about twice as fast on a CPU."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Float[Tensor, "out into"], bias: Float[Tensor, "out"] | None) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight.t().contiguous())
+        self.register_buffer("bias", bias)
+
+    def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
+        """x Wᵀ + b."""
+        # self.weight takes longer, and a step of a search needs some twenty weights.
+        weight, bias = cast(tuple[Tensor, Tensor | None], self._buffers.values())
+        product = x @ weight
+        return product if bias is None else product.add_(bias)
+
+
+class Bf16Linear(nn.Module):
+    """With bfloat16 factors; sums and what goes in and out stay float32."""
+
+    weight: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight: Float[Tensor, "out into"], bias: Float[Tensor, "out"] | None) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight.bfloat16())
+        self.register_buffer("bias", bias)
+
+    def forward(self, x: Float[Tensor, "*axes into"]) -> Float[Tensor, "*axes out"]:
+        """x Wᵀ + b."""
+        product = nn.functional.linear(x.bfloat16(), self.weight).float()
+        return product if self.bias is None else product.add_(self.bias)
 
 
 @torch.no_grad()
 def for_inference(model: Transformer, precision: Precision) -> Transformer:
     """A copy of ``model`` in evaluation mode that computes its products in ``precision`` and cannot be trained.
 
-    Linear maps that are not plain ``nn.Linear``, or that have hooks, are copied as they are. Raises ``ConfigError``
-    where this machine has no kernel for the precision.
+    Linear maps that are not plain ``nn.Linear``, or that have hooks, are copied as they are.
     """
+    linear = Bf16Linear if precision == Precision.BF16 else Float32Linear
     ready = copy.deepcopy(model).eval().requires_grad_(False)
-    least_int8 = min_int8_weights()
-
-    def linear(weight: Tensor, bias: Tensor | None) -> nn.Module:
-        is_small = precision == Precision.INT8 and weight.numel() < least_int8
-        return LINEARS[Precision.FLOAT32 if is_small else precision](weight, bias)
-
     for attention in [module for module in ready.modules() if isinstance(module, MultiHeadAttention)]:
         parts = [attention.w_q, attention.w_k, attention.w_v]
         if attention.uses_positions and all(map(_is_plain_linear, parts)):
@@ -42,10 +92,6 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear) and _is_plain_linear(child):
                 setattr(module, name, linear(child.weight, child.bias))
-    for feed_forward in [module for module in ready.modules() if isinstance(module, FeedForward)]:
-        second: nn.Module = feed_forward.w_2
-        if isinstance(second, Int8Linear) and feed_forward.activation is torch.relu:
-            second.applies_relu, feed_forward.activation = True, torch.positive  # returns its argument
     for module in ready.modules():
         vars(module).update(module._modules)  # attribute look-ups find them sooner
     return ready

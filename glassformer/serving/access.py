@@ -1,10 +1,6 @@
-"""Who may ask, and how much: keys from a file, limits a minute for each key and address, and bans.
-
-A key is compared in constant time with every known one. Only sums of keys are held.
-"""
+"""API keys, rate limits, bans. Only hashes of keys are held and compared."""
 
 import hashlib
-import hmac
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,11 +9,11 @@ from pathlib import Path
 
 from glassformer.errors import ConfigError
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.text.lines import read_lines
 
 _MINUTE, _HOUR = 60.0, 3600.0
-_MAX_CLIENTS = 100_000  # whose counts are held; the one that was seen longest ago is forgotten
+_MAX_CLIENTS = 100_000  # the least recently seen is forgotten
 
 
 @dataclass
@@ -33,8 +29,8 @@ class Access:
     """The keys and the counts of a server."""
 
     def __init__(self, config: ServeConfig) -> None:
-        """Raises ``ConfigError`` for a file of keys with a line that is none, or where one is required that nobody
-        can have; ``TextError`` if the file cannot be read.
+        """Raises ``ConfigError`` for a damaged file of keys, or if a key is required without one;
+        ``TextError`` if the file cannot be read.
         """
         if config.require_key and not config.keys:
             raise ConfigError("--require-key: found without --keys, expected the file of those that are taken.")
@@ -43,13 +39,13 @@ class Access:
         self._counts = OrderedDict[str, _Count]()
 
     def admit(self, key: str, address: str, texts: int = 1) -> tuple[str, dict[str, str]]:
-        """A client's name, and headers on what it has left; ``Refusal`` for a ban, then a key, then a limit."""
-        of_address, most, now = self.count(f"address {address}"), self._config.ban_after, time.monotonic()
+        """A client's name and rate-limit headers; ``HTTPError`` for a ban, then a key, then a limit."""
+        of_address, now = self.count(f"address {address}"), time.monotonic()
         if not of_address.violations or now - of_address.first_violation > _HOUR:
             of_address.first_violation, of_address.violations = now, 0
-        if most and of_address.violations >= most:
+        if 0 < self._config.ban_after <= of_address.violations:
             rest = of_address.first_violation + _HOUR - now
-            raise Refusal(403, "Too many request limits violations", retry_after=rest)
+            raise HTTPError(403, "Too many request limits violations", retry_after=rest)
         client, limit = self._identify(key, address)
         if not limit or not texts:
             return client, {}
@@ -63,25 +59,24 @@ class Access:
         if is_over:
             of_address.violations += 1
             message = f"Slowdown: {limit} texts a minute are allowed"
-            raise Refusal(429, message, retry_after=reset, headers=headers)
+            raise HTTPError(429, message, retry_after=reset, headers=headers)
         return client, headers
 
     def _identify(self, key: str, address: str) -> tuple[str, int]:
-        """A client's name, the sum of its key or its address, and its texts a minute, 0 for any number."""
+        """A client's name, from its key or address, and its texts per minute, 0 without a limit."""
         if self._config.keys and key:
             digest = _digest(key)
-            found = [limit for known, limit in self._keys.items() if hmac.compare_digest(known, digest)]
-            if not found:
-                raise Refusal(403, "Invalid API key")
-            return f"key {digest}", found[0]
+            if digest not in self._keys:
+                raise HTTPError(403, "Invalid API key")
+            return f"key {digest}", self._keys[digest]
         if self._config.require_key:
             contact = self._config.key_contact
             unknown = "Please contact the server operator to get an API key"
-            raise Refusal(400, f"Visit {contact} to get an API key" if contact else unknown)
+            raise HTTPError(400, f"Visit {contact} to get an API key" if contact else unknown)
         return f"address {address}", self._config.request_limit
 
     def count(self, name: str) -> _Count:
-        """What is counted of a client or an address; its characters since the server started."""
+        """The counts of a client or an address; characters are counted since the server started."""
         counts = self._counts.setdefault(name, _Count())
         self._counts.move_to_end(name)
         if len(self._counts) > _MAX_CLIENTS:
@@ -89,7 +84,7 @@ class Access:
         return counts
 
     def check_size(self, client: str, texts: Sequence[str]) -> None:
-        """Count characters of a client; ``Refusal`` for more texts or characters than one request may have."""
+        """Count characters of a client; ``HTTPError`` for too many texts or characters in one request."""
         characters, config = sum(map(len, texts)), self._config
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
             if most and found > most:
@@ -102,7 +97,7 @@ def _digest(key: str) -> str:
 
 
 def _read_keys(path: Path, limit: int) -> dict[str, int]:
-    """The sum of each key with its texts a minute; those of the server where the file does not say."""
+    """The hash of each key with its texts per minute; by default the limit of the server."""
     keys = {}
     for number, line in enumerate(read_lines(path), 1):
         words = line.split()

@@ -1,4 +1,4 @@
-"""The application: all contracts behind one door, and the description of them, which is made from their types."""
+"""The application: all contracts and their OpenAPI description, which is made from their types."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from glassformer.serving.contracts import deepl, libretranslate, native, openai
-from glassformer.serving.door import Door
-from glassformer.serving.endpoint import Contract, Endpoint, Serving, Visit, bearer
-from glassformer.serving.refusal import Refusal
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, Serving, bearer
+from glassformer.serving.http_errors import HTTPError
+from glassformer.serving.middleware import LimitsMiddleware
 from glassformer.version import __version__
 
 _ABOUT = "Machine translation: the contracts of LibreTranslate, DeepL (v2) and OpenAI (chat), and our own (v1)."
@@ -26,34 +26,34 @@ _STYLE = "body{font:16px sans-serif;max-width:60em;margin:2em auto}td{padding:.2
 _HEAD = f"<!doctype html><html lang=en><meta charset=utf-8><title>glassformer</title><style>{_STYLE}</style>"
 
 
-async def home(visit: Visit) -> dict[str, Any]:
-    """Where everything is."""
+async def home(context: RequestContext) -> dict[str, Any]:
+    """Links to everything."""
     links = {"documentation": "/docs", "description": "/spec", "languages": "/languages", "health": "/health"}
-    models = [model.name for model in visit.languages.models]
+    models = [model.name for model in context.languages.models]
     return {"name": "glassformer", "version": __version__, "models": models, "links": links}
 
 
-async def health(visit: Visit) -> dict[str, str]:
+async def health(context: RequestContext) -> dict[str, str]:
     """Whether requests are taken."""
-    if visit.serving.loaded.queue.is_draining:
-        raise Refusal(503, "the server stops")
+    if context.serving.workers.queue.is_draining:
+        raise HTTPError(503, "the server stops")
     return {"status": "ok"}
 
 
-async def metrics(visit: Visit) -> Response:
+async def metrics(context: RequestContext) -> Response:
     """Counts, for Prometheus."""
-    wanted = visit.serving.config.metrics_key
-    if wanted and not compare_digest(bearer(visit.request).encode(), wanted.encode()):
-        raise Refusal(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
-    return Response(generate_latest(visit.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    wanted = context.serving.config.metrics_key
+    if wanted and not compare_digest(bearer(context.request).encode(), wanted.encode()):
+        raise HTTPError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
+    return Response(generate_latest(context.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-async def spec(_: Visit) -> dict[str, Any]:
+async def spec(_: RequestContext) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
     return describe(ENDPOINTS)
 
 
-async def docs(_: Visit) -> HTMLResponse:
+async def docs(_: RequestContext) -> HTMLResponse:
     """This description, for people; it needs no network."""
     return HTMLResponse(_page(describe(ENDPOINTS)))
 
@@ -73,10 +73,10 @@ ENDPOINTS = (
 
 
 def make_app(serving: Serving) -> ASGIApp:
-    """The application of a server whose workers are running."""
+    """The ASGI application of a server whose workers are running."""
     waiting = Gauge("glassformer_waiting_texts", "Texts that wait", registry=serving.metrics.registry)
-    waiting.set_function(lambda: serving.loaded.queue.waiting)
-    return Door(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
+    waiting.set_function(lambda: serving.workers.queue.waiting)
+    return LimitsMiddleware(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
 
 
 def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:

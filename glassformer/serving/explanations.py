@@ -1,4 +1,4 @@
-"""Answers that can be explained: what is kept of each for a while, in memory, and the process that explains them.
+"""Answers that can be explained for a while, and the process that explains them.
 
 That process has PyTorch, the lowest priority and a short queue of its own, so that no translation waits for a page.
 """
@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import GlassformerError
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.door import Metrics
+from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.languages import Languages
-from glassformer.serving.refusal import Refusal
-from glassformer.serving.scheduling.batch_queue import Recipe
-from glassformer.serving.scheduling.workers import Loaded
+from glassformer.serving.middleware import Metrics
+from glassformer.serving.scheduling.batch_queue import BatchKey
+from glassformer.serving.scheduling.model_workers import ModelWorkers
 from glassformer.serving.service import open_task
 from glassformer.serving.store import Store, new_id
 
@@ -22,23 +22,23 @@ _LIMIT_S = 120.0
 
 
 class ExplainRequest(NamedTuple):
-    """What to explain: a sentence for a model and its settings; of an answer that was given, its ids."""
+    """What to explain: a sentence, with its model and settings; for the page of an answer, its ids."""
 
-    recipe: Recipe
+    batch_key: BatchKey
     text: str
-    values: bool = False  # whether the walk has every number
-    page: str = ""  # the id of the answer, if its page is wanted in place of the walk
+    values: bool = False  # the walk has every number
+    page: str = ""  # the id of the answer whose page is wanted, instead of the walk
     ids: tuple[int, ...] = ()
 
 
 class Explanations:
-    """Explains by one process, which is started when it is first needed."""
+    """Explains in one process, which is started when it is first needed."""
 
     def __init__(self, languages: Languages, config: ServeConfig) -> None:
         self._languages, self._minutes = languages, config.explain_minutes
         self._config = replace(config, engine="torch", workers=1, queue=_MAX_WAITING)
         self._kept = Store[ExplainRequest](config.explain_answers, 60 * config.explain_minutes)
-        self._loaded: Loaded | None = None
+        self._workers: ModelWorkers | None = None
         self._starting = asyncio.Lock()
 
     async def explain(self, request: ExplainRequest, client: str) -> dict[str, Any]:
@@ -49,25 +49,35 @@ class Explanations:
         return {"id": number, "page": f"/v1/explain/{number}"} | answer
 
     async def page(self, number: str, client: str) -> str:
-        """The page of an answer; ``Refusal`` for one that is not kept, or was given to somebody else."""
+        """The page of a client's answer; ``HTTPError`` for one that is not kept."""
         if (kept := self._kept.find(number, client)) is None:
             kept_for = f"one is kept for {self._minutes:g} minutes, for who asked"
-            raise Refusal(404, f"there is no such answer: {kept_for}. Ask again: POST /v1/explain")
+            raise HTTPError(404, f"there is no such answer: {kept_for}. Ask again: POST /v1/explain")
         return str(await self._ask(kept))
 
     async def _ask(self, request: ExplainRequest) -> Any:
-        async with self._starting:
-            loaded = self._loaded or Loaded(self._languages, self._config, Metrics(), is_background=True)
-            try:
-                self._loaded = self._loaded or await loaded.start()
-            except GlassformerError as error:
-                raise Refusal(503, "explanations could not be started; ask again", retry_after=5) from error
-        async with open_task(self._loaded, _LIMIT_S) as task:
-            (answer,) = await task.ask(request.recipe, [(request, 1)])
+        async with open_task(await self._start(), _LIMIT_S) as task:
+            (answer,) = await task.ask(request.batch_key, [(request, 1)])
         return answer
 
+    async def _start(self) -> ModelWorkers:
+        async with self._starting:
+            if self._workers is None:
+                self._workers = ModelWorkers(self._languages, self._config, Metrics(), is_background=True)
+                try:
+                    await self._workers.start()
+                except GlassformerError as error:
+                    self._workers = None
+                    raise HTTPError(503, "explanations could not be started; ask again", retry_after=5) from error
+            return self._workers
+
+    async def drain(self, seconds: float) -> None:
+        """Finish what was begun within some seconds, refuse the rest, and end the process."""
+        if self._workers is not None:
+            await self._workers.drain(seconds)
+
     def close(self) -> None:
-        """End the process."""
-        if self._loaded is not None:
-            self._loaded.kill()
-            self._loaded = None
+        """End the process; a later request starts another one."""
+        if self._workers is not None:
+            self._workers.kill()
+            self._workers = None

@@ -1,7 +1,4 @@
-"""The models that are served and their languages: which models lead from one language to another.
-
-Knows nothing of requests.
-"""
+"""The served models, and which of them lead from one language to another. Knows nothing of requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ from msgspec import Struct
 
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
-from glassformer.serving.refusal import Refusal, bad_request
+from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.settings import language_name
 
 _ALIASES = {"pb": "pt-br", "zh": "zh-hans", "zt": "zh-hant"}
@@ -31,17 +28,17 @@ class ServedModel(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Such as en-de."""
+        """Its languages, such as en-de."""
         return f"{self.source}-{self.target}"
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Of source and target, as a ``Translator`` has them."""
+        """Source and target."""
         return self.source, self.target
 
 
 class Detected(Struct, frozen=True):
-    """A language, and how sure that is, from 0 to 100."""
+    """A language and its confidence, from 0 to 100."""
 
     confidence: float
     language: str
@@ -49,7 +46,7 @@ class Detected(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Languages:
-    """All models that are served; for one pair of languages there is one."""
+    """All served models, one for a pair of languages."""
 
     models: tuple[ServedModel, ...]
 
@@ -60,7 +57,7 @@ class Languages:
 
     @cached_property
     def routes(self) -> dict[tuple[str, str], tuple[ServedModel, ...]]:
-        """The models that lead from one language to another: one, or where there is none, two."""
+        """One model for each pair of languages, or where there is none, two."""
         found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one.languages: (one,) for one in self.models}
         for first, second in product(self.models, repeat=2):
             if first.target == second.source and first.source != second.target:
@@ -68,30 +65,30 @@ class Languages:
         return found
 
     def targets(self, source: str) -> list[str]:
-        """What a language is translated to; itself, too, which changes nothing."""
+        """The targets of a language, itself included."""
         return [code for code in self.codes if code == source or (source, code) in self.routes]
 
     def read(self, code: str) -> str:
-        """A served language from a client's code, such as EN-GB; ``Refusal`` for one that is not served."""
+        """The served language of a client's code, such as EN-GB; ``HTTPError`` if there is none."""
         wanted = _ALIASES.get(code.strip().lower(), code.strip().lower()).replace("_", "-")
         known = {served.lower(): served for served in self.codes}
         found = known.get(wanted) or known.get(wanted.partition("-")[0])
         found = found or next((served for low, served in known.items() if low.partition("-")[0] == wanted), None)
         if found is None:
-            raise Refusal(400, f"{code[:40]} is not supported")
+            raise HTTPError(400, f"{code[:40]} is not supported")
         return found
 
     def route(self, source: str, target: str) -> tuple[ServedModel, ...]:
-        """The models that lead from one language to another, none for the same one; ``Refusal`` if none do."""
+        """The models from one language to another, none for the same one; ``HTTPError`` if none do."""
         if source == target:
             return ()
         if route := self.routes.get((source, target)):
             return route
         wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
-        raise Refusal(400, f"{wanted} is not available as a target language from {given}")
+        raise HTTPError(400, f"{wanted} is not available as a target language from {given}")
 
     def detect(self, text: str) -> list[Detected]:
-        """The served languages that a text may be in, best first; ``Refusal`` without py3langid."""
+        """The served languages that a text may be in, best first; ``HTTPError`` without py3langid."""
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
         ranked = _identifier(tuple(self.codes)).rank(text) if any(map(str.isalpha, text)) else []
@@ -111,10 +108,10 @@ def _identifier(codes: tuple[str, ...]) -> Any:
 
 
 def read_models(runs: Sequence[Path], langs: Sequence[str]) -> Languages:
-    """The served models of run directories; ``langs``, such as en-de, are of those that do not say theirs, in order.
+    """The models of run directories; ``langs``, such as en-de, belong to those that do not name theirs, in order.
 
-    Raises ``ConfigError`` where languages are missing, left over or not a pair, and for two models of one pair,
-    ``RunError`` for what is no run directory.
+    Raises ``ConfigError`` for missing, surplus or malformed languages and for two models of one pair, ``RunError``
+    for what is no run directory.
     """
     given, models = iter(langs), dict[tuple[str, str], ServedModel]()
     for run in runs:

@@ -1,4 +1,4 @@
-"""The process of a server: it loads the models, listens, and at a signal finishes what it has begun and ends."""
+"""The server process: it loads the models, listens, and at a signal finishes open requests and ends."""
 
 import asyncio
 import logging
@@ -16,63 +16,55 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.files import check_directory, storage_errors
-from glassformer.serving import door
+from glassformer.serving import middleware
 from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.explanations import Explanations
 from glassformer.serving.languages import read_models
-from glassformer.serving.scheduling.workers import Loaded
+from glassformer.serving.middleware import Metrics
+from glassformer.serving.scheduling.model_workers import ModelWorkers
 from glassformer.serving.store import Files
 
 logger = logging.getLogger(__name__)
-_KEEP_ALIVE_S = 75  # longer than clients and proxies do, so that none of them uses what is just being closed
-_MAX_HEAD_BYTES = 65_536  # of a request: its first line, with the parameters in the address, and its headers
+_KEEP_ALIVE_S = 75  # longer than clients and proxies, so that none uses a connection that is just closed
+_MAX_HEAD_BYTES = 65_536  # of a request's first line and headers
 _MAX_FILES = 65_536
-_CLOSING_S = 2  # for answers that are on their way when all else has ended
+_CLOSING_S = 2  # for answers on their way when all else has ended
 Report = Callable[[str], None]
 
 
 async def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
-    """Load the models, in processes of their own; raises ``GlassformerError`` for what cannot be served."""
+    """Load the models in worker processes; raises ``GlassformerError`` for what cannot be served."""
     access, metrics = Access(config), Metrics()
     if config.suggestions:
         with storage_errors(f"--suggestions {config.suggestions}", "Name another directory."):
             check_directory(Path(config.suggestions))
-    loaded = await Loaded(read_models(runs, langs), config, metrics).start()
-    return Serving(config, metrics, access, loaded, Explanations(loaded.languages, config), Files())
+    workers = await ModelWorkers(read_models(runs, langs), config, metrics).start()
+    return Serving(config, metrics, access, workers, Explanations(workers.languages, config), Files())
 
 
 async def close_serving(serving: Serving, drain_s: float) -> None:
-    """Finish within some seconds what was begun, refuse the rest, and end all processes."""
-    await serving.loaded.drain(drain_s)
+    """Finish open requests within some seconds, refuse the rest, and end all processes."""
+    await serving.workers.drain(drain_s)
     serving.explanations.close()
     serving.files.close()
 
 
 def run_server(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, report: Report) -> None:
-    """Serve until a signal: SIGTERM and SIGINT end the server, SIGHUP loads the models anew.
-
-    Raises ``ConfigError`` for a port that cannot be had, and what ``open_serving`` raises.
-    """
+    """Serve until SIGTERM or SIGINT; SIGHUP reloads the models. Raises what ``listen`` and ``open_serving`` raise."""
     logging.basicConfig(format="%(message)s")
-    door.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
-    _allow_connections()
+    middleware.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # often 1,024; each connection takes one
+    wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
     with listen(config) as listener, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(_serve(listener, runs, langs, config, report))
 
 
-def _allow_connections() -> None:
-    """Each takes an open file; a process often may have only 1,024 unless it asks for more."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
 def listen(config: ServeConfig) -> socket.socket:
-    """The socket that clients connect to; raises ``ConfigError`` for a port that cannot be had."""
+    """The socket that clients connect to; raises ``ConfigError`` for a port that is not free."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
         listener = socket.create_server((config.host, config.port), family=family, backlog=2048)
@@ -81,9 +73,9 @@ def listen(config: ServeConfig) -> socket.socket:
             f"--port {config.port}: cannot be listened at on {config.host} ({error.strerror or error}), expected a "
             "free port of this machine. Choose another: --port 5001."
         ) from error
-    # Without it an answer's second packet waits 40 ms; asyncio sets it only where a socket names its protocol.
+    # Without it an answer's second packet waits 40 ms; asyncio sets it only if a socket names its protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # of a client that takes nothing, also where the kernel holds the answer
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # also ends a client that takes nothing of what the kernel holds
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * config.door_s))
     return listener
 
@@ -95,7 +87,7 @@ async def _serve(
     try:
         server = _Server(serving, runs, langs)
         if hasattr(signal, "SIGHUP"):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.load_anew)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, server.reload)
         report(_first_line(serving, listener))
         await server.serve(sockets=[listener])
     finally:
@@ -105,15 +97,15 @@ async def _serve(
 def _first_line(serving: Serving, listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     shown = f"[{host}]" if ":" in host else host
-    models = ", ".join(model.name for model in serving.loaded.languages.models)
-    loaded = serving.loaded
-    engines = " and ".join(sorted(set(loaded.engines.values()) - {""}))
-    workers = "1 worker" if loaded.number == 1 else f"{loaded.number} workers"
-    return f"http://{shown}:{port}: {models} by {engines}, {workers}. Ctrl+C ends it."
+    workers = serving.workers
+    models = ", ".join(model.name for model in workers.languages.models)
+    engines = " and ".join(sorted(set(workers.engines.values()) - {""}))
+    many = "" if workers.number == 1 else "s"
+    return f"http://{shown}:{port}: {models} by {engines}, {workers.number} worker{many}. Ctrl+C ends it."
 
 
 class _Server(uvicorn.Server):
-    """Ends in two steps: while it finishes what was begun, it still answers, with 503."""
+    """Ends in two steps: while open requests are finished, it answers new ones with 503."""
 
     def __init__(self, serving: Serving, runs: Sequence[Path], langs: Sequence[str]) -> None:
         config = serving.config
@@ -130,37 +122,37 @@ class _Server(uvicorn.Server):
         self._loading: asyncio.Task[None] | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End; told a second time, at once."""
-        loop = asyncio.get_running_loop()
+        """End; a second signal exits immediately."""
         if self._ending is not None:
             self.should_exit = self.force_exit = True
         else:
-            self._ending = loop.create_task(self._end())
+            self._ending = asyncio.get_running_loop().create_task(self._end())
 
     async def _end(self) -> None:
-        await self._serving.loaded.drain(self._serving.config.drain_s)
+        serving, seconds = self._serving, self._serving.config.drain_s
+        await asyncio.gather(serving.workers.drain(seconds), serving.explanations.drain(seconds))
         self.should_exit = True
 
-    def load_anew(self) -> None:
-        """Load the models in new processes; requests that have begun end with the old ones."""
+    def reload(self) -> None:
+        """Load the models in new processes; open requests end with the old ones."""
         if self._loading is None or self._loading.done():
             self._loading = asyncio.get_running_loop().create_task(self._replace())
 
     async def _replace(self) -> None:
         serving, (runs, langs) = self._serving, self._given
         try:
-            loaded = await Loaded(read_models(runs, langs), serving.config, serving.metrics).start()
+            workers = await ModelWorkers(read_models(runs, langs), serving.config, serving.metrics).start()
         except GlassformerError as error:
             logger.error("the models were not loaded anew: %s", error)
             return
-        old, serving.loaded = serving.loaded, loaded
+        old, serving.workers = serving.workers, workers
         serving.explanations.close()
         logger.warning("the models were loaded anew.")
         await old.drain(10 * serving.config.time_limit_s)
 
 
 def _protocol(seconds: float) -> type[asyncio.Protocol]:
-    """The protocol of uvicorn, ending connections that do not begin a request in time, or begin one without end."""
+    """Uvicorn's protocol, which ends connections without a request in time or with an endless head."""
 
     class Protocol(HttpToolsProtocol):
         is_in_head, head_bytes = False, 0

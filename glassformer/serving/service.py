@@ -6,35 +6,36 @@ two do, by way of a third language.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
-from glassformer.decoding.codes.restore import ModelScore, Result
 from glassformer.decoding.request import Request
+from glassformer.decoding.sentences import RequestPassage
+from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import FileTranslator, Memory
 from glassformer.documents.filling import Filling
 from glassformer.documents.report import DocumentReport
-from glassformer.documents.segment_texts import SegmentTexts
-from glassformer.documents.translate_file import count_segments, find_segments
+from glassformer.documents.translate_file import count_segments, file_steps, find_segments
+from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import ServedModel
-from glassformer.serving.refusal import Refusal, bad_request
-from glassformer.serving.scheduling.batch_queue import Job, Recipe, count_tokens
-from glassformer.serving.scheduling.worker import Output
-from glassformer.serving.scheduling.workers import Loaded
+from glassformer.serving.scheduling.batch_queue import BatchKey, Job, count_tokens
+from glassformer.serving.scheduling.model_workers import ModelWorkers
 from glassformer.text.codes.checks import code_changes
-from glassformer.text.codes.placeholders import find_codes
-from glassformer.text.codes.typed import Parts
+from glassformer.text.codes.code import Code, Parts, join_parts, mark_codes
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.formats import FormatOptions
-from glassformer.text.formats.segment import Code, FileSegment, join_parts, mark_codes
-from glassformer.text.lines import is_blank
-from glassformer.text.sentence_splitter import split_lines, split_sentences
+from glassformer.text.formats.segment import FileSegment
+from glassformer.text.steps.passage import Passage
+from glassformer.text.steps.sentences import read_sentences
+from glassformer.text.steps.step import Change, Step, TextOptions
 
 _SLICE = 256  # sentences of one request that wait at a time
 _INLINE = 2000  # characters; the sentences of longer texts are found in a thread
@@ -42,7 +43,7 @@ _HTML = (Path("text.html"), FormatOptions())  # what is given with format=html
 Text = str | Parts  # a text, or one whose codes a client has marked
 
 
-class Order(Struct, kw_only=True):
+class TranslationRequest(Struct, kw_only=True):
     """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Any  # a ``Text``, in one of the served languages, as are ``source`` and ``target``
@@ -60,52 +61,39 @@ class Order(Struct, kw_only=True):
     memory: Annotated[list[tuple[str, str]], Meta(description="texts and what they were translated to")] = []
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it needs what only the model's own output has."""
+    def needs_model_output(self) -> bool:
+        """Whether the answer needs what only the model's own output has."""
         return bool(self.n_best > 1 or self.prefix or self.must or self.ban or self.alignment)
 
-    def recipe(self, model: ServedModel, kind: Literal["document", "plain", "stream"], **changes: Any) -> Recipe:
-        """What its sentences have in common with those that share a batch with them."""
+    def batch_key(self, model: ServedModel, kind: Literal["translate", "stream"], **changes: Any) -> BatchKey:
+        """What sentences in the same batch share."""
         changes |= {} if self.beam is None else {"beam": self.beam}
-        terms = tuple((src, tuple(forms)) for src, *forms in self.glossary) if kind == "document" else ()
-        return Recipe(model.name, kind, tuple(sorted(changes.items())), terms, kind == "plain" and self.alignment)
+        terms = tuple((src, tuple(forms)) for src, *forms in self.glossary)
+        return BatchKey(model.name, kind, tuple(sorted(changes.items())), terms, self.alignment)
 
-
-@dataclass(frozen=True)
-class Answer:
-    """A translation; ``check`` says which codes of its source it does not have as often as that."""
-
-    text: str
-    parts: Parts = ()
-    check: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    scores: tuple[ModelScore, ...] = ()
-    output: dict[str, Any] | None = None  # of a plain order what the model gave, as ``Translation.to_mapping`` has it
-
-    @property
-    def engine(self) -> str:
-        """What translated; empty where nothing had to be translated."""
-        return " and ".join(sorted({score.engine for score in self.scores} - {""}))
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that its text passes before its sentences wait in the queue."""
+        memory = Memory(Pair(*pair) for pair in self.memory) if self.memory else None
+        return ((read_html,) if self.format == "html" else ()) + _to_sentences(memory)
 
 
 @asynccontextmanager
 async def open_task(
-    loaded: Loaded, seconds: float, is_gone: Callable[[], Awaitable[Any]] | None = None
+    workers: ModelWorkers, seconds: float, is_gone: Callable[[], Awaitable[Any]] | None = None
 ) -> AsyncIterator["Task"]:
     """What handles one client's request within some seconds; if ``is_gone`` ends, the client has left."""
-    job, watch = loaded.queue.open(seconds), None
+    job, watch = workers.queue.open(seconds), None
     try:
         async with asyncio.timeout(seconds) as limit:
             watch = asyncio.create_task(_end_when(is_gone, limit, job)) if is_gone is not None else None
-            yield Task(loaded, job)
+            yield Task(workers, job)
     except TimeoutError:
         if job.is_gone:
-            raise Refusal(499, "the client has left") from None
+            raise HTTPError(499, "the client has left") from None
         message = f"the translation takes longer than the {seconds:g} seconds that a request may take"
-        raise Refusal(503, message, retry_after=seconds) from None
+        raise HTTPError(503, message, retry_after=seconds) from None
     finally:
-        loaded.queue.close_job(job)
+        workers.queue.close_job(job)
         if watch is not None:
             watch.cancel()
 
@@ -120,71 +108,73 @@ async def _end_when(is_gone: Callable[[], Awaitable[Any]], limit: asyncio.Timeou
 class Task:
     """One request in progress; it stays with the models that it began with."""
 
-    def __init__(self, loaded: Loaded, job: Job) -> None:
-        self._loaded, self._job = loaded, job
+    def __init__(self, workers: ModelWorkers, job: Job) -> None:
+        self._workers, self._job = workers, job
 
-    async def translate(self, order: Order) -> Answer:
-        """The answer to an order; ``Refusal`` for what the models cannot do."""
-        text, route = order.text, self._route(order)
-        answer = Answer(join_parts(_parts(text)), _parts(text))
-        for model in route:
-            is_plain = order.is_plain and model is route[-1]
-            following = await (self._translate_plain if is_plain else self._translate_document)(model, text, order)
-            flags, scores = answer.flags + following.flags, answer.scores + following.scores
-            answer = replace(following, flags=flags, scores=scores)
-            text = answer.text if isinstance(order.text, str) else answer.parts or answer.text
-        return replace(answer, check=check_codes(order.text, text)) if route else answer
+    async def translate(self, request: TranslationRequest) -> Translation:
+        """The translation that a request asks for; ``HTTPError`` for what the models cannot do."""
+        parts = _parts(request.text)
+        best = replace(EMPTY, text=join_parts(parts), parts=parts)
+        found = Translation(best.text, [], False, [best])
+        for model in self._route(request):
+            following = await self._translate_by(model, _parts(request.text), request)
+            found = _follow(found, following) if found.engine else following
+            text = found.text if isinstance(request.text, str) else found.parts
+            request = msgspec.structs.replace(request, text=text)
+        return found
 
-    def _route(self, order: Order) -> tuple[ServedModel, ...]:
-        route = self._loaded.languages.route(order.source, order.target)
-        if (order.glossary or order.memory) and len(route) > 1:
+    def _route(self, request: TranslationRequest) -> tuple[ServedModel, ...]:
+        route = self._workers.languages.route(request.source, request.target)
+        if (request.glossary or request.memory) and len(route) > 1:
             raise bad_request(
-                f"a glossary or a memory from {order.source} to {order.target}, by way of {route[0].target}, "
+                f"a glossary or a memory from {request.source} to {request.target}, by way of {route[0].target}, "
                 "expected languages that one model translates"
             )
         return route
 
-    async def _translate_document(self, model: ServedModel, text: Text, order: Order) -> Answer:
-        is_long = len(join_parts(_parts(text))) > _INLINE
-        make = partial(_Plan, text, order, model.source)
+    async def _translate_by(self, model: ServedModel, parts: Parts, request: TranslationRequest) -> Translation:
+        """The translation by one model; its own outputs are of the whole text."""
+        if request.needs_model_output and model.target == request.target:
+            splits = request.split_sentences and not (request.prefix.strip() or request.must)
+            more = {"n_best": request.n_best} if request.n_best > 1 else {}
+            key = request.batch_key(model, "translate", split_sentences=splits, **more)
+            [found] = await self.ask(key, [_model_request(request)])
+            return cast(Translation, found)
+        options = TextOptions(language=model.source, splits_sentences=request.split_sentences)
+        make = partial(_Plan, [parts], options, request.steps())
+        is_long = len(join_parts(parts)) > _INLINE
         plan = await asyncio.to_thread(make) if is_long else make()
-        results = await self.ask(order.recipe(model, "document"), _with_sizes(plan.texts))
-        return await asyncio.to_thread(plan.fill, results) if is_long else plan.fill(results)
+        key = request.batch_key(model, "translate", split_sentences=False)
+        results = await self.ask(key, plan.requests)
+        (found,) = await asyncio.to_thread(plan.join, results) if is_long else plan.join(results)
+        return found
 
-    async def _translate_plain(self, model: ServedModel, text: Text, order: Order) -> Answer:
-        splits = order.split_sentences and not (order.prefix.strip() or order.must)
-        more = {"n_best": order.n_best} if order.n_best > 1 else {}
-        recipe = order.recipe(model, "plain", split_sentences=splits, **more)
-        (output,) = await self.ask(recipe, [_request(text, order)])
-        return _plain_answer(output)
-
-    async def ask(self, recipe: Recipe, texts: Sequence[tuple[Any, int]]) -> list[Any]:
+    async def ask(self, batch_key: BatchKey, texts: Sequence[tuple[Any, int]]) -> list[Any]:
         """The result of each text, given with its tokens; a long document waits slice by slice."""
         results = list[Any]()
         for start in range(0, len(texts), _SLICE):
-            results += await asyncio.gather(*self._loaded.queue.put(recipe, texts[start : start + _SLICE], self._job))
+            futures = self._workers.queue.put(batch_key, texts[start : start + _SLICE], self._job)
+            results += await asyncio.gather(*futures)
         return results
 
-    async def stream(self, order: Order) -> AsyncIterator[str | Answer]:
-        """The translation in pieces and at last the answer; whole where codes have to be put in."""
-        route, parts = self._route(order), find_codes(_parts(order.text))
-        has_codes = not all(isinstance(part, str) for part in parts)
-        if has_codes or len(route) != 1 or order.glossary or order.memory or order.format == "html":
-            answer = await self.translate(order)
-            yield answer.text
-            yield answer
+    async def stream(self, request: TranslationRequest) -> AsyncIterator[str | Translation]:
+        """The translation in pieces, and at last all of it."""
+        route = self._route(request)
+        if len(route) != 1 or request.glossary or request.memory or request.format == "html":
+            found = await self.translate(request)
+            yield found.text
+            yield found
             return
-        recipe, pieces = order.recipe(route[0], "stream"), self._job.pieces
-        (future,) = self._loaded.queue.put(recipe, [_request(order.text, order)], self._job)
+        batch_key, pieces = request.batch_key(route[0], "stream"), self._job.pieces
+        (future,) = self._workers.queue.put(batch_key, [_model_request(request)], self._job)
         future.add_done_callback(lambda _: pieces.put_nowait(None))
         while (piece := await pieces.get()) is not None:
             yield piece
-        answer = _plain_answer(await future)
-        yield replace(answer, check=check_codes(order.text, answer.text))
+        yield await future
 
     async def translate_file(self, path: Path, out: Path, source: str, target: str) -> DocumentReport:
         """Translate a file in its own form; raises ``TextError`` for one that is damaged or of another kind."""
-        route, report = self._loaded.languages.route(source, target), DocumentReport()
+        route, report = self._workers.languages.route(source, target), DocumentReport()
         for number, model in enumerate(route):
             last = out if number == len(route) - 1 else path.with_stem(f"{path.stem}.{model.target}")
             report = await asyncio.to_thread(_QueuedFiles(model, self.ask).translate, path, last)
@@ -193,29 +183,49 @@ class Task:
 
 
 class _Plan:
-    """The segments of a text, their sentences in ``texts``, and how the translations are put in."""
+    """Texts that have passed the steps up to their sentences.
 
-    def __init__(self, text: Text, order: Order, source: str) -> None:
-        self._text = text
-        self._html = text if order.format == "html" and isinstance(text, str) else ""
-        found = find_segments(*_HTML)(self._html) if self._html else [FileSegment(_parts(text), 0, lambda _: [])]
-        self._segments = [segment for segment in found if not is_blank(segment.text)]
-        memory = Memory(Pair(*pair) for pair in order.memory) if order.memory else None
-        split = partial(split_sentences, language=source) if order.split_sentences else split_lines
-        self._plan = SegmentTexts(self._segments, memory, split)
-        self.texts = self._plan.texts
+    ``requests`` has each sentence once, with its tokens.
+    """
 
-    def fill(self, translations: Sequence[Result]) -> Answer:
-        """The answer, from the translation of each of ``texts``."""
-        report = DocumentReport()
-        results = self._plan.join(dict(zip(self.texts, translations, strict=True)), report)
-        parts = results[0].parts if results else _parts(self._text)
-        if self._html:
-            count = count_segments(*_HTML)
-            parts = Filling(self._html, count, self._segments, results, is_bilingual=False).fill()[:1]
-        flags, notes = (tuple(one.remark for one in remarks) for remarks in (report.checks, report.notes))
-        scores = tuple(score for each in results for score in each.scores)
-        return Answer(join_parts(parts), parts, (), flags, notes, scores)
+    def __init__(self, texts: Sequence[Parts], options: TextOptions, steps: Sequence[Step]) -> None:
+        self._passages = [RequestPassage(Request(text), Passage(text, options, steps), []) for text in texts]
+        self._sentences = dict.fromkeys(parts for one in self._passages for parts in one.passage.texts)
+        self.requests = [(Request(parts), count_tokens(join_parts(parts))) for parts in self._sentences]
+
+    def join(self, results: Sequence[Translation]) -> list[Translation]:
+        """The translation of each text, from those of ``requests``."""
+        found = dict(zip(self._sentences, results, strict=True))
+        return [one.join([found[parts] for parts in one.passage.texts]) for one in self._passages]
+
+
+def _to_sentences(memory: Memory | None) -> tuple[Step, ...]:
+    steps = file_steps(memory)
+    return steps[: steps.index(read_sentences) + 1]
+
+
+@dataclass(frozen=True)
+class _Page(Change):
+    """A page of HTML, and its texts."""
+
+    page: str
+    segments: tuple[FileSegment, ...]
+
+    def restore(self, answers: Sequence[Parts], *, is_whole: bool = True) -> Parts:
+        """The page with the answers that leave its form as it is."""
+        found = [
+            Translation(segment.text, [], False, [replace(EMPTY, text=join_parts(parts), parts=parts)])
+            for segment, parts in zip(self.segments, answers, strict=True)
+        ]
+        filling = Filling(self.page, count_segments(*_HTML), self.segments, found, is_bilingual=False)
+        return (filling.fill()[0],)
+
+
+def read_html(parts: Parts, options: TextOptions) -> Change:
+    """A step: each text of a page is read alone."""
+    page = join_parts(parts)
+    segments = tuple(segment for segment in find_segments(*_HTML)(page) if not segment.is_blank)
+    return _Page(tuple(segment.parts for segment in segments), page, segments)
 
 
 class _QueuedFiles(FileTranslator):
@@ -223,14 +233,37 @@ class _QueuedFiles(FileTranslator):
 
     def __init__(self, model: ServedModel, ask: Callable[..., Any]) -> None:
         super().__init__(model)  # type: ignore[arg-type]  # whose languages are read; the workers have the translators
-        self._recipe, self._ask, self._loop = Recipe(model.name, "document"), ask, asyncio.get_running_loop()
-        self._split = partial(split_sentences, language=model.source)
+        self._key = BatchKey(model.name, "translate", (("split_sentences", False),))
+        self._ask, self._loop = ask, asyncio.get_running_loop()
+        self._text_options = TextOptions(language=model.source)
 
-    def translate_texts(self, waiting: Collection[Parts]) -> dict[Parts, Result]:
+    def translate_texts(self, texts: Sequence[Parts]) -> list[Translation]:
         """Wait for the workers."""
-        asked = self._ask(self._recipe, _with_sizes(waiting))
-        results = asyncio.run_coroutine_threadsafe(asked, self._loop).result()
-        return dict(zip(waiting, results, strict=True))
+        plan = _Plan(texts, self._text_options, _to_sentences(None))
+        asked = self._ask(self._key, plan.requests)
+        return plan.join(asyncio.run_coroutine_threadsafe(asked, self._loop).result())
+
+
+def _follow(first: Translation, second: Translation) -> Translation:
+    """The translation of a translation, with what is to be said of both."""
+    best, *others = second.hypotheses
+    before = first.hypotheses[0]
+    chances = [one.confidence for one in (before, best) if one.confidence is not None]
+    both = replace(
+        best,
+        log_prob=before.log_prob + best.log_prob,
+        score=before.score + best.score,
+        confidence=min(chances, default=None),
+    )
+    return replace(
+        second,
+        source=first.source,
+        hypotheses=[both, *others],
+        engine=" and ".join(sorted({first.engine, second.engine} - {""})),
+        doubt=first.doubt or second.doubt,
+        flags=first.flags + second.flags,
+        notes=first.notes + second.notes,
+    )
 
 
 def check_codes(source: Text, translation: Text) -> tuple[str, ...]:
@@ -249,15 +282,6 @@ def _parts(text: Text) -> Parts:
     return (text,) if isinstance(text, str) else text
 
 
-def _with_sizes(texts: Collection[Parts]) -> list[tuple[Parts, int]]:
-    return [(parts, count_tokens(join_parts(parts))) for parts in texts]
-
-
-def _request(text: Text, order: Order) -> tuple[Request, int]:
-    request = Request(join_parts(_parts(text)), order.prefix, tuple(order.must), tuple(order.ban))
-    return request, count_tokens(request.text)
-
-
-def _plain_answer(output: Output) -> Answer:
-    text = output.values["hypotheses"][0]["text"]
-    return Answer(text, output=output.values, flags=output.warnings, scores=(output.score,))
+def _model_request(request: TranslationRequest) -> tuple[Request, int]:
+    asked = Request(request.text, request.prefix, tuple(request.must), tuple(request.ban))
+    return asked, count_tokens(asked.source)

@@ -1,4 +1,4 @@
-"""What a server keeps for its clients: in memory or as files, for a while, under ids that cannot be guessed."""
+"""What a server keeps for its clients for a while, under ids that cannot be guessed."""
 
 import shutil
 import tempfile
@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Generic, NamedTuple, TypeVar
 
-from glassformer.serving.refusal import bad_request
+from glassformer.serving.http_errors import bad_request
 from glassformer.text.formats import endings, find_format
 
 T = TypeVar("T")
@@ -18,15 +18,12 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 def new_id() -> str:
-    """One of 128 random bits."""
+    """128 random bits."""
     return token_hex(16)
 
 
 class Store(Generic[T]):
-    """Things in memory by their ids. The oldest is forgotten after so many ``seconds``, and when there are too many.
-
-    ``forget`` is called with each that goes, for what it has outside of memory.
-    """
+    """Items in memory by id, at most ``most`` for at most ``seconds``; ``forget`` is called with each that goes."""
 
     def __init__(
         self, most: int, seconds: float = float("inf"), forget: Callable[[T], None] = lambda _: None
@@ -34,23 +31,23 @@ class Store(Generic[T]):
         self._most, self._seconds, self._forget = most, seconds, forget
         self._kept = OrderedDict[str, tuple[T, str, float]]()
 
-    def keep(self, number: str, thing: T, owner: str = "") -> None:
-        """Keep a thing: one client's, or that of anybody who knows its id."""
-        self._kept[number] = (thing, owner, time.monotonic() + self._seconds)
+    def keep(self, number: str, item: T, owner: str = "") -> None:
+        """Keep an item for one client, or for anybody who knows its id."""
+        self._kept[number] = (item, owner, time.monotonic() + self._seconds)
         self._remove_old()
 
     def find(self, number: str, owner: str = "") -> T | None:
-        """A thing of this client; None if it is not kept."""
+        """An item of this client; None if it is not kept."""
         self._remove_old()
-        thing, its_owner, _ = self._kept.get(number, (None, "", 0.0))
-        return thing if its_owner == owner else None
+        item, item_owner, _ = self._kept.get(number, (None, "", 0.0))
+        return item if item_owner == owner else None
 
     def of(self, owner: str) -> list[T]:
-        """All things of a client."""
-        return [thing for thing, its_owner, _ in self._kept.values() if its_owner == owner]
+        """All items of a client."""
+        return [item for item, item_owner, _ in self._kept.values() if item_owner == owner]
 
     def take(self, number: str) -> T:
-        """Keep it no longer; what it has outside of memory is now the caller's."""
+        """Remove an item without forgetting it."""
         return self._kept.pop(number)[0]
 
     def _remove_old(self) -> None:
@@ -62,26 +59,26 @@ class Store(Generic[T]):
 
 
 class Upload(NamedTuple):
-    """A file that a client sends; the door limits its size."""
+    """A file that a client sends."""
 
     name: str
     content: bytes
 
 
 def file_endings() -> list[str]:
-    """Those of the formats that are translated in their own form."""
+    """Of all formats that can be translated."""
     return endings(lambda each: each.segments)
 
 
 class Files:
-    """Files of clients, each in a directory of its own; ``kept`` has translated ones and the names that they get."""
+    """Files of clients, each in its own directory; ``kept`` has translated ones with their names."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="glassformer-"))
         self.kept = Store[tuple[Path, str]](_MAX_FILES, _SECONDS, lambda kept: delete(kept[0]))
 
     def receive(self, upload: Upload) -> Path:
-        """Write what a client sends to a directory of its own; ``Refusal`` for an unknown kind and an empty file."""
+        """Write a file to a directory of its own; ``HTTPError`` for an unknown kind and an empty file."""
         name = Path(Path(upload.name).name)
         if find_format(name).segments is None:
             raise bad_request("file format not supported")
@@ -100,5 +97,5 @@ class Files:
 
 
 def delete(path: Path) -> None:
-    """Delete a file of a client with its directory."""
+    """Delete a file with its directory."""
     shutil.rmtree(path.parent, ignore_errors=True)

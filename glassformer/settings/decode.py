@@ -24,10 +24,10 @@ class DecodeConfig(Section):
     without ``sample``, which ``with_changes`` and the commands turn on.
     """
 
-    # Of diverse beam search.
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {
         "beam_groups": ((1,), "dd35302"),
         "diversity": ((0.5, 0.0), "dd35302"),
+        "cuda_graphs": (("off", "auto"), "2acf25d9"),
     }
 
     beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
@@ -68,9 +68,6 @@ class DecodeConfig(Section):
         True, "keep keys and values; without them every step decodes all positions again, for comparison",
         missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
-    cuda_graphs: Literal["off", "on", "auto"] = _search(
-        "off", "a cache of fixed shape and place in memory, whose passes are CUDA graphs on a GPU; auto: there alone"
-    )
     sample: bool = _sampling(False, "sample each token from the model's distribution instead of searching")
     temperature: float = _sampling(
         1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0

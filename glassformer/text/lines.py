@@ -1,10 +1,7 @@
-"""Lines of a text file, plain or gzip, unchanged, and the characters that need care wherever text comes in.
-
-``normalize_source`` makes what a model reads of a text, wherever it comes from.
+"""Lines of a text file, plain or gzip, and the characters that need care wherever text comes in.
 
 Only a line feed ends a line: ``str.splitlines`` would also split at U+2028, U+0085, vertical tab and form feed,
-which shifts all later lines of a parallel text. Whatever a file holds, also a small one that is compressed, no more
-of it than a line is held in memory, and a line has a limit.
+which shifts all later lines of a parallel text. No more of a file than a line is held in memory, and it has a limit.
 """
 
 import codecs
@@ -41,10 +38,7 @@ LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 @contextmanager
 def open_text(path: Path, *, once: bool = False) -> Iterator[IO[bytes]]:
-    """The bytes of a regular file, decompressed if they are gzip, whatever its name; ``TextError`` if unreadable.
-
-    What is read only ``once`` may be a pipe.
-    """
+    """The bytes of a regular file (a pipe if read ``once``), decompressed if gzip; ``TextError`` if unreadable."""
     path = check_path("path", path)
     try:
         with path.open("rb") if once else open_to_read(path) as packed:
@@ -215,10 +209,9 @@ def has_letter(text: str) -> bool:
 
 
 def normalize_source(text: str) -> str:
-    """A text as a model reads it: trimmed, each run of white space one plain space, and no signs without width.
+    """A text as a model reads it: trimmed, white space as single spaces, without characters of no width.
 
-    Soft hyphens, zero-width spaces and byte order marks are dropped; joiners stay in scripts that need them and in
-    pictures of several parts.
+    Joiners stay in scripts that need them and in emoji of several parts.
     """
     return " ".join((text if text.isascii() else _UNREAD.sub("", text)).split())
 

@@ -1,7 +1,4 @@
-"""Scripts written without spaces between words: the one place that knows them.
-
-Each question has its own answer: what a space would separate, what counts as a word, and how BLEU counts.
-"""
+"""Scripts written without spaces between words: the one place that knows them."""
 
 import re
 import unicodedata
@@ -17,6 +14,8 @@ _UNSPACED = re.compile(f"[{_LETTERS}]")
 _WORD = re.compile(rf"[{_LETTERS}]|[^\s{_LETTERS}]+")
 UNSPACED_STOPS = "。！？｡"
 """Marks that end a sentence without white space after them."""
+OPENING = "([{«„“"
+"""Quotes and brackets that no space follows."""
 CLOSING = "\"'”’“‘»›)]}」』）】〉》"
 """Quotes and brackets that may follow the mark at the end of a sentence."""
 
@@ -45,8 +44,7 @@ def is_mostly_unspaced(texts: Sequence[str]) -> bool:
 def gap_between(source: str, left: str, gap: str) -> str:
     """The white space after the sentence ``left`` of a translation, where its ``source`` has ``gap``.
 
-    It follows from the mark at the end: none after 。, a space after others. What the source has stays if both end
-    alike, and so does a line break.
+    It is none after 。 and a space after others; a line break stays, and so does ``gap`` if both end alike.
     """
     ends_alike = _ends_unspaced(source) == _ends_unspaced(left)
     if not left.strip() or set(gap) & set(LINE_BREAKS) or (ends_alike and gap):

@@ -1,15 +1,13 @@
 """Splits a text into lines, or into sentences: by rules that suit all scripts, and by a library's abbreviations.
 
-A sentence ends after a full stop, a question mark or an exclamation mark of any script, and the closing quotes and
-brackets that follow it, if
+A sentence ends at a line break, and after the end mark of any script and the quotes and brackets that close, if
 
 - white space follows, or the mark is one of 。！？, which need none;
 - a full stop does not follow an abbreviation ("Dr. Smith"), a single letter ("J. R. Smith", "z. B.", "U.S.") or a
   small number ("der 3. Tag"), nor a short word that a number follows ("fig. 3"), unless the line ends there;
 - the next letter is not a lower-case letter ("approx. two", "«Come?» — she asked").
 
-It also ends at a line break. sentencex knows the abbreviations of the language; alone it is right less
-often than with these rules: docs/translating.md has the comparison.
+sentencex knows the abbreviations; docs/translating.md compares it alone and with these rules.
 """
 
 import re

@@ -24,6 +24,7 @@ from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop.checkpointing import TrainState
+from glassformer.training.loop.cpu import choose_threads
 from glassformer.training.loop.schedule import cancel_stale_cooldown
 from glassformer.training.loop.stopping import stop_reason
 from glassformer.training.loop.trainer import Trainer
@@ -357,5 +358,5 @@ def _log_start(trainer: Trainer) -> None:
     if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
         trainer.display.warn(warning)
     if trainer.device.type == "cpu":
-        trainer.threads.choose(trainer.checkpoints.saved_threads)
+        choose_threads(trainer.config, trainer.world, trainer.display, trainer.checkpoints.saved_threads)
     trainer.display.log(LEGEND)

@@ -7,7 +7,7 @@ import torch
 from words import MIXED, TEXTS
 
 from glassformer import Translator
-from glassformer.decoding.codes.alignment import token_ends
+from glassformer.decoding.restore.alignment import token_ends
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation, pharaoh
 from glassformer.errors import InputError
 from glassformer.text.tokenizer.tokenizer import EOS_ID

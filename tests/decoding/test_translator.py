@@ -42,9 +42,10 @@ def test_batches_keep_the_budget(translator, monkeypatch):
         return encode(src_ids)
 
     monkeypatch.setattr(translator.model, "encode", counted)
-    translator.translate(TEXTS * 5, DecodeConfig(beam=3, batch_tokens=100))
-    assert sum(rows for rows, _ in shapes) == len(TEXTS) * 5
-    assert all(rows * 3 * longest <= 100 for rows, longest in shapes)
+    texts = [f"{one} {other}" for one in TEXTS for other in TEXTS]
+    translator.translate([*texts, *texts], DecodeConfig(beam=3, batch_tokens=200))
+    assert sum(rows for rows, _ in shapes) == len(texts)  # each once
+    assert all(rows * 3 * longest <= 200 for rows, longest in shapes)
     assert max(rows for rows, _ in shapes) > 8
 
 

@@ -14,9 +14,6 @@ from glassformer.decoding import Request
 from glassformer.decoding.request import keeps_capital
 from glassformer.documents import FileTranslator
 from glassformer.settings import DecodeConfig
-from glassformer.text.codes.placeholders import find_codes
-from glassformer.text.codes.typed import read_typed
-from glassformer.text.formats.segment import join_parts
 
 
 @pytest.fixture(scope="module")
@@ -97,23 +94,6 @@ def test_a_pair_is_scored_as_it_is_written(translator: Translator) -> None:
     without = replace(translator.config, keep_codes=False)
     pair = ["I see {name}."], ["Ich sehe {name}."]
     assert translator.score_tokens(*pair) == translator.score_tokens(*pair, without)
-
-
-@pytest.mark.parametrize(
-    ("text", "parts", "style"),
-    [
-        ("hello <b>my</b> dog", "Hello <b>my</b> dog", "lower_start"),
-        ("{name} is here", "{name} is here", ""),
-        ("<b>my dog</b> sleeps", "<b>My dog</b> sleeps", "lower_start"),
-        ("OPEN {FILE} NOW", "Open {FILE} now", "capitals"),
-        ("{FILE} IS OPEN", "{FILE} is open", "capitals"),
-    ],
-)
-def test_the_case_of_a_sentence_is_that_of_its_words(text: str, parts: str, style: str) -> None:
-    typed = read_typed(find_codes((text,)), matches_style=True)
-    assert "".join(getattr(part, "raw", part) for part in typed.parts) == parts
-    assert [name for name in ("lower_start", "capitals") if getattr(typed.style, name)] == [style] * bool(style)
-    assert join_parts(typed.restore(typed.parts)) == text
 
 
 @pytest.mark.parametrize(

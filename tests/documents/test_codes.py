@@ -12,8 +12,8 @@ from benchmarks.word_translator import Permuting
 from glassformer import Translator
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents import FileTranslator
-from glassformer.text.codes.placeholders import find_codes
-from glassformer.text.formats.segment import Code
+from glassformer.text.codes.code import Code
+from glassformer.text.codes.find import find_codes
 
 
 def translate(translator: Any, text: str, folder: Path, ending: str = ".txt") -> tuple[str, list[str]]:

@@ -10,7 +10,7 @@ from sacrebleu.metrics import CHRF
 
 from benchmarks.word_translator import Permuting
 from glassformer import Translator
-from glassformer.decoding.codes.alignment import attends_to_all, content_doubts
+from glassformer.decoding.restore.alignment import attends_to_all, content_doubts
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents import FileTranslator
 

@@ -17,10 +17,11 @@ from markdown_it import MarkdownIt
 
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
-from glassformer.text.codes.placeholders import find_codes
+from glassformer.text.codes.code import Code, Part, join_parts
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import read_pairs
 from glassformer.text.formats import FormatOptions, endings
-from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits, join_parts
+from glassformer.text.formats.segment import FileSegment, apply_edits
 
 PO_HEADER = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=UTF-8\\n"\n"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n\n'
 XLIFF = '<?xml version="1.0"?>\n<xliff version="1.2"><file><body>\n{}\n</body></file></xliff>\n'

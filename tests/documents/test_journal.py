@@ -6,18 +6,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from glassformer.decoding.codes.restore import Result
+from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import DocumentReport, FileTranslator, Glossary, journal
 from glassformer.documents.glossary import Term
 from glassformer.errors import StorageError
 from glassformer.files import hidden_names, lock_file, open_to_append
-from glassformer.text.formats.segment import Code, Part
+from glassformer.text.codes.code import Code, Parts, join_parts
 
 TEXTS, PER_CHUNK = 20, 3
 COMMANDS_CHUNK = journal.TEXTS_PER_CHUNK  # in a process of its own
@@ -34,15 +35,17 @@ class Shouter(FileTranslator):
     stop = CHUNKS
     done = 0
 
-    def translate_texts(self, waiting: Collection[tuple[Part, ...]]) -> dict[tuple[Part, ...], Result]:
+    def translate_texts(self, texts: Sequence[Parts]) -> list[Translation]:
         if self.done == self.stop:
             raise Stop
         self.done += 1
-        return {parts: _shout(parts) for parts in waiting}
+        return [_shout(parts) for parts in texts]
 
 
-def _shout(parts: tuple[Part, ...]) -> Result:
-    return Result(tuple(each if isinstance(each, Code) else each.upper() for each in parts), ("loud",), ("a note",))
+def _shout(parts: Parts) -> Translation:
+    loud = tuple(each if isinstance(each, Code) else each.upper() for each in parts)
+    best = replace(EMPTY, text=join_parts(loud), parts=loud)
+    return Translation(join_parts(parts), [], False, [best], flags=("loud",), notes=("a note",))
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +115,7 @@ def test_another_text_model_or_glossary_takes_nothing_of_it(page, whole, caplog)
         caplog.clear()
         assert translate(page, **more)[0] == CHUNKS
         assert [record.getMessage() for record in caplog.records] == [
-            f"{hidden(page)}:1: is of another text, model or option, or damaged; all is translated anew."
+            f"{hidden(page)}: is of other texts, or damaged; the rest is translated anew."
         ]
     assert page.with_name("out.html").read_text() == whole[0].replace("HOUSE", "TREE", 1)
 
@@ -141,7 +144,7 @@ def test_what_is_damaged_is_translated_again_and_said(page, whole, caplog, how: 
     hidden(page).write_bytes(damage(hidden(page).read_bytes(), how))
     kept = 4 if how == "cut" else 1
     assert translate(page)[0] == CHUNKS - kept
-    expected = f"{hidden(page)}:3: is damaged; the texts from there on are translated anew."
+    expected = f"{hidden(page)}: is of other texts, or damaged; the rest is translated anew."
     assert [record.getMessage() for record in caplog.records] == ([] if how == "cut" else [expected])
     assert page.with_name("out.html").read_text() == whole[0]
 
@@ -204,9 +207,3 @@ def test_a_killed_command_goes_on_with_the_same_command(tmp_path) -> None:
     assert f"after {3 * COMMANDS_CHUNK:,} texts that were translated before a stop" in run(out)
     assert out.read_text() == (tmp_path / "whole.txt").read_text()
     assert sorted(os.listdir(tmp_path)) == ["in.txt", "out.txt", "whole.txt"]
-
-
-def test_what_many_sentences_of_a_text_have_in_common_is_said_once(tmp_path) -> None:
-    (tmp_path / "in.txt").write_text("A man. A dog. A tree.\n")
-    report = Shouter(None).translate(tmp_path / "in.txt", tmp_path / "out.txt")  # type: ignore[arg-type]
-    assert [one.remark for one in (*report.flagged, *report.notes)] == ["loud", "a note"]

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.codes.coded_texts import ATTEMPTS, is_better
-from glassformer.decoding.codes.parts_writer import keep_spaces
-from glassformer.decoding.codes.restore import restore
+from glassformer.decoding.restore.drafts import ATTEMPTS, is_better
+from glassformer.decoding.restore.parts_writer import keep_spaces
+from glassformer.decoding.restore.places import restore
 from glassformer.decoding.translation import Hypothesis, Translation
-from glassformer.text.codes import may_have_codes, placeholders
+from glassformer.text.codes import find
 from glassformer.text.codes.checks import changes
+from glassformer.text.codes.code import Code, join_parts
 from glassformer.text.codes.draft import Draft, find_word, make_draft, mark_numbers
-from glassformer.text.codes.placeholders import find_codes, split_parts
-from glassformer.text.formats.segment import Code, join_parts
+from glassformer.text.codes.find import find_codes, may_have_codes
+from glassformer.text.steps.sentences import split_parts
 
 
 def codes_of(text: str) -> list[str]:
@@ -60,7 +61,7 @@ def draft_of(text: str, attempt: int | None = None) -> Draft:
 def put_back(text: str, translated: str, attempt: int | None = None) -> tuple[str, tuple[str, ...]] | None:
     draft = draft_of(text, attempt)
     result = restore(draft, output(draft.text, translated), no_ends)
-    return None if result is None else (result.text, result.flags)
+    return None if result is None else (join_parts(result.parts), result.flags)
 
 
 def test_words_stand_for_placeholders_and_are_replaced_by_them() -> None:
@@ -109,7 +110,7 @@ def test_links_never_go_round_one_another_nor_round_the_text() -> None:
     assert draft is not None
     result = restore(draft, output(draft.text, "Eins zwei drei vier."), no_ends)
     assert result is not None
-    assert re.fullmatch(r"[^\[]+\[[^\[\]]+\]\(a\)[^\[]*\[[^\[\]]+\]\(b\).*", result.text)
+    assert re.fullmatch(r"[^\[]+\[[^\[\]]+\]\(a\)[^\[]*\[[^\[\]]+\]\(b\).*", join_parts(result.parts))
     assert len(result.flags) == 2
 
 
@@ -140,7 +141,7 @@ def test_nothing_is_lost_by_splitting_and_by_translating_to_the_same_text(pieces
     for attempt in (None, 0, 1, 2):
         draft = make_draft(parts, attempt)
         result = draft and restore(draft, output(draft.text, f"{draft.text} x"), lambda _: ([], []))
-        assert not result or sorted(codes_of(result.text)) == sorted(codes_of(text))
+        assert not result or sorted(codes_of(join_parts(result.parts))) == sorted(codes_of(text))
 
 
 def missing_numbers(source: str, output: str) -> list[str]:
@@ -174,7 +175,7 @@ def test_signs_that_the_model_lost_are_put_back() -> None:
     result = restore(draft, output(draft.text, f"x{draft.text}"), lambda _: ([], []))
     assert result is not None
     assert not changes(draft.source, result.parts)
-    assert result.text.endswith(" 👍🏽")
+    assert join_parts(result.parts).endswith(" 👍🏽")
 
 
 def test_boxes_and_footnotes_stand_for_no_word() -> None:
@@ -185,7 +186,7 @@ def test_boxes_and_footnotes_stand_for_no_word() -> None:
     assert draft.text == "Buy this now"
     result = restore(draft, output(draft.text, "Kauf das nun"), no_ends)
     assert result is not None
-    assert (result.text, result.flags) == ("[ ] Kauf das nun[^1]", ())
+    assert (join_parts(result.parts), result.flags) == ("[ ] Kauf das nun[^1]", ())
 
 
 def test_a_code_that_breaks_a_line_ends_a_sentence() -> None:
@@ -227,7 +228,7 @@ def test_a_link_without_a_word_goes_where_its_own_translation_is_or_behind_the_t
     assert first.unplaced == ("the old castle",)
     second = restore(draft, said, no_ends, {"the old castle": alone})
     assert second is not None
-    assert second.text == expected
+    assert join_parts(second.parts) == expected
     assert bool(second.flags) == expected.endswith("](a)")
 
 
@@ -237,7 +238,7 @@ def test_marks_in_a_link_behind_the_text_enclose_its_translation() -> None:
     assert draft is not None
     result = restore(draft, output(draft.text, "Nimm den Weg."), no_ends, {"the old castle": "Das Schloss"})
     assert result is not None
-    assert result.text == "Nimm den Weg. [**Das Schloss**](a)"
+    assert join_parts(result.parts) == "Nimm den Weg. [**Das Schloss**](a)"
 
 
 @pytest.mark.parametrize(
@@ -286,4 +287,4 @@ pieces = ["a", "Z", "1", "²", " ", "\n", ".", "www.", ".x", *":/@%{}$[]<>&-_()`
 @given(st.lists(st.sampled_from(pieces), max_size=20).map("".join))
 def test_a_text_without_any_sign_of_a_placeholder_has_none(text: str) -> None:
     if not may_have_codes(text):
-        assert placeholders._PLACEHOLDERS.search(text) is None
+        assert find._PLACEHOLDERS.search(text) is None

@@ -25,7 +25,7 @@ CASES, FILES = SHARED / "cases", SHARED / "data" / "files"
 DAMAGED = {
     "17e-ctrl.tmx": "not well-formed", "20-odd-lines.txt": "NUL byte", "32g-utf16nobom.tsv": "UTF-16", "32h-cr.tsv": "",
     "32o-jsonarray.jsonl": "not an object", "32p-pretty.jsonl": "is not JSON", "32r-keys.jsonl": "no text to translate",
-    "32s-multi.jsonl": "no text to translate", "32u-zip.tsv": "looks binary",
+    "32s-multi.jsonl": "no text to translate", "09-de-first.jsonl": "no text to translate", "12.tsv": "Double each mark", "32u-zip.tsv": "looks binary",
     "computer_science_article.csv": "convert it: iconv -f WINDOWS-1252", "gb2312.srt": "from the encoding that it has",
     "testContent_escaped.csv": "Double each mark", "test_ignore_IBM420.html": "looks binary",
 }  # fmt: skip

@@ -127,12 +127,11 @@ def test_rules_are_a_table_that_a_reader_can_follow(rules):
 
 
 def test_an_imported_model_keeps_its_own_rules():
-    from glassformer.text.tokenizer.sentencepiece import library_parts
+    from glassformer.text.tokenizer.sentencepiece import new_imported_library
 
     entries = ["<pad>", "<s>", "</s>", "<unk>", "▁the", "▁", "t", "h", "e", "▁>>de<<", " zz", "he"]
-    parts = library_parts("", True)
-    parts["model"]["vocab"] = [[entry, -float(number)] for number, entry in enumerate(entries)]
-    tokenizer = Tokenizer(json.dumps(parts))
+    vocab = [(entry, -float(number)) for number, entry in enumerate(entries)]
+    tokenizer = Tokenizer(new_imported_library(vocab, b"", True).to_str())
     cut = Cut(tokenizer, tokenizer)
     for text in (">>de<< the he", "the zz", "th e"):
         assert cut.to_ids(text) == tokenizer.to_ids(text)

@@ -15,6 +15,7 @@ from interop.marian_release import write_release
 from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner
 
+from benchmarks.transformers_model import transformers_model
 from glassformer.bundled import BUNDLED
 from glassformer.cli.main import app
 from glassformer.decoding import Translator
@@ -24,7 +25,7 @@ from glassformer.interop.ctranslate2 import export_ctranslate2
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian import import_marian
 from glassformer.interop.transformers import import_transformers
-from glassformer.interop.transformers_export import check_exportable, export_transformers, transformers_model
+from glassformer.interop.transformers_export import check_exportable, export_transformers
 from glassformer.run_directory import load_run
 from glassformer.settings import ModelConfig
 

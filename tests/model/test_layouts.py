@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.model import Transformer
 from glassformer.model.cache import RowOrder
-from glassformer.model.inference import for_inference
-from glassformer.model.linears import Precision
+from glassformer.model.inference import Precision, for_inference
 from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.settings import ModelConfig

@@ -12,8 +12,8 @@ from glassformer.bundled import BUNDLED
 from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.door import Metrics
 from glassformer.serving.endpoint import Serving
+from glassformer.serving.middleware import Metrics
 from glassformer.serving.server import close_serving, open_serving
 
 Connect = Callable[..., TestClient]
@@ -39,7 +39,7 @@ def connect(serving: Serving, portal: BlockingPortal) -> Connect:
 
     def make(**changes: Any) -> TestClient:
         config = replace(serving.config, **changes)
-        own = Serving(config, Metrics(), Access(config), serving.loaded, serving.explanations, serving.files)
+        own = Serving(config, Metrics(), Access(config), serving.workers, serving.explanations, serving.files)
         client = TestClient(make_app(own), raise_server_exceptions=True)
         client.portal = portal
         return client

@@ -9,7 +9,7 @@ from glassformer.errors import ConfigError
 from glassformer.serving import access as module
 from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.refusal import Refusal
+from glassformer.serving.http_errors import HTTPError
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def keys(tmp_path: Path) -> str:
 
 
 def refused(access: Access, key: str = "", address: str = "a", texts: int = 1) -> tuple[int, str]:
-    with pytest.raises(Refusal) as found:
+    with pytest.raises(HTTPError) as found:
         access.admit(key, address, texts)
     return found.value.status, found.value.message
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.refusal import Refusal
-from glassformer.serving.scheduling.batch_queue import MAX_BATCH, Batch, BatchQueue, Job, Recipe
+from glassformer.serving.http_errors import HTTPError
+from glassformer.serving.scheduling.batch_queue import MAX_BATCH, Batch, BatchKey, BatchQueue, Job
 
-DOCUMENT, PLAIN = Recipe("en-de", "document"), Recipe("en-de", "plain")
+DOCUMENT, PLAIN = BatchKey("en-de", "translate"), BatchKey("en-de", "translate", (("beam", 2),))
 
 
 def queue_of(**changes: Any) -> BatchQueue:
@@ -19,16 +19,16 @@ def queue_of(**changes: Any) -> BatchQueue:
 
 def texts_of(batch: Batch | None) -> list[str]:
     assert batch is not None
-    return [item.text for item in batch.items]
+    return [sentence.text for sentence in batch]
 
 
-def put(queue: BatchQueue, texts: str, recipe: Recipe = DOCUMENT, job: Job | None = None, tokens: int = 5) -> Job:
+def put(queue: BatchQueue, texts: str, key: BatchKey = DOCUMENT, job: Job | None = None, tokens: int = 5) -> Job:
     job = job or queue.open(10)
-    queue.put(recipe, [(text, tokens) for text in texts], job)
+    queue.put(key, [(text, tokens) for text in texts], job)
     return job
 
 
-def test_texts_of_several_clients_form_one_batch_and_other_recipes_another():
+def test_texts_of_several_clients_form_one_batch_and_other_batch_keys_another():
     async def run() -> None:
         queue = queue_of()
         put(queue, "a")
@@ -91,7 +91,7 @@ def test_what_a_client_that_left_has_waiting_is_dropped():
         queue.close_job(gone)
         assert queue.waiting == 1
         assert texts_of(await queue.take()) == ["x"]
-        with pytest.raises(Refusal):
+        with pytest.raises(HTTPError):
             put(queue, "d", job=gone)
 
     asyncio.run(run())
@@ -104,7 +104,7 @@ def test_what_is_too_late_is_refused_before_it_is_translated():
         (future,) = queue.put(DOCUMENT, [("a", 1)], late)
         put(queue, "b")
         assert texts_of(await queue.take()) == ["b"]
-        with pytest.raises(Refusal, match="time limit") as refused:
+        with pytest.raises(HTTPError, match="time limit") as refused:
             await future
         assert refused.value.status == 503
 
@@ -116,7 +116,7 @@ def test_a_full_queue_says_when_to_come_again():
         queue = queue_of(queue=3)
         queue.seconds_per_token = 0.5
         put(queue, "abcd")
-        with pytest.raises(Refusal, match="Slowdown: 4 texts are waiting") as refused:
+        with pytest.raises(HTTPError, match="Slowdown: 4 texts are waiting") as refused:
             queue.open(10)
         assert (refused.value.status, refused.value.headers) == (429, {"Retry-After": "10"})
 
@@ -135,7 +135,7 @@ def test_a_batch_whose_worker_ended_is_tried_once_more_and_then_refused():
         assert texts_of(again) == ["a"]
         assert again is not None
         queue.put_back(again)
-        with pytest.raises(Refusal, match="a worker ended"):
+        with pytest.raises(HTTPError, match="a worker ended"):
             await future
 
     asyncio.run(run())
@@ -152,9 +152,9 @@ def test_a_queue_that_is_closed_refuses_what_waits_and_wakes_the_workers():
         (future,) = queue.put(DOCUMENT, [("b", 1)], job)
         queue.close()
         assert await queue.take() is None
-        with pytest.raises(Refusal, match="stops"):
+        with pytest.raises(HTTPError, match="stops"):
             await future
-        with pytest.raises(Refusal, match="stops"):
+        with pytest.raises(HTTPError, match="stops"):
             queue.open(10)
 
     asyncio.run(run())

@@ -25,7 +25,7 @@ def url():
 
 
 def routes(url: str) -> dict[str, float]:
-    """How many requests each route has answered without a refusal."""
+    """How many requests each route has answered without an error."""
     text = httpx.get(f"{url}/metrics").text
     rows = re.findall(r'^glassformer_requests_total{route="([^"]+)",status="2.."} (\S+)$', text, re.M)
     return {route: sum(float(count) for each, count in rows if each == route) for route, _ in rows}

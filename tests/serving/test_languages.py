@@ -7,8 +7,8 @@ import pytest
 from glassformer.bundled import BUNDLED
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
+from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.languages import Languages, ServedModel, language_name, read_models
-from glassformer.serving.refusal import Refusal
 from glassformer.settings import RunConfig
 
 
@@ -27,7 +27,7 @@ def test_a_pair_without_a_model_goes_by_way_of_a_third_language():
     assert names(languages, "en", "en") == []
     assert languages.targets("fr") == ["en", "de", "fr"]
     with pytest.raises(
-        Refusal, match=r"Portuguese \(Brazil\) \(pt-BR\) is not available as a target language from French"
+        HTTPError, match=r"Portuguese \(Brazil\) \(pt-BR\) is not available as a target language from French"
     ):
         languages.route("fr", "pt-BR")
 
@@ -40,7 +40,7 @@ def test_codes_are_read_in_the_forms_that_clients_send(given, found):
 
 
 def test_an_unknown_code_is_named_in_the_words_of_the_contract():
-    with pytest.raises(Refusal, match=r"^xx is not supported$"):
+    with pytest.raises(HTTPError, match=r"^xx is not supported$"):
         served("en>de").read("xx")
 
 

@@ -13,11 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from live_server import GERMAN, live_server, wait_for
+from live_server import GERMAN, HOUSE, live_server, wait_for
 
 from glassformer.bundled import BUNDLED
 
 pytestmark = pytest.mark.slow
+THINGS = ("tea", "a car", "more time", "a book", "an apple", "the key", "to sleep", "some water")
 LONG = " ".join(f"The house of number {number} is small." for number in range(80))
 LONGER = " ".join(f"The garden of number {number} is small." for number in range(1200))
 
@@ -62,6 +63,42 @@ def test_models_are_loaded_anew_without_a_lost_request(live):
     stop.set()
     asking.join()
     assert set(statuses) == {200}
+
+
+def test_an_answer_of_any_size_comes_from_the_same_worker(live, tmp_path):
+    before = set(live.workers())
+    texts = [f"{who} would like {what}." for who in ("The old man", "Nobody", "Tom", "She") for what in THINGS]
+    answer = live.translate(q=texts, alternatives=3)
+    assert answer.status_code == 200
+    assert [len(others) > 0 for others in answer.json()["alternatives"]] == [True] * 32
+
+    asked = {"text": HOUSE["q"], "source": "en", "target": "de"}
+    explained = httpx.post(f"{live.url}/v1/explain", json=asked, timeout=120)
+    page = httpx.get(f"{live.url}{explained.json()['page']}", timeout=120)
+    assert page.status_code == 200
+    assert len(page.content) > 5_000_000
+
+    for name, text in (("line.txt", "word " * 200_000), ("line.md", "[" * 20_000)):
+        sent = httpx.post(
+            f"{live.url}/translate_file",
+            data={"source": "en", "target": "de"},
+            files={"file": (name, text.encode())},
+            timeout=120,
+        )
+        assert sent.status_code == 200, sent.text
+        assert httpx.get(sent.json()["translatedFileUrl"]).text
+    assert before <= set(live.workers())
+
+
+def test_a_server_that_ends_while_a_page_is_made_logs_no_fault():
+    with live_server("--workers", "1", "--drain-s", "0") as live, ThreadPoolExecutor(1) as pool:
+        asked = {"text": HOUSE["q"], "source": "en", "target": "de", "values": True}
+        running = pool.submit(httpx.post, f"{live.url}/v1/explain", json=asked, timeout=60)
+        wait_for(lambda: len(live.workers()) == 2)
+        assert live.stop() == 0
+        assert running.result().status_code == 503
+    assert "Traceback" not in live.log
+    assert "failed" not in live.log
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 
 from glassformer.bundled import BUNDLED
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.door import Metrics
 from glassformer.serving.languages import read_models
-from glassformer.serving.scheduling import worker, workers
-from glassformer.serving.scheduling.batch_queue import Batch, Recipe
+from glassformer.serving.middleware import Metrics
+from glassformer.serving.scheduling import model_workers, worker
+from glassformer.serving.scheduling.batch_queue import Batch, BatchKey
+from glassformer.serving.scheduling.model_workers import ModelWorkers
 from glassformer.serving.scheduling.worker import answer_messages, trim_memory
-from glassformer.serving.scheduling.workers import Loaded
 
 
 def resident_bytes() -> int:
@@ -47,7 +47,7 @@ def test_memory_is_given_back_between_batches(monkeypatch):
             ours.close()
         return message
 
-    answer_messages(theirs, "ready", answer)
+    answer_messages(theirs, answer)
     assert (answers, calls) == (["a", "b"], ["trimmed"])
 
 
@@ -65,22 +65,22 @@ class FakeProcess:
     async def translate(self, batch: Batch) -> list[str]:
         for failure in self.failures:
             raise failure
-        return [item.text.upper() for item in batch.items]
+        return [sentence.text.upper() for sentence in batch]
 
     def kill(self) -> None:
         pass
 
 
 def test_an_error_that_nobody_foresaw_ends_a_worker_and_not_the_translating(monkeypatch, caplog):
-    monkeypatch.setattr(workers, "WorkerProcess", FakeProcess)
+    monkeypatch.setattr(model_workers, "WorkerProcess", FakeProcess)
 
     async def run() -> str:
-        loaded = await Loaded(read_models([BUNDLED], []), ServeConfig(workers=1), Metrics()).start()
-        (future,) = loaded.queue.put(Recipe("en-de", "document"), [("a", 1)], loaded.queue.open(10))
+        running = await ModelWorkers(read_models([BUNDLED], []), ServeConfig(workers=1), Metrics()).start()
+        (future,) = running.queue.put(BatchKey("en-de", "translate"), [("a", 1)], running.queue.open(10))
         try:
             return str(await asyncio.wait_for(future, 10))
         finally:
-            loaded.kill()
+            running.kill()
 
     assert asyncio.run(run()) == "A"
     assert "a worker ended: KeyError in test_worker.py" in caplog.text

@@ -34,7 +34,7 @@ def test_search_and_sampling_at_once_are_refused(idle):
 
 @pytest.mark.parametrize(
     ("name", "neutral", "other"),
-    [("beam_groups", 1, 2), ("diversity", 0.5, 0.7), ("diversity", 0, -1.0)],
+    [("beam_groups", 1, 2), ("diversity", 0.5, 0.7), ("diversity", 0, -1.0), ("cuda_graphs", "off", "on")],
 )
 def test_a_retired_setting_is_left_out_where_it_changed_nothing_and_refused_elsewhere(name, neutral, other):
     assert DecodeConfig.from_mapping({"beam": 3, name: neutral}) == DecodeConfig(beam=3)
@@ -42,7 +42,8 @@ def test_a_retired_setting_is_left_out_where_it_changed_nothing_and_refused_else
     values = {"decode": {}}
     apply_overrides(values, [f"decode.{name}={neutral}"])
     assert RunConfig.from_mapping(values) == RunConfig()
-    message = rf"^decode\.{name}: found {other}, expected .*, or use commit dd35302, the last that has it\.$"
+    (commit,) = {last for key, (_, last) in DecodeConfig.retired.items() if key == name}
+    message = rf"^decode\.{name}: found {other!r}, expected .*, or use commit {commit}, the last that has it\.$"
     with pytest.raises(ConfigError, match=message):
         RunConfig.from_mapping({"decode": {name: other}})
 

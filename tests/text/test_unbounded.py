@@ -22,7 +22,7 @@ from glassformer.text import Tokenizer, read_lines
 from glassformer.text.corpus.corpus import fingerprint, read_pairs
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.tables import find_columns
+from glassformer.text.formats.sheets import find_columns
 from glassformer.text.lines import LONGEST_LINE
 
 MAX_MEMORY_MB = 200
@@ -170,7 +170,7 @@ def test_a_workbook_whose_few_cells_make_many_is_refused(
                 rb"(<sheetData)(?: ?/>|></sheetData>)", rb"\1>%s</sheetData>" % rows.encode(), old.read(part)
             )
             new.writestr(part, raw)
-    monkeypatch.setattr("glassformer.text.formats.tables._MAX_CELLS", 10**6)
+    monkeypatch.setattr("glassformer.text.formats.sheets._MAX_CELLS", 10**6)
     with pytest.raises(TextError, match=r"more than 1,000,000 cells, empty ones counted\. Save it as CSV"):
         list(read_pairs(tmp_path / "b.xlsx"))
 

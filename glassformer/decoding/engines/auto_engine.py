@@ -1,7 +1,8 @@
 """The fastest engine that gives what PyTorch gives: CTranslate2 where that was shown for this run, else PyTorch.
 
-When a run is exported, both engines translate the same sentences once; the verdict is kept with the export. A
-search that CTranslate2 does in another way, or draws samples for, is done by PyTorch, and so is every alignment.
+When a run is exported, both engines translate the same sentences once on each kind of device; the verdict is kept
+with the export. A search that CTranslate2 does in another way, or draws samples for, is done by PyTorch, and so is
+every alignment.
 """
 
 import json
@@ -13,11 +14,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Any
 
 from glassformer.decoding.batching import EncodedSource, output_limit, plan_decoding, read_sources
-from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine, lacking_options, open_engine
+from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine, lacking_options, split_device
+from glassformer.decoding.engines.ctranslate2_run import count_gpus, may_have_gpu, open_engine
 from glassformer.decoding.engines.engine import Engine, SearchResult
 from glassformer.decoding.engines.export_cache import find_export
 from glassformer.decoding.search.job import SearchJob
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PROOF = "proof.json"
+PROOFS = {"cpu": "proof.json", "cuda": "proof-cuda.json"}  # of each kind of device
 _SENTENCES = 200
 _TOLERANCE = 1e-2  # of an output's log-probability: <pad> and <s>, which CTranslate2 leaves out, have 1e-4 a token
 _SUBJECTS = (
@@ -53,7 +54,6 @@ _PREDICATES = (
     "is reading a letter from Mary.", "ate the last piece of cake.", "asked the doctor for help.",
     "could have won if the weather had been better.", "loves to sing, but not to dance!",
 )  # fmt: skip
-_DEVICES_OF_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 
 
 class AutoEngine:
@@ -148,37 +148,42 @@ Opened = tuple[AutoEngine, tuple[Tokenizer, Tokenizer], RunConfig]
 """An engine with the run's tokenizers and settings."""
 
 
-def load_auto(run: RunDirectory, open_torch: "Callable[[Path], TorchEngine]", workers: int | None) -> Opened:
+def load_auto(
+    run: RunDirectory, device: str, open_torch: "Callable[[Path], TorchEngine]", workers: int | None
+) -> Opened:
     """The engine of one run, which is exported and compared when it first translates, once its training has ended.
 
-    ``open_torch`` gives the engine of PyTorch for a checkpoint. It opens a run that was not compared before now, so
-    that what is wrong with the run is said at once. Which engine is taken, and why, is logged at level INFO.
+    CTranslate2 computes on ``device``; ``open_torch`` gives the engine of PyTorch for a checkpoint. It opens a run
+    that was not compared before now, so that what is wrong with the run is said at once. Which engine is taken, and
+    why, is logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)
     known = find_export(run, "float32", lambda _: None)
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
+    proof_name = PROOFS[split_device(device)[0]]
     sources = partial(_read_sources, run, config, tokenizers[0])
 
     def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
         if checkpoint.parent != run.final:  # each validation of a training would be exported
             return _log_torch(run, "its training has not ended")
         try:
-            fast = open_engine(run, None, workers, wait=False)[0]
-            equal = _read_proof(fast.directory)
+            fast = open_engine(run, device, None, workers, wait=False)[0]
+            proof = fast.directory / proof_name
+            equal = _read_proof(proof)
             if equal is None:
-                equal = _prove(fast, torch or open_torch(checkpoint), config.decode, sources())
+                equal = _prove(proof, fast, torch or open_torch(checkpoint), config.decode, sources())
         except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
             return _log_torch(run, f"CTranslate2 cannot run it: {error}")
         if not equal:
             fast.close()
             return _log_torch(run, "CTranslate2 translates it otherwise")
-        logger.info("engine: ctranslate2, which translates as torch does: %s", fast.directory / PROOF)
+        logger.info("engine: ctranslate2, which translates as torch does: %s", proof)
         return fast
 
     engine = AutoEngine(config.model, partial(open_torch, checkpoint), open_fast)
-    if known is None or _read_proof(known) is None:
+    if known is None or _read_proof(known / proof_name) is None:
         _ = engine.torch
     return engine, tokenizers, config
 
@@ -199,28 +204,32 @@ def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) ->
     return [source.ids for source in read_sources(texts, tokenizer, config.model) if not source.is_empty]
 
 
-def fast_engine_is_possible(device: str, precision: str | None) -> bool:
-    """Whether CTranslate2 is installed and would compute what PyTorch computes: float32, on the CPU."""
-    if precision not in (None, "float32") or not isinstance(device, str) or device not in ("auto", "cpu"):
-        return False
-    if find_spec("ctranslate2") is None:
-        return False
-    return device == "cpu" or not _has_gpu()
+def find_fast_device(device: str, precision: str | None) -> str | None:
+    """Where CTranslate2 may compute in place of PyTorch; None if it cannot, or would not compute in float32."""
+    if precision not in (None, "float32") or not isinstance(device, str) or find_spec("ctranslate2") is None:
+        return None
+    if device == "auto":
+        if count_gpus():
+            return "cuda"
+        return None if _torch_has_gpu() else "cpu"
+    name, _, number = device.partition(":")
+    is_gpu = name == "cuda" and (number or "0").isdecimal() and int(number or 0) < count_gpus()
+    return device if is_gpu or device == "cpu" else None
 
 
-def _has_gpu() -> bool:
+def _torch_has_gpu() -> bool:
     """Whether PyTorch would use a GPU; it is only asked, which takes a second, where there may be one."""
-    if which("nvidia-smi") is None and not any(Path(name).exists() for name in _DEVICES_OF_GPUS):
+    if not may_have_gpu():
         return False
     import torch
 
     return torch.cuda.is_available()
 
 
-def _read_proof(directory: Path) -> bool | None:
+def _read_proof(path: Path) -> bool | None:
     """The verdict that is kept with the export; None if there is none of these versions."""
     try:
-        proof = read_json_file(directory / PROOF)
+        proof = read_json_file(path)
         return bool(proof["equal"]) if proof["versions"] == _versions() else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -230,10 +239,12 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("glassformer", "ctranslate2", "torch")}
 
 
-def _prove(fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]) -> bool:
+def _prove(
+    path: Path, fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]
+) -> bool:
     """Compare the engines and keep the verdict with the export."""
     proof = {"versions": _versions(), **_compare(fast, torch, options, sources)}
-    with write_durably(fast.directory / PROOF) as file:
+    with write_durably(path) as file:
         json.dump(proof, file, indent=1)
     return bool(proof["equal"])
 

@@ -4,12 +4,11 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from glassformer.decoding.batching import output_limit, plan_decoding
+from glassformer.decoding.batching import ModelInput, output_limit, plan_decoding
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.search.outputs import Output
-from glassformer.decoding.sentences import SourceSentence
 from glassformer.decoding.translation import Hypothesis
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizer
@@ -29,7 +28,7 @@ class BatchTranslator:
         self._tokenizer = tokenizer
 
     def translate(
-        self, batches: Sequence[Sequence[SourceSentence]], options: DecodeConfig, *, attention: bool
+        self, batches: Sequence[Sequence[ModelInput]], options: DecodeConfig, *, attention: bool
     ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
         """The number of each batch, in any order, with the hypotheses of its sentences and the name of the engine.
 
@@ -50,45 +49,38 @@ class BatchTranslator:
             yield number, hypotheses, result.engine
 
     def attention(
-        self, sentences: Sequence[SourceSentence], outputs: Sequence[Sequence[int]], options: DecodeConfig
+        self, sources: Sequence[ModelInput], outputs: Sequence[Sequence[int]], options: DecodeConfig
     ) -> "Iterator[Float[Tensor, 'layers heads tgt src']]":
         """The cross-attention with which the first model writes the given output of each sentence, in order."""
-        lengths = [len(sentence.source.ids) for sentence in sentences]
+        lengths = [len(one.source.ids) for one in sources]
         found: dict[int, Any] = {}
-        for batch in plan_decoding(lengths, range(len(sentences)), 1, options.batch_tokens):
-            job = self._job([sentences[number] for number in batch], options, attention=True)
+        for batch in plan_decoding(lengths, range(len(sources)), 1, options.batch_tokens):
+            job = self._job([sources[number] for number in batch], options, attention=True)
             found |= dict(zip(batch, self.engine.attention(job, [outputs[number] for number in batch]), strict=True))
-        return (found[number] for number in range(len(sentences)))
+        return (found[number] for number in range(len(sources)))
 
-    def stream(self, sentence: SourceSentence, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+    def stream(self, source: ModelInput, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
         """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
-        detokenizer, style, is_start = StreamingDetokenizer(self._tokenizer), sentence.style, True
-        waits = style.needs_whole
-        steps = self.engine.stream(self._job([sentence], options, attention=False))
+        detokenizer = StreamingDetokenizer(self._tokenizer)
+        steps = self.engine.stream(self._job([source], options, attention=False))
         while True:
             try:
                 certain = next(steps)
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            if not waits:
-                piece = detokenizer.put(certain)
-                yield style.restore(piece, is_start=is_start)
-                is_start = is_start and not piece
-        yield style.restore(detokenizer.end(best.ids), is_start=is_start)
+            yield detokenizer.put(certain)
+        yield detokenizer.end(best.ids)
         return best
 
-    def _job(self, sentences: Sequence[SourceSentence], options: DecodeConfig, *, attention: bool) -> SearchJob:
+    def _job(self, sources: Sequence[ModelInput], options: DecodeConfig, *, attention: bool) -> SearchJob:
         config = self.engine.config
         return SearchJob(
-            sources=[sentence.source.ids for sentence in sentences],
-            limits=[
-                output_limit(sentence.source, config, options, len(sentence.constraints.prefix))
-                for sentence in sentences
-            ],
-            sample_keys=[sentence.sample_key for sentence in sentences],
+            sources=[one.source.ids for one in sources],
+            limits=[output_limit(one.source, config, options, len(one.constraints.prefix)) for one in sources],
+            sample_keys=[one.sample_key for one in sources],
             options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
-            constraints=[sentence.constraints for sentence in sentences],
+            constraints=[one.constraints for one in sources],
             attention=attention,
         )
 

@@ -11,33 +11,31 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines.engine import SearchResult, check_workers
-from glassformer.decoding.engines.export_cache import cached_export
 from glassformer.decoding.search.job import Constraints, SearchJob, check_wanted
 from glassformer.decoding.search.outputs import Output, rank_outputs
 from glassformer.errors import ConfigError, InputError
-from glassformer.files import remove
-from glassformer.interop.ctranslate2 import NEEDED, check_supported
-from glassformer.run_directory import RunDirectory, logger
-from glassformer.settings import DecodeConfig, ModelConfig, RunConfig, flag
+from glassformer.interop.ctranslate2 import NEEDED
+from glassformer.settings import DecodeConfig, ModelConfig, flag
 from glassformer.text.corpus.workers import available_cores
-from glassformer.text.tokenizer.tokenizer import Tokenizers, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
 # The precisions, as CTranslate2 calls them.
-COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "float16": "float16", "int8": "int8"}
+ONLY_HERE = ("float16", "int8")  # the precisions that PyTorch does not have
 _Found = list[tuple[list[int], float]]
 """The ids and the log-probability of each output of a source."""
+_MAX_EFFICIENT = 32  # on a CPU
 _MAX_TOLD = 64  # tokens of a source up to which a search tells its attention at no cost
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
 
@@ -52,19 +50,36 @@ def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
             yield knob.name, knob.default, reason
 
 
-def check_precision(name: str | None) -> str:
-    """The precision, float32 for none; raises ``ConfigError`` if CTranslate2 does not have it on this machine."""
+def check_precision(name: str | None, device: str = "cpu") -> str:
+    """The precision, float32 for none; raises ``ConfigError`` if CTranslate2 does not have it on this device."""
     try:
         import ctranslate2
     except ImportError as error:
-        raise ConfigError(f"engine: found ctranslate2. {NEEDED}, or use engine torch.") from error
-    here = [known for known, kind in COMPUTE_TYPES.items() if kind in ctranslate2.get_supported_compute_types("cpu")]
+        raise ConfigError(f"engine: found {name_engine(name)}. {NEEDED}, or use {other_engine(name)}.") from error
+    kinds = ctranslate2.get_supported_compute_types(*split_device(device))
+    here = [known for known, kind in COMPUTE_TYPES.items() if kind in kinds]
     if (name or "float32") not in here:
         raise ConfigError(
-            f"precision: found {name!r}, expected one of {', '.join(here)}, which CTranslate2 has on this machine. "
+            f"precision: found {name!r}, expected one of {', '.join(here)}, which CTranslate2 has on this {device}. "
             "Choose one."
         )
     return name or "float32"
+
+
+def name_engine(precision: str | None) -> str:
+    """What messages call it: a precision that it alone has may have chosen it."""
+    return f"ctranslate2 for precision {precision}" if precision in ONLY_HERE else "ctranslate2"
+
+
+def other_engine(precision: str | None) -> str:
+    """What to use in its place."""
+    return "engine torch in float32" if precision in ONLY_HERE else "engine torch"
+
+
+def split_device(device: str) -> tuple[str, int]:
+    """The name and the number: "cuda:1" is number 1 of cuda."""
+    name, _, number = device.partition(":")
+    return name, int(number or 0)
 
 
 @dataclass(frozen=True)
@@ -80,20 +95,22 @@ class _Call:
 class CTranslate2Engine:
     """One model in a directory that ``export_ctranslate2`` wrote. Implements ``Engine``.
 
-    ``workers`` are threads that share the weights, each with a batch of its own; by default one a core.
+    ``workers`` are threads that share the weights, each with a batch of its own; by default one a core, of a GPU one.
     """
 
-    max_efficient_sources: int | None = 32
     mean_attention = True
 
     def __init__(
         self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
-        precision: str | None = None, workers: int | None = None, shortlist: bool = False,
+        device: str = "cpu", precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
         """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
-        self.config, self._shortlist = config, shortlist
-        self.workers = available_cores() if workers is None else check_workers(workers)
-        self.directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision)]
+        self.config, self.device, self._precision, self._shortlist = config, device, precision, shortlist
+        is_gpu = device != "cpu"
+        self.max_efficient_sources = None if is_gpu else _MAX_EFFICIENT
+        default = 1 if is_gpu else available_cores()
+        self.workers = default if workers is None else check_workers(workers)
+        self.directory, self._kind = directory, COMPUTE_TYPES[check_precision(precision, device)]
         self._src, self._tgt = (tokenizer.entries() for tokenizer in tokenizers)
         self._ids = {token: number for number, token in enumerate(self._tgt)}
         self._translator = self._load(self.workers)
@@ -105,7 +122,7 @@ class CTranslate2Engine:
         """
         check_wanted()
         for job in jobs:
-            _check_job(job)
+            _check_job(job, self._precision)
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
         for number, job in enumerate(jobs):
             candidates = self._finish(job, started[number] if started else self._start(job))
@@ -116,7 +133,7 @@ class CTranslate2Engine:
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids as they are found; those of a beam or with a shortlist at the end."""
-        _check_job(job)
+        _check_job(job, self._precision)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
             yield candidates[0].ids
@@ -181,9 +198,10 @@ class CTranslate2Engine:
     def _load(self, workers: int, files: dict[str, bytes] | None = None) -> Any:
         import ctranslate2
 
+        device, number = split_device(self.device)
         return ctranslate2.Translator(
-            str(self.directory), compute_type=self._kind, inter_threads=workers, intra_threads=1,
-            max_queued_batches=-1, files=files,
+            str(self.directory), device, device_index=number, compute_type=self._kind, inter_threads=workers,
+            intra_threads=1, max_queued_batches=-1, files=files,
         )  # fmt: skip
 
     def _start(self, job: SearchJob) -> list[_Call]:
@@ -309,68 +327,17 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
     return Constraints() if job.constraints is None else job.constraints[row]
 
 
-def _check_job(job: SearchJob) -> None:
+def _check_job(job: SearchJob, precision: str | None) -> None:
     """Raise ``ConfigError`` for an option that CTranslate2 does not have, ``InputError`` for required phrases."""
+    engine, other = name_engine(precision), other_engine(precision)
     for name, neutral, reason in lacking_options(job.options):
         advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"
         raise ConfigError(
-            f"decode.{name}: found {getattr(job.options, name)!r} with engine ctranslate2, which {reason}; expected "
-            f"{neutral!r}. {advice}, or use engine torch."
+            f"decode.{name}: found {getattr(job.options, name)!r} with engine {engine}, which {reason}; expected "
+            f"{neutral!r}. {advice}, or use {other}."
         )
     if any(one.required for one in job.constraints or ()):
         raise InputError(
-            "must: found phrases that must occur with engine ctranslate2, which cannot require any; expected none. "
-            "Use engine torch."
+            f"must: found phrases that must occur with engine {engine}, which cannot require any; expected none. "
+            f"Use {other}."
         )
-
-
-def load_engine(
-    runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
-) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """The engine of one run, exported if need be, with the run's tokenizers and settings.
-
-    Raises ``ConfigError`` for several runs, another device than the CPU, and settings that CTranslate2 does not have.
-    """
-    if len(runs) != 1:
-        raise ConfigError(
-            f"engine: found ctranslate2 with {len(runs)} runs, expected one: it has no ensembles. Use engine torch."
-        )
-    if device not in ("auto", "cpu"):
-        raise ConfigError(f"device: found {device!r} with engine ctranslate2, expected cpu. Use engine torch.")
-    return open_engine(RunDirectory(runs[0]), precision, workers, shortlist=shortlist)
-
-
-def open_engine(
-    run: RunDirectory, precision: str | None, workers: int | None, *, shortlist: bool = False, wait: bool = True
-) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """The engine of one run on the CPU; without ``wait``, ``RunError`` where another process is exporting it."""
-    kind = check_precision(precision)
-    config, _ = run.read_config()
-    check_supported(config.model)
-    if shortlist:
-        _check_shortlist(run)
-    export = partial(cached_export, run, COMPUTE_TYPES[kind], logger.warning, wait=wait)
-    directory = export()
-    tokenizers = run.read_tokenizers()
-    check_tokenizers(config.model, *tokenizers)
-    load = partial(
-        CTranslate2Engine,
-        config=config.model, tokenizers=tokenizers, precision=precision, workers=workers, shortlist=shortlist,
-    )  # fmt: skip
-    try:
-        engine = load(directory)
-    except (RuntimeError, ValueError) as error:  # its own sums may be right all the same: others may have written it
-        logger.warning("%s: cannot be loaded (%.100s); it is made anew.", directory, error)
-        remove(directory)
-        engine = load(export())
-    return engine, tokenizers, config
-
-
-def _check_shortlist(run: RunDirectory) -> None:
-    if run.shortlist_file.exists():
-        return
-    where = "" if run.path.resolve() != BUNDLED.resolve() else f" Copy {BUNDLED} to a place of yours first."
-    raise ConfigError(
-        f"shortlist: {run.path} has no {run.shortlist_file.name}, expected one. Make it: glassformer shortlist --run "
-        f"{'DIR' if where else run.path}.{where}"
-    )

@@ -9,15 +9,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.decoding.engines.engine import SearchResult
-from glassformer.decoding.search.cuda_graphs import GraphSteps, StaticDecoders
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import CertainPrefix, search, search_steps
 from glassformer.decoding.search.steps import BeamSteps, DecoderSteps, EnsembleSteps, Steps, pad_ids
 from glassformer.decoding.teacher_forcing import forced_attention, forced_token_log_probs
 from glassformer.model import Transformer
-from glassformer.model.inference import evaluating, for_inference
-from glassformer.model.linears import Precision
+from glassformer.model.inference import Precision, evaluating, for_inference
 from glassformer.trace import is_tracing
 
 
@@ -33,7 +31,6 @@ class TorchEngine:
         self.models = [model if precision is None else for_inference(model, precision) for model in models]
         shortest = min(model.config.max_length for model in models)
         self.config = replace(models[0].config, max_length=shortest)
-        self._static_decoders = [StaticDecoders(model) for model in self.models]
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number; raises what ``beam_search`` and ``sample`` raise."""
@@ -41,25 +38,24 @@ class TorchEngine:
 
     def run(self, job: SearchJob) -> SearchResult:
         """The result of one job."""
-        with self._evaluation() as block:
-            candidates = search(self._steps(job, block), job)
+        with self._evaluation():
+            candidates = search(self._steps(job), job)
         outputs = [best.ids for best, *_ in candidates]
         return SearchResult(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
         certain = CertainPrefix()
-        with ExitStack() as block:
-            with self._evaluation():
-                states = search_steps(self._steps(job, block), job)
-            while True:
-                with self._evaluation():  # for the step alone: the caller's code runs outside of it
-                    try:
-                        ids = certain.update(next(states))
-                    except StopIteration as end:
-                        candidates: list[Output] = end.value[0]
-                        return candidates
-                yield ids
+        with self._evaluation():
+            states = search_steps(self._steps(job), job)
+        while True:
+            with self._evaluation():  # for the step alone: the caller's code runs outside of it
+                try:
+                    ids = certain.update(next(states))
+                except StopIteration as end:
+                    candidates: list[Output] = end.value[0]
+                    return candidates
+            yield ids
 
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
@@ -88,17 +84,10 @@ class TorchEngine:
     def _src_ids(self, sources: Sequence[Sequence[int]]) -> Int[Tensor, "batch src"]:
         return pad_ids(sources, self.config.pad_id, self.models[0].src_embedding.tokens.weight.device)
 
-    def _steps(self, job: SearchJob, block: ExitStack) -> Steps:
-        """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows.
-
-        What the steps borrow is theirs until the block ends.
-        """
+    def _steps(self, job: SearchJob) -> Steps:
+        """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
         in_slots = options.cache and not options.sample and not is_tracing()
-        members: list[Steps] = []
-        for model, decoders in zip(self.models, self._static_decoders, strict=True):
-            if decoders.can_lend(job):
-                members.append(GraphSteps(model, src_ids, block.enter_context(decoders.lend(job))))
-            else:
-                members.append((BeamSteps if in_slots else DecoderSteps).from_sources(model, src_ids, options))
+        kind = BeamSteps if in_slots else DecoderSteps
+        members = [kind.from_sources(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -18,7 +18,7 @@ from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.errors import WorkerError
 from glassformer.model import Transformer
-from glassformer.model.linears import Precision
+from glassformer.model.inference import Precision
 from glassformer.text.corpus.workers import available_cores
 from glassformer.trace import is_tracing
 

@@ -20,7 +20,7 @@ from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID
 START, END, LAYOUT, BIAS = "start token", "end token", "sinusoid layout", "output bias"
 TOKENIZER, SETTING, WEIGHTS, QUANTIZATION = "tokenizer", "model setting", "weights", "quantization"
 SEARCH, CONTROL, OUTPUTS, ROUNDING = "search setting", "control tokens", "outputs", "rounding"
-_NO_EFFECT = {"cache", "cuda_graphs", "batch_tokens", "n_best"}  # settings that change no output
+_NO_EFFECT = {"cache", "batch_tokens", "n_best"}  # settings that change no output
 # Settings that change no sample.
 _ONLY_IN_SEARCH = {"beam", "early_stopping", "coverage_penalty", "length_penalty", "length_norm"}
 

@@ -18,8 +18,7 @@ from glassformer.errors import ConfigError, InputError, nearest
 from glassformer.explain.compare.align import Aligned, align_steps, join_calls, stack_sentences, unpack_rows
 from glassformer.explain.recording.recording import record_pass
 from glassformer.model import Transformer
-from glassformer.model.inference import evaluating, for_inference
-from glassformer.model.linears import Int8Linear, Precision
+from glassformer.model.inference import Precision, evaluating, for_inference
 from glassformer.trace import tracing
 from glassformer.training.objective.objective import autocast
 
@@ -103,14 +102,6 @@ def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[A
         return _run_plain(model, src_ids, tgt_in_ids)
 
 
-def _run_int8(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """Without the tap of a relu that int8 leaves to the rounding of the next product, which has no tap."""
-    ready = for_inference(model, Precision.INT8)
-    rounded = {f"{path.rpartition('.')[0]}.activated" for path, module in ready.named_modules()
-               if isinstance(module, Int8Linear) and module.applies_relu}  # fmt: skip
-    return [tap for tap in _run_plain(ready, src_ids, tgt_in_ids) if tap.address not in rounded]
-
-
 def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
 
@@ -144,7 +135,6 @@ class Mode(StrEnum):
     FUSED = "fused", "equation 1 in one kernel, and the loss and gradients of training with it", _run_fused
     COMPILED = "compiled", "by `torch.compile`", _run_compiled
     BF16 = "bf16", "products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION
-    INT8 = "int8", "large products in int8, as translating in int8 computes them", _run_int8, LOW_PRECISION
     DOUBLE = "double", "in float64", _run_double
 
     def __new__(cls, name: str, meaning: str, run: Any, tolerance: float = EXACT) -> "Mode":

@@ -10,7 +10,6 @@ The batch has the first halves of the sentences as well, so that it is one of se
 import copy
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
@@ -77,8 +76,8 @@ class _WatchedEngine(TorchEngine):
 
     watched: _WatchedSteps
 
-    def _steps(self, job: SearchJob, block: ExitStack) -> Steps:
-        self.watched = _WatchedSteps(super()._steps(job, block), len(job.sources))
+    def _steps(self, job: SearchJob) -> Steps:
+        self.watched = _WatchedSteps(super()._steps(job), len(job.sources))
         return self.watched
 
 
@@ -103,7 +102,7 @@ def search_sides(
     sides: Sides = ([], [])
     jobs = {"search": decode if decode.sample else replace(decode, n_best=decode.beam)}
     if decode.beam > 1 or decode.sample:
-        jobs["search.greedy"] = DecodeConfig(beam=1, cache=decode.cache, cuda_graphs=decode.cuda_graphs)
+        jobs["search.greedy"] = DecodeConfig(beam=1, cache=decode.cache)
     for prefix, options in jobs.items():
         wanted = (output_limit(EncodedSource("", ids, truncated=False), plain.config, options) for ids in sources)
         job = SearchJob(sources, [min(limit, longest) for limit in wanted], options)

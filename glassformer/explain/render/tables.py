@@ -18,6 +18,7 @@ from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import step_labels
 
 _LABEL_WIDTH, _HEADER_WIDTH = 12, 8
+_MAX_DOWN, _MAX_TABLES = 12, 4  # entries of a table, and tables of a step
 _STEP_WIDTH = 40  # of `reads ... -> writes ...`
 
 Cell = str | bool | int | float
@@ -25,7 +26,7 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of words and numbers; without rows only the caption. ``shaded`` tables compare numbers.
+    """Headers and rows of words and numbers; without rows only the caption.
 
     A ``whole`` table is shown with every column, in blocks where there is no room for all. Words may come from a
     user: a renderer escapes them.
@@ -35,18 +36,15 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...] = ()
     title: str = ""
     caption: str = ""
-    shaded: bool = False
     whole: bool = False
 
 
 @dataclass(frozen=True)
 class TableLimits:
-    """Limits of the tables of one step: entries down, tokens and numbers across, and the number of tables."""
+    """How many tokens or numbers the tables of one step have across."""
 
-    down: int = 12
     tokens: int = 12
     numbers: int = 8
-    tables: int = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +111,7 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) ->
         return
     outer = next((place for place, axis in enumerate(axes) if axis.word == "heads"), 0)
     axis, inner = axes[outer], [*axes[:outer], *axes[outer + 1 :]]
-    shown = min(axis.size, most.tables)
+    shown = min(axis.size, _MAX_TABLES)
     for index in range(shown):
         table, cut = _matrix(value.select(outer, index), inner, None, most)
         left_out = [*(cut if index == 0 else ()), *(_left_out(axis, shown) if index == shown - 1 else ())]
@@ -156,7 +154,7 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Tab
     """A table of one number, of one axis across, or of two axes; and what was cut."""
     across = axes[-1] if axes else _NO_AXIS
     down = axes[0] if len(axes) == 2 else _NO_AXIS
-    n_down = min(down.size, most.down)
+    n_down = min(down.size, _MAX_DOWN)
     n_across = min(across.size, most.tokens if across.is_tokens else most.numbers)
     shown = value.reshape(down.size, across.size)[:n_down]
     places = list(range(n_across))
@@ -166,7 +164,7 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Tab
     rows: list[tuple[Cell, ...]] = [(clip_text(label, down.width), *numbers) for label, numbers in labelled]
     if cells is not None:
         rows.append(("", *_headers(cells, places)))
-    table = Table(("", *_headers(across.labels, places)), tuple(rows), shaded=cells is None)
+    table = Table(("", *_headers(across.labels, places)), tuple(rows))
     return table, [*_left_out(down, n_down), *_left_out(across, n_across)]
 
 

@@ -1,1 +1,1 @@
-"""The contracts: thin translations of what programs say into orders, and of answers into what they read."""
+"""The contracts: the requests and responses of other programs, as ours."""

@@ -1,7 +1,7 @@
 """The contract of DeepL, version 2: translate, languages, usage, glossaries and documents.
 
-Glossaries and documents are held in memory, for the client that made them, until the server ends. What a model cannot
-honour, such as formality, is ignored or refused as DeepL does.
+Glossaries and documents are kept in memory for their client until the server ends. What a model cannot do, such as
+formality, is ignored or refused as DeepL does.
 """
 
 import asyncio
@@ -18,10 +18,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 
-from glassformer.documents.report import DocumentReport
-from glassformer.serving.endpoint import Contract, Endpoint, Visit
-from glassformer.serving.refusal import INTERNAL, Refusal
-from glassformer.serving.service import Order, mark_untranslated
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
+from glassformer.serving.http_errors import INTERNAL, HTTPError
+from glassformer.serving.service import TranslationRequest, mark_untranslated
 from glassformer.serving.store import Upload, delete, file_endings, new_id
 from glassformer.settings import language_name
 
@@ -30,8 +29,8 @@ _UNLIMITED = 1_000_000_000_000
 CONTRACT = Contract(
     "DeepL",
     "auth_key",
-    missing="Parameter '{}' not specified",
-    wrong={
+    missing_message="Parameter '{}' not specified",
+    invalid_messages={
         "text": "Parameter 'text' not specified",
         "type": "Value for 'type' not supported, expected source or target",
         "entries_format": "Value for 'entries_format' not supported, expected tsv or csv",
@@ -42,7 +41,7 @@ CONTRACT = Contract(
 Entries = tuple[tuple[str, str], ...]
 
 
-class Translation(Struct, omit_defaults=True):
+class TranslatedText(Struct, omit_defaults=True):
     """The translation of one text."""
 
     detected_source_language: str
@@ -51,7 +50,7 @@ class Translation(Struct, omit_defaults=True):
 
 
 class Glossary(Struct):
-    """What the answer says about a glossary."""
+    """A glossary without its entries."""
 
     glossary_id: str
     name: str
@@ -63,38 +62,38 @@ class Glossary(Struct):
 
 
 class Document(NamedTuple):
-    """A document, the key that its client has to it, and the task that translates it."""
+    """A document, its key and the task that translates it."""
 
     name: str
     size: int
     key: str
-    task: "asyncio.Task[tuple[Path, DocumentReport]]"
+    task: "asyncio.Task[Path]"
 
     @property
     def path(self) -> Path | None:
         """The translated file, once there is one."""
         is_there = self.task.done() and not self.task.cancelled() and self.task.exception() is None
-        return self.task.result()[0] if is_there else None
+        return self.task.result() if is_there else None
 
     @property
     def state(self) -> dict[str, Any]:
-        """How far it is."""
+        """Its status."""
         if self.path is not None:
             return {"status": "done", "billed_characters": self.size}
         if not self.task.done():
             return {"status": "translating", "seconds_remaining": 1}
         error = self.task.exception()
-        return {"status": "error", "error_message": error.message if isinstance(error, Refusal) else INTERNAL}
+        return {"status": "error", "error_message": error.message if isinstance(error, HTTPError) else INTERNAL}
 
     def forget(self) -> None:
-        """End what is done for it, and delete its file."""
+        """Cancel its translation and delete its file."""
         self.task.cancel()
         if self.path is not None:
             delete(self.path)
 
 
 async def translate(
-    visit: Visit,
+    context: RequestContext,
     *,
     text: str | list[str],
     target_lang: str,
@@ -105,50 +104,50 @@ async def translate(
     formality: Literal["", "default", "more", "less", "prefer_more", "prefer_less"] = "",
     glossary_id: str = "",
     show_billed_characters: bool = False,
-) -> dict[str, list[Translation]]:
-    """Texts of one language, or each of its own."""
+) -> dict[str, list[TranslatedText]]:
+    """Translate texts."""
     texts = [text] if isinstance(text, str) else text
     if len(texts) > _MAX_TEXTS:
-        raise Refusal(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
+        raise HTTPError(400, f"Too many texts: found {len(texts)}, expected at most {_MAX_TEXTS}")
     if formality in ("more", "less"):
-        raise Refusal(400, f"'formality' is not supported for given 'target_lang': {target_lang.upper()}")
-    order = Order(
+        raise HTTPError(400, f"'formality' is not supported for given 'target_lang': {target_lang.upper()}")
+    request = TranslationRequest(
         text="",
         source=source_lang,
         target=target_lang,
         format="html" if tag_handling == "html" else "text",
-        glossary=list(map(list, _glossary(visit, glossary_id)[1])) if glossary_id else [],
+        glossary=list(map(list, _glossary(context, glossary_id)[1])) if glossary_id else [],
         split_sentences=str(split_sentences) not in ("0", "False", "false"),
     )
     tags = _names(ignore_tags) if tag_handling == "xml" else []
-    orders = visit.orders(order, [mark_untranslated(one, tags) if tags else one for one in texts])
-    answers = [answer.text for answer in await visit.translate(orders)]
+    requests = context.requests_for(request, [mark_untranslated(one, tags) if tags else one for one in texts])
+    answers = [answer.text for answer in await context.translate(requests)]
     billed = [len(one) if show_billed_characters else UNSET for one in texts]
-    sources = [one.source.upper() for one in orders]
-    return {"translations": list(map(Translation, sources, answers, billed))}
+    sources = [one.source.upper() for one in requests]
+    return {"translations": list(map(TranslatedText, sources, answers, billed))}
 
 
-async def languages(visit: Visit, *, type: Literal["source", "target"] = "source") -> list[dict[str, Any]]:
-    """The languages of one side."""
-    sides = {pair[type == "target"] for pair in visit.languages.routes}
+async def languages(context: RequestContext, *, type: Literal["source", "target"] = "source") -> list[dict[str, Any]]:
+    """The source or target languages."""
+    sides = {pair[type == "target"] for pair in context.languages.routes}
     more = {"supports_formality": False} if type == "target" else {}
-    codes = [code for code in visit.languages.codes if code in sides]
+    codes = [code for code in context.languages.codes if code in sides]
     return [{"language": code.upper(), "name": language_name(code)} | more for code in codes]
 
 
-async def usage(visit: Visit) -> dict[str, int]:
+async def usage(context: RequestContext) -> dict[str, int]:
     """The characters of this client since the server started; there is no quota."""
-    return {"character_count": visit.serving.access.count(visit.client).characters, "character_limit": _UNLIMITED}
+    return {"character_count": context.serving.access.count(context.client).characters, "character_limit": _UNLIMITED}
 
 
-async def glossary_pairs(visit: Visit) -> dict[str, Any]:
-    """The languages that a glossary may have."""
-    pairs = [{"source_lang": one.source, "target_lang": one.target} for one in visit.languages.models]
+async def glossary_pairs(context: RequestContext) -> dict[str, Any]:
+    """The pairs of languages that a glossary may have."""
+    pairs = [{"source_lang": one.source, "target_lang": one.target} for one in context.languages.models]
     return {"supported_languages": pairs}
 
 
 async def make_glossary(
-    visit: Visit,
+    context: RequestContext,
     *,
     name: str,
     source_lang: str,
@@ -158,82 +157,82 @@ async def make_glossary(
 ) -> Response:
     """Keep a glossary; its entries are lines of TSV or CSV."""
     terms = _read_entries(entries, entries_format)
-    source, target = map(visit.languages.read, (source_lang, target_lang))
-    if len(visit.languages.route(source, target)) != 1:
-        raise Refusal(400, f"Unsupported glossary source and target language pair: {source} to {target}")
+    source, target = map(context.languages.read, (source_lang, target_lang))
+    if len(context.languages.route(source, target)) != 1:
+        raise HTTPError(400, f"Unsupported glossary source and target language pair: {source} to {target}")
     made = Glossary(new_id(), name[:1000], source, target, datetime.now(UTC).isoformat(), len(terms))
-    visit.serving.glossaries.keep(made.glossary_id, (made, terms), visit.client)
+    context.serving.glossaries.keep(made.glossary_id, (made, terms), context.client)
     return JSONResponse(to_builtins(made), 201)
 
 
-async def list_glossaries(visit: Visit) -> dict[str, list[Glossary]]:
+async def list_glossaries(context: RequestContext) -> dict[str, list[Glossary]]:
     """The glossaries of this client."""
-    return {"glossaries": [shown for shown, _ in visit.serving.glossaries.of(visit.client)]}
+    return {"glossaries": [shown for shown, _ in context.serving.glossaries.of(context.client)]}
 
 
-async def show_glossary(visit: Visit) -> Glossary:
+async def show_glossary(context: RequestContext) -> Glossary:
     """A glossary without its entries."""
-    return _glossary(visit, visit.number)[0]
+    return _glossary(context, context.number)[0]
 
 
-async def delete_glossary(visit: Visit) -> Response:
+async def delete_glossary(context: RequestContext) -> Response:
     """Forget a glossary."""
-    visit.serving.glossaries.take(_glossary(visit, visit.number)[0].glossary_id)
+    context.serving.glossaries.take(_glossary(context, context.number)[0].glossary_id)
     return Response(status_code=204)
 
 
-async def show_entries(visit: Visit) -> Response:
+async def show_entries(context: RequestContext) -> Response:
     """The entries of a glossary, as TSV."""
-    text = "\n".join(map("\t".join, _glossary(visit, visit.number)[1]))
+    text = "\n".join(map("\t".join, _glossary(context, context.number)[1]))
     return PlainTextResponse(text, media_type="text/tab-separated-values")
 
 
-def _glossary(visit: Visit, number: str) -> tuple[Glossary, Entries]:
-    found: tuple[Glossary, Entries] | None = visit.serving.glossaries.find(number, visit.client)
+def _glossary(context: RequestContext, number: str) -> tuple[Glossary, Entries]:
+    found: tuple[Glossary, Entries] | None = context.serving.glossaries.find(number, context.client)
     if found is None:
-        raise Refusal(404, "Glossary not found")
+        raise HTTPError(404, "Glossary not found")
     return found
 
 
 async def send_document(
-    visit: Visit, *, file: Upload, target_lang: str, source_lang: str = "", filename: str = ""
+    context: RequestContext, *, file: Upload, target_lang: str, source_lang: str = "", filename: str = ""
 ) -> dict[str, str]:
-    """Translate a file while the client asks for its state."""
-    target, name = visit.languages.read(target_lang), Path(filename or file.name).name
+    """Start to translate a file."""
+    target, name = context.languages.read(target_lang), Path(filename or file.name).name
     if Path(name).suffix.lower() not in file_endings():
-        raise Refusal(400, f"Unsupported file type, expected {', '.join(file_endings())}")
-    work = visit.translate_file(Upload(name, file.content), source_lang, target, outlives_request=True)
+        raise HTTPError(400, f"Unsupported file type, expected {', '.join(file_endings())}")
+    work = context.translate_file(Upload(name, file.content), source_lang, target, outlives_request=True)
     task, number, key = asyncio.create_task(work), new_id(), token_hex(32)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which only the state tells
-    visit.serving.documents.keep(number, Document(name, len(file.content), key, task))
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its status tells it
+    context.serving.documents.keep(number, Document(name, len(file.content), key, task))
     return {"document_id": number, "document_key": key}
 
 
-async def document_status(visit: Visit, *, document_key: str) -> dict[str, Any]:
-    """How far a document is."""
-    return {"document_id": visit.number, **_document(visit, document_key).state}
+async def document_status(context: RequestContext, *, document_key: str) -> dict[str, Any]:
+    """The status of a document."""
+    return {"document_id": context.number, **_document(context, document_key).state}
 
 
-async def document_result(visit: Visit, *, document_key: str) -> FileResponse:
+async def document_result(context: RequestContext, *, document_key: str) -> FileResponse:
     """The translated file, once."""
-    document = _document(visit, document_key)
+    document = _document(context, document_key)
     if document.path is None:
         status = document.state["status"]
-        raise Refusal(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
-    visit.serving.documents.take(visit.number)
+        raise HTTPError(503 if status == "translating" else 404, f"Document is {status}", retry_after=1)
+    context.serving.documents.take(context.number)
     sent, kind = BackgroundTask(delete, document.path), "application/octet-stream"
     return FileResponse(document.path, media_type=kind, filename=document.name, background=sent)
 
 
-def _document(visit: Visit, key: str) -> Document:
-    document: Document | None = visit.serving.documents.find(visit.number)
+def _document(context: RequestContext, key: str) -> Document:
+    document: Document | None = context.serving.documents.find(context.number)
     if document is None or not compare_digest(document.key.encode(), key.encode("utf-8", "replace")):
-        raise Refusal(404, "Document not found")
+        raise HTTPError(404, "Document not found")
     return document
 
 
 def _names(given: str | list[str]) -> list[str]:
-    """Those in a list, each of which may be several with commas between them."""
+    """The names in a list, each of which may hold several with commas between them."""
     names = ",".join([given] if isinstance(given, str) else given).split(",")
     return [name.strip() for name in names if name.strip()]
 
@@ -243,13 +242,13 @@ def _read_entries(text: str, kind: str) -> Entries:
     try:
         pairs = [[cell.strip() for cell in row[:2]] for row in rows]
     except csv.Error as error:
-        raise Refusal(400, "Invalid glossary entries provided: the CSV is damaged") from error
+        raise HTTPError(400, "Invalid glossary entries provided: the CSV is damaged") from error
     for number, pair in enumerate(pairs, 1):
         if any(pair) and not (len(pair) == 2 and all(pair)):
-            raise Refusal(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
+            raise HTTPError(400, f"Invalid glossary entries provided: line {number} is no pair of texts")
     entries = tuple((pair[0], pair[1]) for pair in pairs if any(pair))
     if not 0 < len(entries) <= _MAX_ENTRIES:
-        raise Refusal(400, f"Invalid glossary entries provided: found {len(entries)}, expected 1 to {_MAX_ENTRIES}")
+        raise HTTPError(400, f"Invalid glossary entries provided: found {len(entries)}, expected 1 to {_MAX_ENTRIES}")
     return entries
 
 

@@ -1,4 +1,4 @@
-"""The contract of LibreTranslate, as its clients speak it: endpoints, parameters, texts of errors.
+"""The contract of LibreTranslate, as its clients speak it: endpoints, parameters, error messages.
 
 Written from what clients send and read; nothing is taken from LibreTranslate, which has another licence.
 """
@@ -12,20 +12,21 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 from starlette.responses import FileResponse
 
-from glassformer.serving.endpoint import Contract, Endpoint, Visit
+from glassformer.decoding.translation import Translation
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
+from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import Detected
-from glassformer.serving.refusal import Refusal, bad_request
-from glassformer.serving.service import Answer, Order, check_codes
+from glassformer.serving.service import TranslationRequest, check_codes
 from glassformer.serving.store import Upload, file_endings, new_id
 from glassformer.settings import language_name
 
-_FRONTEND_MS = 500  # how long a page waits while a person types
+_FRONTEND_MS = 500  # that a web page waits after a key
 _NO_FILES = "Files translation are disabled on this server."
 _NO_SUGGESTIONS = "Suggestions are disabled on this server."
 CONTRACT = Contract(
     "LibreTranslate",
-    missing="Invalid request: missing {} parameter",
-    wrong={
+    missing_message="Invalid request: missing {} parameter",
+    invalid_messages={
         "format": "{} format is not supported",
         "alternatives": "Invalid request: alternatives parameter is not a number",
     },
@@ -41,7 +42,7 @@ class TranslateAnswer(Struct, omit_defaults=True):
 
 
 async def translate(
-    visit: Visit,
+    context: RequestContext,
     *,
     q: str | list[str],
     source: Annotated[str, Meta(description="a code, or auto")],
@@ -51,12 +52,12 @@ async def translate(
 ) -> TranslateAnswer:
     """One text, or in JSON a list of them."""
     texts = [q] if isinstance(q, str) else q
-    if alternatives > (most := visit.serving.config.n_best_limit):
+    if alternatives > (most := context.serving.config.n_best_limit):
         raise bad_request(f"alternatives parameter must be <= {most}")
-    orders = visit.orders(Order(text="", source=source, target=target, format=format), texts)
+    requests = context.requests_for(TranslationRequest(text="", source=source, target=target, format=format), texts)
     has_others = alternatives > 0 and format == "text"
-    more = [replace(one, n_best=alternatives + 1) for one in orders] if has_others else []
-    answers = await visit.translate(orders, more)
+    more = [replace(one, n_best=alternatives + 1) for one in requests] if has_others else []
+    answers = await context.translate(requests, more)
     found, outputs = answers[: len(texts)], answers[len(texts) :]
     others = [_other_texts(*each)[:alternatives] for each in zip(texts, found, outputs, strict=False)]
 
@@ -65,31 +66,31 @@ async def translate(
 
     return TranslateAnswer(
         one_or_all([one.text for one in found]),
-        one_or_all(visit.detected) if visit.detected else UNSET,
+        one_or_all(context.detected) if context.detected else UNSET,
         one_or_all(others or [[] for _ in texts]) if alternatives > 0 else UNSET,
     )
 
 
-def _other_texts(source: str, answer: Answer, outputs: Answer) -> list[str]:
+def _other_texts(source: str, answer: Translation, outputs: Translation) -> list[str]:
     """The other outputs of the model that have all codes of the source."""
-    texts = dict.fromkeys(one["text"] for one in (outputs.output or {}).get("hypotheses", []))
+    texts = dict.fromkeys(one.text for one in outputs.hypotheses)
     return [other for other in texts if other != answer.text and not check_codes(source, other)]
 
 
-async def detect(visit: Visit, *, q: str) -> list[Detected]:
+async def detect(context: RequestContext, *, q: str) -> list[Detected]:
     """Which served language a text is in."""
-    return visit.languages.detect(q)
+    return context.languages.detect(q)
 
 
-async def languages(visit: Visit) -> list[dict[str, Any]]:
+async def languages(context: RequestContext) -> list[dict[str, Any]]:
     """Each language and what it is translated to. What some clients send with the question is not read."""
-    served = visit.languages
+    served = context.languages
     return [{"code": code, "name": language_name(code), "targets": served.targets(code)} for code in served.codes]
 
 
-async def settings(visit: Visit) -> dict[str, Any]:
-    """What a page for people has to know."""
-    config, model = visit.serving.config, visit.languages.models[0]
+async def settings(context: RequestContext) -> dict[str, Any]:
+    """What a web page for people needs to know."""
+    config, model = context.serving.config, context.languages.models[0]
     sides = {"source": model.source, "target": model.target}
     return {
         "charLimit": config.char_limit or -1,
@@ -103,26 +104,26 @@ async def settings(visit: Visit) -> dict[str, Any]:
     }
 
 
-async def translate_file(visit: Visit, *, file: Upload, source: str, target: str) -> dict[str, str]:
+async def translate_file(context: RequestContext, *, file: Upload, source: str, target: str) -> dict[str, str]:
     """A file in its own form; the answer says where it can be fetched."""
-    target = visit.languages.read(target)
-    out, _ = await visit.translate_file(file, source, target)
+    target = context.languages.read(target)
+    out = await context.translate_file(file, source, target)
     name, number = Path(file.name), new_id()
-    visit.serving.files.kept.keep(number, (out, f"{name.stem}_{target}{name.suffix}"))
-    return {"translatedFileUrl": str(visit.request.url_for("download_file", number=number))}
+    context.serving.files.kept.keep(number, (out, f"{name.stem}_{target}{name.suffix}"))
+    return {"translatedFileUrl": str(context.request.url_for("download_file", number=number))}
 
 
-async def download_file(visit: Visit) -> FileResponse:
+async def download_file(context: RequestContext) -> FileResponse:
     """A translated file."""
-    if (kept := visit.serving.files.kept.find(visit.number)) is None:
-        raise Refusal(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
+    if (kept := context.serving.files.kept.find(context.number)) is None:
+        raise HTTPError(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
     return FileResponse(kept[0], media_type="application/octet-stream", filename=kept[1])
 
 
-async def suggest(visit: Visit, *, q: str, s: str, source: str, target: str) -> dict[str, bool]:
+async def suggest(context: RequestContext, *, q: str, s: str, source: str, target: str) -> dict[str, bool]:
     """Keep a better translation, as a pair that a training reads."""
-    source, target = visit.languages.read(source), visit.languages.read(target)
-    path = Path(visit.serving.config.suggestions) / f"{source}-{target}.jsonl"
+    source, target = context.languages.read(source), context.languages.read(target)
+    path = Path(context.serving.config.suggestions) / f"{source}-{target}.jsonl"
     await asyncio.to_thread(_append, path, {"translation": {source: q, target: s}})
     return {"success": True}
 

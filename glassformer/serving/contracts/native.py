@@ -6,31 +6,19 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.responses import HTMLResponse, Response
 
-from glassformer.serving.endpoint import Contract, Endpoint, Visit, event
+from glassformer.decoding.translation import Translation
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, event
 from glassformer.serving.explanations import ExplainRequest
-from glassformer.serving.refusal import bad_request
-from glassformer.serving.scheduling.batch_queue import Recipe
-from glassformer.serving.service import Answer, Order, check_codes
+from glassformer.serving.http_errors import bad_request
+from glassformer.serving.scheduling.batch_queue import BatchKey
+from glassformer.serving.service import TranslationRequest, check_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
 _OF_HYPOTHESIS = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
-_OF_EXPLANATION = (
-    "id",
-    "page",
-    "source",
-    "text",
-    "tokens",
-    "ids",
-    "log_prob",
-    "score",
-    "truncated",
-    "engine",
-    "walk",
-)
 CONTRACT = Contract("native", is_json=True)
 
 
-class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
+class TranslateRequest(TranslationRequest, kw_only=True, forbid_unknown_fields=True):
     """What to translate and how. With n_best, prefix, must, ban or alignment it gives the model's own outputs."""
 
     text: Annotated[str | list[str], Meta(description="one text, or several")]
@@ -39,7 +27,7 @@ class TranslateRequest(Order, kw_only=True, forbid_unknown_fields=True):
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
 
 
-class Translation(Struct, omit_defaults=True):
+class TranslationAnswer(Struct, omit_defaults=True):
     """The translation of one text. ``check`` names each placeholder or tag that is missing or was added."""
 
     text: str
@@ -70,39 +58,43 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
-async def translate(visit: Visit, asked: TranslateRequest) -> dict[str, list[Translation]] | Response:
+async def translate(
+    context: RequestContext, asked: TranslateRequest
+) -> dict[str, list[TranslationAnswer]] | Response:
     """Texts with all that there is to say of their translations."""
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
-    if asked.n_best > (most := visit.serving.config.n_best_limit):
+    if asked.n_best > (most := context.serving.config.n_best_limit):
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
         raise bad_request("a term of the glossary has no translation, expected a list of the term and that")
     if asked.beam is not None and asked.beam < asked.n_best:
         raise bad_request(f"n_best: found {asked.n_best} with a beam of {asked.beam}, expected at most that")
-    orders = visit.orders(asked, texts)
+    requests = context.requests_for(asked, texts)
     if asked.stream:
-        if len(orders) != 1:
-            raise bad_request(f"stream: found {len(orders)} texts, expected one")
-        return await visit.stream(visit.pieces(orders[0]), partial(_event, orders[0]))
-    answers = await visit.translate(orders)
-    return {"translations": list(map(_translation, orders, answers))}
+        if len(requests) != 1:
+            raise bad_request(f"stream: found {len(requests)} texts, expected one")
+        return await context.stream(context.pieces(requests[0]), partial(_event, requests[0]))
+    answers = await context.translate(requests)
+    return {"translations": list(map(_translation, requests, answers))}
 
 
-def _translation(order: Order, answer: Answer) -> Translation:
-    found = Translation(
-        answer.text, order.source, order.target, list(answer.check), list(dict.fromkeys(answer.flags)),
-        list(answer.notes), answer.engine,
-    )  # fmt: skip
-    if scores := answer.scores:
-        found.log_prob, found.score = sum(one.log_prob for one in scores), sum(one.score for one in scores)
-        found.confidence = min((one.confidence for one in scores if one.confidence is not None), default=UNSET)
-        found.doubt = next((one.doubt.to_mapping() for one in scores if one.doubt is not None), UNSET)
-    if (output := answer.output) is not None:
-        found.hypotheses = [_hypothesis(str(order.text), one) for one in output["hypotheses"]]
-        found.source_tokens = output["source_tokens"]
-        if order.alignment:
-            found.alignment = output.get("links", [])
-    return found
+def _translation(request: TranslationRequest, found: Translation) -> TranslationAnswer:
+    check = check_codes(request.text, found.parts)
+    answer = TranslationAnswer(
+        found.text, request.source, request.target, list(check), list(found.flags), list(found.notes), found.engine
+    )
+    best = found.hypotheses[0]
+    if found.engine:
+        answer.log_prob, answer.score = best.log_prob, best.score
+        answer.confidence = UNSET if best.confidence is None else best.confidence
+        answer.doubt = UNSET if found.doubt is None else found.doubt.to_mapping()
+    if request.needs_model_output:
+        output = found.to_mapping(attention=False)
+        answer.hypotheses = [_hypothesis(str(request.text), one) for one in output["hypotheses"]]
+        answer.source_tokens = output["source_tokens"]
+        if request.alignment:
+            answer.alignment = output.get("links", [])
+    return answer
 
 
 def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
@@ -110,31 +102,28 @@ def _hypothesis(source: str, output: dict[str, Any]) -> dict[str, Any]:
     return given | {"check": not check_codes(source, output["text"])}
 
 
-def _event(order: Order, piece: str | Answer) -> bytes:
-    return (
-        event({"text": piece}, "piece")
-        if isinstance(piece, str)
-        else event(_translation(order, piece), "translation")
-    )
+def _event(request: TranslationRequest, piece: str | Translation) -> bytes:
+    if isinstance(piece, str):
+        return event({"text": piece}, "piece")
+    return event(_translation(request, piece), "translation")
 
 
-async def explain(visit: Visit, asked: ExplainBody) -> dict[str, Any]:
+async def explain(context: RequestContext, asked: ExplainBody) -> dict[str, Any]:
     """What the model wrote, its walk, and the address of a page that shows it for a while."""
-    source, target = visit.languages.read(asked.source), visit.languages.read(asked.target)
-    route, text = visit.languages.route(source, target), asked.text.strip()
+    source, target = context.languages.read(asked.source), context.languages.read(asked.target)
+    route, text = context.languages.route(source, target), asked.text.strip()
     if len(route) != 1:
         raise bad_request(f"{source} to {target} is not the work of one model, expected languages of one")
     if len(text.splitlines()) != 1:
         raise bad_request("text: found none, or several lines, expected one sentence to explain")
     changes = () if asked.beam is None else (("beam", asked.beam),)
-    wanted = ExplainRequest(Recipe(route[0].name, "explain", changes), text, asked.values)
-    answer = await visit.serving.explanations.explain(wanted, visit.client)
-    return {name: answer[name] for name in _OF_EXPLANATION}
+    wanted = ExplainRequest(BatchKey(route[0].name, "explain", changes), text, asked.values)
+    return await context.serving.explanations.explain(wanted, context.client)
 
 
-async def page(visit: Visit) -> HTMLResponse:
+async def page(context: RequestContext) -> HTMLResponse:
     """The page of an answer that was explained, for the same client."""
-    return HTMLResponse(await visit.serving.explanations.page(visit.number, visit.client))
+    return HTMLResponse(await context.serving.explanations.page(context.number, context.client))
 
 
 ENDPOINTS = (

@@ -8,16 +8,18 @@ import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from secrets import token_hex
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from glassformer.serving.endpoint import Contract, Endpoint, Visit, event
-from glassformer.serving.refusal import Refusal, bad_request
-from glassformer.serving.service import Answer, Order, Text
-from glassformer.text.formats.segment import Code, Part, mark_codes
+from glassformer.decoding.translation import EMPTY, Translation
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, event
+from glassformer.serving.http_errors import HTTPError, bad_request
+from glassformer.serving.service import Text, TranslationRequest
+from glassformer.text.codes.code import Code, Part, mark_codes
 
 _PART = "\n==WEBLATE_PART==\n"
 _SAMPLE = re.compile(r"\[X\d+X\]|@@PH\d+@@")
@@ -58,47 +60,47 @@ class WeblateRequest(Struct):
     glossary: list[dict[str, Any]] = []
 
 
-async def models(visit: Visit) -> dict[str, Any]:
+async def models(context: RequestContext) -> dict[str, Any]:
     """A model for each pair of languages, those by way of a third language included."""
-    return {"object": "list", "data": [_model(*pair) for pair in visit.languages.routes]}
+    return {"object": "list", "data": [_model(*pair) for pair in context.languages.routes]}
 
 
-async def find_model(visit: Visit) -> dict[str, Any]:
+async def find_model(context: RequestContext) -> dict[str, Any]:
     """One of these."""
-    return _model(*_read_pair(visit, visit.request.path_params["name"]))
+    return _model(*_read_pair(context, context.request.path_params["name"]))
 
 
 def _model(*pair: str) -> dict[str, Any]:
     return {"id": "-".join(pair), "object": "model", "created": 0, "owned_by": "glassformer", "description": _LIMITS}
 
 
-def _read_pair(visit: Visit, name: str) -> tuple[str, str]:
+def _read_pair(context: RequestContext, name: str) -> tuple[str, str]:
     """The languages of a model that is named by a client."""
-    known = {"-".join(pair): pair for pair in visit.languages.routes}
+    known = {"-".join(pair): pair for pair in context.languages.routes}
     found = next((pair for each, pair in known.items() if each.lower() == name.lower()), None)
     if found is None:
         some = ", ".join(list(known)[:20])
-        raise Refusal(404, f"the model {name[:40]!r} does not exist, expected one of {some}")
+        raise HTTPError(404, f"the model {name[:40]!r} does not exist, expected one of {some}")
     return found
 
 
-async def chat(visit: Visit, *, model: str, messages: list[Message], stream: bool = False) -> Any:
+async def chat(context: RequestContext, *, model: str, messages: list[Message], stream: bool = False) -> Any:
     """The translation of the last message of the user, whole or in chunks."""
     text = next((one.text for one in reversed(messages) if one.role == "user"), "")
-    visit.check_size([text])
+    context.check_size([text])
     if not text:
         raise bad_request("messages has no message of the user, expected one with the text")
     structured = _read_weblate(text)
-    orders = _orders(visit, _read_pair(visit, model), text, structured)
+    requests = _requests(context, _read_pair(context, model), text, structured)
     if stream and structured is None and _PART not in text:
-        return await visit.stream(visit.pieces(orders[0]), _chunks(model))
-    answers = await visit.translate(orders)
+        return await context.stream(context.pieces(requests[0]), _chunks(model))
+    answers = await context.translate(requests)
     content = _PART.join(answer.text for answer in answers)
     if structured is not None:
         found = [_weblate_answer(*pair) for pair in zip(structured.strings, answers, strict=True)]
         content = json.dumps(found, ensure_ascii=False)
     if stream:
-        return await visit.stream(_whole(content), _chunks(model))
+        return await context.stream(_whole(content), _chunks(model))
     usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
     return _about(model, "chat.completion") | {"choices": [choice], "usage": usage}
@@ -112,14 +114,20 @@ def _read_weblate(text: str) -> WeblateRequest | None:
         return None
 
 
-def _orders(visit: Visit, pair: tuple[str, str], text: str, structured: WeblateRequest | None) -> list[Order]:
-    source, target = pair
+def _requests(
+    context: RequestContext, pair: tuple[str, str], text: str, structured: WeblateRequest | None
+) -> list[TranslationRequest]:
     if structured is None:
-        return [Order(text=_mark_samples(part), source=source, target=target) for part in text.split(_PART)]
-    pairs = [[one.get("source"), one.get("target")] for one in structured.glossary]
-    terms = [[str(word) for word in pair] for pair in pairs if all(isinstance(word, str) and word for word in pair)]
-    order = Order(text="", source=structured.source_language, target=structured.target_language, glossary=terms)
-    return visit.orders(order, [_parts_of(one) for one in structured.strings])
+        request = TranslationRequest(text="", source=pair[0], target=pair[1])
+        return context.requests_for(request, [_mark_samples(part) for part in text.split(_PART)])
+    terms: list[Any] = [[one.get("source"), one.get("target")] for one in structured.glossary]
+    request = TranslationRequest(
+        text="",
+        source=structured.source_language,
+        target=structured.target_language,
+        glossary=[term for term in terms if all(isinstance(word, str) and word for word in term)],
+    )
+    return context.requests_for(request, [_parts_of(one) for one in structured.strings])
 
 
 def _mark_samples(text: str) -> Text:
@@ -142,7 +150,7 @@ def _parts_of(string: WeblateString) -> Text:
     return tuple(part for part in found if part != "")
 
 
-def _weblate_answer(string: WeblateString, answer: Answer) -> Any:
+def _weblate_answer(string: WeblateString, answer: Translation) -> Any:
     """The parts of an answer, with its source's very placeholders; a text for one that had no parts."""
     if not string.parts:
         return answer.text
@@ -159,17 +167,17 @@ def _about(name: str, kind: str) -> dict[str, Any]:
     return {"id": f"chatcmpl-{token_hex(12)}", "object": kind, "created": int(time.time()), "model": name}
 
 
-async def _whole(content: str) -> AsyncGenerator[str | Answer, None]:
+async def _whole(content: str) -> AsyncGenerator[str | Translation, None]:
     yield content
-    yield Answer(content)
+    yield Translation(content, [], False, [replace(EMPTY, text=content)])
 
 
-def _chunks(model: str) -> Callable[[str | Answer], bytes]:
+def _chunks(model: str) -> Callable[[str | Translation], bytes]:
     """What makes a chunk of each piece, and the end of the stream of the answer."""
     about, role = _about(model, "chat.completion.chunk"), {"role": "assistant"}
 
-    def chunk(piece: str | Answer) -> bytes:
-        if isinstance(piece, Answer):
+    def chunk(piece: str | Translation) -> bytes:
+        if isinstance(piece, Translation):
             last = {"index": 0, "delta": {}, "finish_reason": "stop"}
             return event(about | {"choices": [last]}) + b"data: [DONE]\n\n"
         choice = {"index": 0, "delta": role | {"content": piece}, "finish_reason": None}

@@ -1,7 +1,7 @@
-"""A worker process: it holds the models and translates one batch after another, which come through a pipe.
+"""A worker process: it holds the models and translates the batches that come through a pipe.
 
-It ends with its pipe, so that no worker outlives its server. What is wrong with one text of a batch is an answer to
-that text alone. Its messages name no text.
+It ends with its pipe, so that no worker outlives its server. An error in one text of a batch is the answer to that
+text alone. Log messages contain no text.
 """
 
 import ctypes
@@ -13,66 +13,54 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from glassformer.decoding import Translation, Translator
-from glassformer.decoding.codes.restore import ModelScore
+from glassformer.decoding import Translator
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
-from glassformer.documents import FileTranslator, Glossary
-from glassformer.documents.glossary import Term
+from glassformer.documents.glossary import Glossary, Term
 from glassformer.errors import GlassformerError, InputError
-from glassformer.serving.refusal import INTERNAL, Refusal, place_of
-from glassformer.serving.scheduling.batch_queue import Recipe
+from glassformer.serving.http_errors import INTERNAL, HTTPError, place_of
+from glassformer.serving.scheduling.batch_queue import BatchKey
 from glassformer.settings import DecodeConfig
 
 logger = logging.getLogger(__name__)
-STOP = "stop"  # what the server says to a worker whose batch nobody waits for
-_RECIPES = 16  # that are held ready; each may have a glossary
-_TRIM_S = 10.0  # between two returns of memory; each takes some 20 ms
-
-
-class Output(NamedTuple):
-    """The model's own outputs for a text, as ``Translation.to_mapping`` has them."""
-
-    values: dict[str, Any]
-    score: ModelScore
-    warnings: tuple[str, ...]
+STOP = "stop"  # the message that nobody waits for the current batch
+_MAX_GLOSSARIES = 16
+_OF_EXPLANATION = ("text", "tokens", "ids", "log_prob", "score", "truncated")
+_TRIM_S = 10.0  # between two trims of memory; one takes about 20 ms
 
 
 @dataclass(frozen=True)
 class WorkerPlan:
-    """What a worker is started with: the directory of each model by its name, the engine, and threads."""
+    """What a worker is started with: names and directories of the models, the engine, threads."""
 
     models: tuple[tuple[str, Path], ...]
     engine: str
     threads: int
-    is_background: bool  # whether others go first on the processor
+    is_background: bool  # runs at the lowest priority
 
 
 def run_worker(connection: Connection, plan: WorkerPlan) -> None:
-    """Load all models, say so or why not, and answer batches until the pipe ends."""
+    """Load all models, send their engines or why that failed, and answer batches until the pipe ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
     os.environ["OMP_NUM_THREADS"] = str(min(plan.threads, int(os.environ.get("OMP_NUM_THREADS", plan.threads))))
     os.nice(19 if plan.is_background else 0)
     worker = _Worker(connection, plan)
-    answer_messages(connection, guard(worker.load), worker.answer, worker.warm_up)
+    connection.send(guard(worker.load))
+    threading.Thread(target=worker.warm_up, daemon=True).start()
+    answer_messages(connection, worker.answer)
 
 
-def answer_messages(
-    connection: Connection, first: Any, answer: Callable[[Any], Any], meanwhile: Callable[[], None] | None = None
-) -> None:
-    """Send ``first``, and then the answer to each message, until the pipe ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the server
-    connection.send(first)
-    if meanwhile is not None:
-        threading.Thread(target=meanwhile, daemon=True).start()
+def answer_messages(connection: Connection, answer: Callable[[Any], Any]) -> None:
+    """Send the answer to each message until the pipe ends."""
     trimmed = time.monotonic()
     while True:
         try:
             message = connection.recv()
-            if message == STOP:  # of a batch that was done in the meantime
+            if message == STOP:  # too late: its batch is done
                 continue
             with searching_while(lambda: not connection.poll()):
                 found = answer(message)
@@ -85,31 +73,31 @@ def answer_messages(
 
 
 def trim_memory() -> None:
-    """Give free memory back to the system: each new shape of a batch leaves other holes between what is in use."""
-    if (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+    """Return free memory to the system: batches of many shapes fragment it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
         trim(0)
 
 
 def guard(call: Callable[[], Any]) -> Any:
-    """What a call gives, or a refusal in its place; a fault of ours is logged, without any text."""
+    """What a call returns, or an ``HTTPError`` instead; a fault of ours is logged, without any text."""
     try:
         return call()
     except SearchStoppedError:
-        return Refusal(499, "the client has left")
+        return HTTPError(499, "the client has left")
     except GlassformerError as error:
-        return Refusal(400, str(error))
-    except (EOFError, BrokenPipeError):  # of a server that has ended
+        return HTTPError(400, str(error))
+    except (EOFError, BrokenPipeError):  # the server has ended
         raise
     except Exception as error:
         logger.error("a worker failed: %s. Please report it.", place_of(error))
-        return Refusal(500, INTERNAL)
+        return HTTPError(500, INTERNAL)
 
 
 class _Worker:
     def __init__(self, connection: Connection, plan: WorkerPlan) -> None:
         self._connection, self._plan = connection, plan
         self._translators = dict[str, Translator]()
-        self._files = lru_cache(_RECIPES)(self._make_files)
 
     def load(self) -> dict[str, str]:
         """Load all models and let each translate once; the engine of each."""
@@ -120,45 +108,44 @@ class _Worker:
         return engines
 
     def warm_up(self) -> None:
-        """Load what shows attention, which takes seconds, before a text with tags in a sentence needs it."""
+        """Load the weights that give attention, which takes seconds, before a text with tags needs them."""
         for translator in self._translators.values():
-            with suppress(Exception):  # the answer to the text that needs it says so
+            with suppress(Exception):  # a text that needs them reports it
                 translator.translate(["Hello."], attention=True)
 
     def answer(self, message: Any) -> Any:
-        """A result, or a refusal, for each text of a batch."""
-        recipe, texts = message
-        found = guard(lambda: getattr(self, f"_{recipe.kind}")(recipe, texts))
-        if not isinstance(found, Refusal):
+        """A result or an ``HTTPError`` for each text of a batch."""
+        key, texts = message
+        found = guard(lambda: getattr(self, f"_{key.kind}")(key, texts))
+        if not isinstance(found, HTTPError):
             return found
         if found.status != 400 or len(texts) == 1:
             return [found] * len(texts)
-        return [result for text in texts for result in self.answer((recipe, [text]))]
+        return [result for text in texts for result in self.answer((key, [text]))]
 
-    def _document(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        results = self._files(recipe).translate_texts(dict.fromkeys(texts))
-        return [results[parts] for parts in texts]
+    def _translate(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
+        translator = self._translators[key.model]
+        options = replace(self._options(key), keep_codes=True, copy_wordless=True)
+        review = None
+        if key.terms:
+            review = partial(_glossary(key.terms).review, translator=translator, options=options)
+        found = translator.translate_requests(
+            texts, options, attention=key.attention, check_content=not key.attention, review=review
+        )
+        return [one.without_attention() for one in found]
 
-    def _make_files(self, recipe: Recipe) -> FileTranslator:
-        glossary = Glossary([Term(src, forms) for src, forms in recipe.terms]) if recipe.terms else None
-        return FileTranslator(self._translators[recipe.model], self._options(recipe), glossary=glossary)
+    def _options(self, key: BatchKey) -> DecodeConfig:
+        return self._translators[key.model].config.with_changes(dict(key.changes))
 
-    def _plain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        translator, options = self._translators[recipe.model], self._options(recipe)
-        return list(map(_to_output, translator.translate_stream(texts, options, attention=recipe.attention)))
-
-    def _options(self, recipe: Recipe) -> DecodeConfig:
-        return self._translators[recipe.model].config.with_changes(dict(recipe.changes))
-
-    def _stream(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        """Send one text in pieces as they come, and give all of it. A client that leaves ends it within a step."""
-        options = replace(self._options(recipe), split_sentences=True)
-        pieces = self._translators[recipe.model].stream(texts[0], options)
+    def _stream(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
+        """Send one translation in pieces, and return all of it. A client that leaves ends it within a step."""
+        options = replace(self._options(key), split_sentences=True)
+        pieces = self._translators[key.model].stream(texts[0], options)
         while True:
             try:
                 piece = next(pieces)
             except StopIteration as end:
-                return [_to_output(end.value)]
+                return [end.value]
             if self._connection.poll():
                 self._connection.recv()
                 pieces.close()
@@ -166,23 +153,24 @@ class _Worker:
             if piece:
                 self._connection.send(piece)
 
-    def _explain(self, recipe: Recipe, texts: Sequence[Any]) -> list[Any]:
-        """Of one text the answer with its walk, or the page of an answer that was given."""
+    def _explain(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
+        """The answer to one text with its walk, or the page of an earlier answer."""
         from glassformer.explain.walks import walk
 
-        ours, (asked,) = self._translators[recipe.model], texts
-        translator = Translator(ours.model, ours.src_tokenizer, ours.tgt_tokenizer, self._options(recipe))
+        ours, (asked,) = self._translators[key.model], texts
+        translator = Translator(ours.model, ours.src_tokenizer, ours.tgt_tokenizer, self._options(key))
         made = walk(translator, [asked.text])
         (source,) = made.sentences.sources
         best = translator.translate([source])[0].hypotheses[0]
         if asked.page and tuple(best.ids) != asked.ids:
             raise InputError(f"{asked.page}: the model has changed since that answer. Ask for a new one.")
         if asked.page:
-            return [made.to_page(run=f"{recipe.model}, answer {asked.page}", run_option=None)]
-        answer = best.to_mapping(attention=False) | {"engine": "torch", "source": source}
-        return [answer | {"walk": made.to_mapping(values=asked.values)}]
+            return [made.to_page(run=f"{key.model}, answer {asked.page}", run_option=None)]
+        found = best.to_mapping(attention=False)
+        answer = {"source": source} | {name: found[name] for name in _OF_EXPLANATION}
+        return [answer | {"engine": "torch", "walk": made.to_mapping(values=asked.values)}]
 
 
-def _to_output(translation: Translation) -> Output:
-    warnings = (translation.limit_warning,) if translation.limit_warning else ()
-    return Output(translation.to_mapping(attention=False), ModelScore.from_translation(translation), warnings)
+@lru_cache(_MAX_GLOSSARIES)
+def _glossary(terms: tuple[tuple[str, tuple[str, ...]], ...]) -> Glossary:
+    return Glossary([Term(src, forms) for src, forms in terms])

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TypeGuard
 
-from glassformer.text.codes.placeholders import pair_name
-from glassformer.text.formats.segment import Code, Part, join_parts
+from glassformer.text.codes.code import Code, Part, join_parts
+from glassformer.text.codes.find import pair_name
 
 _NUMBER = re.compile(
     r"(?:(?<![^\0\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"

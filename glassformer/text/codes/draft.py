@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from glassformer.text.codes.checks import DROPPED, drop_breaks
-from glassformer.text.codes.placeholders import pair_name, stands_for_word, unused_signs
-from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
+from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
+from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
-from glassformer.text.scripts import is_unspaced
+from glassformer.text.scripts import OPENING, is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
 _NUMBER = r"\d+(?:[.,\u00a0\u202f'/]\d+)*"
@@ -253,7 +253,8 @@ class _Builder:
         if not text:
             return
         if text[0] == " ":
-            self._space, text = self._length > 0, text[1:]
+            is_open = self._after_run and self._text[-1:] != [] and self._text[-1][-1:] in OPENING
+            self._space, text = self._length > 0 and not is_open, text[1:]
         if text:
             # Where a code was before a full stop, no space is left.
             if self._space and not (self._after_run and text[0] in ".,;:!?…)]}»”"):

@@ -1,8 +1,7 @@
 """Batches of pairs of similar length, so that little is padding, and the windows of a large corpus.
 
-A window is what is shuffled and sorted into batches at one time. It is made of blocks of neighbouring pairs from all
-over the corpus, other ones in each epoch, so that memory does not grow with the corpus and a disk reads a thousand
-pairs at a time. The batches follow from the lengths, the seed and the epoch alone: a resumed run makes the same ones.
+A window is shuffled and sorted into batches at one time. It is made of blocks of neighbouring pairs from all over the
+corpus, others in each epoch. The batches follow from the lengths, the seed and the epoch, also in a resumed run.
 """
 
 from dataclasses import dataclass
@@ -59,10 +58,9 @@ def plan_batches(
 ) -> list[Indices]:
     """The indices of all pairs, each exactly once, in batches, in the order in which to train on them.
 
-    In each batch, the number of pairs times the longest side is at most ``batch_tokens``; a longer pair is a batch
-    of its own. Pairs are sorted by their lengths, rounded down to multiples of ``bucket`` tokens: 1 gives the least
-    padding, more mixes better. ``seed``, ``epoch`` and ``window`` (the number of the window that the pairs are from)
-    determine which pairs of equal rounded lengths share a batch, and the order of the batches.
+    A batch has at most ``batch_tokens`` positions a side, or one longer pair. Pairs are sorted by their lengths,
+    rounded down to multiples of ``bucket`` tokens: 1 gives the least padding, more mixes better. ``seed``, ``epoch``
+    and ``window`` determine the rest.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)

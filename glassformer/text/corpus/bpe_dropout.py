@@ -1,9 +1,8 @@
 """BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267): other tokens for the same text in each epoch.
 
-Before each merge, every merge that is possible is dropped with probability p, and the best of the others is made;
-when none is left, the word is done. So the best merge is made with probability 1 - p, and one random number gives the
-number of better merges that are dropped before the one that is made. Most words lose no merge: numpy finds the others
-in a whole array of words at once. All random numbers follow from the seed, the epoch and the pair's index.
+Before each merge, every possible merge is dropped with probability p, and the best of the others is made: one random
+number says how many better ones are dropped. Most words lose no merge; numpy finds the others in a whole array of
+words at once. All random numbers follow from the seed, the epoch and the pair's index.
 """
 
 import json

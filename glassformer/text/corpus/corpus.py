@@ -29,10 +29,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned text files, or of one file by its ending; all may be gzip.
-
-    Raises ``TextError`` at once for an unknown ending, and while reading for a file that cannot be read.
-    """
+    """The pairs of two aligned text files, or of one file by its ending; all may be gzip. Raises ``TextError``."""
     path = check_path("path", path)
     if tgt_path is not None:
         return _read_aligned(path, check_path("tgt_path", tgt_path))

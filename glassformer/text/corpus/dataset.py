@@ -1,8 +1,7 @@
 """Encoded pairs on disk, memory-mapped: a corpus of any size opens at once and stays on disk.
 
-A directory holds ``encoded.json`` and, for each side, ``ids`` (16 bits each if the vocabulary allows, else 32),
-``offsets`` (where each text starts, and the end of the last), ``lengths`` and, for BPE-dropout, ``starts`` (1 for
-each id that begins a word). Texts are stored without <s> and with </s>, which their lengths count.
+A directory holds ``encoded.json`` and, for each side, ``ids`` (of 16 or 32 bits), ``offsets`` (where each text
+starts, and the end of the last), ``lengths`` (with </s>) and, for BPE-dropout, ``starts`` (1 where a word begins).
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Counts a corpus, chooses the validation share, decides which pairs are too long or lopsided to train on.
-
-Also says what in a corpus looks like a mistake: copies, a wrong encoding, lines that are out of step.
-"""
+"""Counts a corpus, chooses validation pairs, leaves out pairs, and finds mistakes such as a wrong encoding."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,18 +37,13 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
     fractions = [source_fraction(pair.src) for pair in map(Pair, *chunk) if not pair.blank]
     src, tgt = (np.log1p([len(text) for text in side]) for side in chunk)
     starts = range(0, max(1, len(src) - _WINDOW // 2), _WINDOW)
-    moved = (start for start in starts if _are_moved(src[start : start + _WINDOW], tgt[start : start + _WINDOW]))
+    windows = [(start, src[start : start + _WINDOW], tgt[start : start + _WINDOW]) for start in starts]
+    moved = (start for start, *both in windows if len(both[0]) >= _WINDOW // 2 and moved_misfit(*both) < _BETTER)
     return ChunkStats(len(chunk[0]), np.array(fractions, dtype=np.float64), next(moved, None))
 
 
-def _are_moved(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> bool:
-    return len(src) >= _WINDOW // 2 and moved_misfit(src, tgt) < _BETTER
-
-
 def moved_misfit(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> float:
-    """How badly lengths (logs) of targets that are moved by a few lines fit those of sources, relative to how badly
-    they fit as they are; 1 where no move fits better.
-    """
+    """The misfit of lengths (logs) if targets move by a few lines, relative to that as they are; at most 1."""
     src, tgt = src - src.mean(), tgt - tgt.mean()
     misfits = [
         float(np.abs(one[move:] - other[: len(other) - move]).mean())
@@ -97,7 +89,8 @@ def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
             f"{counts['garbled']:,} of {pairs:,} pairs have letters like 'Ã¼' or '\ufffd', expected 'ü': they were "
             "read in a wrong encoding before they were saved. Take the original files, and save these as UTF-8."
         )
-    if start := counts.get("moved_from", 0):
+    start = counts.get("moved_from", 0)
+    if start:
         yield (
             f"near pair {start:,} the targets have the lengths of translations of the lines before or after theirs, "
             "expected each in the line of its source: a line seems to be missing or added. Compare the files there."
@@ -176,9 +169,9 @@ class _SmallestSources:
 def training_texts(
     pairs: Iterable[Pair], stats: CorpusStats, sides: tuple[int, ...], max_pairs: int
 ) -> Iterator[str]:
-    """The texts to train a tokenizer on, from the sources (0), the targets (1) or both, without validation pairs.
+    """The texts to train a tokenizer on, of these ``sides`` (0: sources), without validation pairs.
 
-    Where more than ``max_pairs`` are usable (0: no limit), a random sample of about that size, the same every time.
+    Of more than ``max_pairs`` (0: no limit) it is a random sample of about that size, the same every time.
     """
     share = min(1.0, max_pairs / stats.usable) if max_pairs else 1.0
     draw = Random(0).random

@@ -1,7 +1,6 @@
 """Noise: copies of training pairs as people type them, so that a model also learns what books do not have.
 
-A kind of noise changes one side, or both where the target must follow. Which pairs are copied, and how, follows from
-the pair alone (a hash of its text seeds the random numbers), so that a prepared text is the same on every machine.
+Which pairs are copied, and how, follows from a hash of the pair alone: it is the same on every machine.
 """
 
 import re
@@ -21,6 +20,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}")  # a mistake in a shorter one often makes an
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w/-]|[.,:]\d)")
 _NAME = re.compile(r"[^\W\d_]+")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_NEIGHBOURS = {row[at]: row[max(0, at - 1) : at] + row[at + 1 : at + 2] for row in _KEYS for at in range(len(row))}
 _GERMAN_FORM = {"Mary": "Maria", "John": "Johannes"}  # how pairs of English and German often write a name
 
 
@@ -37,9 +37,8 @@ def drop_end_mark(pair: Pair, chance: Random) -> Pair:
 
 
 def misspell(pair: Pair, chance: Random) -> Pair:
-    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, in words of four letters and more.
-
-    A word alone stays as it is: with a mistake it may be another word, and no sentence tells which.
+    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, in words of four letters and more, but not
+    in a word alone, where no sentence tells which word was meant.
     """
     if " " not in pair.src and len(pair.src) < LETTERS_PER_MISTAKE:
         return pair
@@ -63,13 +62,7 @@ def _misspell_word(word: str, chance: Random) -> str:
         case 2:
             return before + after[0] + letter + after[1:]
         case _:
-            return before + chance.choice(_neighbours().get(letter, letter)) + after
-
-
-@cache
-def _neighbours() -> dict[str, str]:
-    """The letters to the left and the right of each on a keyboard."""
-    return {row[at]: row[max(0, at - 1) : at] + row[at + 1 : at + 2] for row in _KEYS for at in range(len(row))}
+            return before + chance.choice(_NEIGHBOURS.get(letter, letter)) + after
 
 
 def replace_numbers(pair: Pair, chance: Random) -> Pair:

@@ -1,8 +1,7 @@
 """From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
 
-The pairs are streamed, to count them, for each tokenizer and to encode, so that memory does not grow with the corpus;
-counting and encoding run in several processes. ``prepared.json`` is written last and holds the SHA-256 sums of all
-other files: a directory that has it is complete, and is used again for the same data and settings.
+The pairs are streamed, so that memory does not grow with the corpus. ``prepared.json`` is written last and holds the
+SHA-256 sums of all other files: a directory that has it is complete, and is used again for the same data.
 """
 
 import json
@@ -52,12 +51,11 @@ _FORMAT = 2  # 1 had no sums of the files
 class PreparedText:
     """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
-    ``valid_text`` holds every validation pair with text on both sides, for metrics; ``valid`` those of them that are
-    neither too long nor lopsided, for the loss. ``counts``: read, empty, too_long, lopsided, kept (for training),
-    wordless (sources without a letter), lower_starts (pairs with a side that begins with a lower-case letter), copied
-    (with the same text on both sides), garbled (in a wrong encoding), moved_from (0, or about the number of the first
-    pair that is out of step), repeats (of validation pairs), valid, the same of these from valid_too_long to
-    valid_garbled, and valid_seen: those whose source the training pairs have too.
+    ``valid_text`` are all validation pairs, for metrics; ``valid`` those that are neither too long nor lopsided, for
+    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
+    lower_starts (a side begins with a lower-case letter), copied (both sides are the same), garbled (in a wrong
+    encoding), moved_from (0, or about the first pair that is out of step), repeats (of validation pairs), valid, the
+    same of these from valid_too_long on, and valid_seen: those whose source the training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -109,10 +107,9 @@ def prepare(
 ) -> PreparedText:
     """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
 
-    Where ``valid`` gives none, validation pairs are split off by a hash of their source. ``source`` is a fingerprint
-    of the data. ``report`` gets a line to show. Without ``tokenizers`` new ones are trained. ``held_out``:
-    validation pairs of another text, which valid_seen then counts. Raises ``TextError`` when no pair is left to train
-    on or to validate with, ``TokenizerError`` for a vocabulary that is too small, ``StorageError``.
+    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
+    data. Without ``tokenizers`` new ones are trained. ``held_out``: validation pairs of another text, which
+    valid_seen then counts. Raises ``TextError``, ``TokenizerError`` and ``StorageError``.
     """
     earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:

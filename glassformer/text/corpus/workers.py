@@ -51,11 +51,7 @@ def cpu_quota(directory: Path) -> float | None:
 
 
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    """``function`` of each chunk, in their order, computed by ``workers`` processes.
-
-    ``function`` and the chunks must be picklable. Only a few chunks are in memory at a time. Raises ``TextError``
-    when a process dies.
-    """
+    """``function`` of each chunk, in order, computed by ``workers`` processes; ``TextError`` when one dies."""
     yield from map(function, islice(chunks, CHUNKS_BEFORE_POOL if workers > 1 else None))
     first = next(chunks, None)
     if first is not None:

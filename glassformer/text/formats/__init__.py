@@ -1,7 +1,6 @@
 """The register of file formats: all that depends on a format is read from its entry here.
 
-A new format is one entry of ``FORMATS`` and its functions, in a module of this folder. These are loaded when they are
-first called, so that neither help nor plain text waits for parsers that it does not use.
+A new format is one entry of ``FORMATS`` and its functions, in a module of this folder, loaded at the first call.
 """
 
 import re
@@ -91,11 +90,11 @@ _COLUMNS, _LANGUAGE = ("column", "into"), ("language",)
 FORMATS = (
     Format("text", (".txt",), segments=_lazy("segment:line_segments"), lines="texts"),
     Format("TSV", (".tsv",), options=_COLUMNS,
-           pairs=_lazy("tables:read_tsv"), describe_pairs=_lazy("tables:describe_tsv"),
-           segments=_lazy("tables:csv_segments", tsv=True), describe_segments=_lazy("tables:describe_tsv")),
+           pairs=_lazy("sheets:read_tsv"), describe_pairs=_lazy("sheets:describe_tsv"),
+           segments=_lazy("sheets:csv_segments", tsv=True), describe_segments=_lazy("sheets:describe_tsv")),
     Format("CSV", (".csv",), options=_COLUMNS,
-           pairs=_lazy("tables:read_csv"), describe_pairs=_lazy("tables:describe_csv"),
-           segments=_lazy("tables:csv_segments"), describe_segments=_lazy("tables:describe_csv")),
+           pairs=_lazy("sheets:read_csv"), describe_pairs=_lazy("sheets:describe_csv"),
+           segments=_lazy("sheets:csv_segments"), describe_segments=_lazy("sheets:describe_csv")),
     Format("JSONL", (".jsonl",), lines="requests",
            pairs=_lazy("jsonl:read_jsonl"), languages=_lazy("jsonl:first_languages"),
            segments=_lazy("jsonl:jsonl_segments")),
@@ -109,13 +108,13 @@ FORMATS = (
     Format("XLIFF", (".xliff", ".xlf", ".sdlxliff"), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
            pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
            segments=_lazy("xliff:xliff_segments"), describe_segments=_lazy("xliff:describe_xliff")),
-    Format("Excel", (".xlsx",), pairs=_lazy("tables:read_xlsx"), describe_pairs=_lazy("tables:describe_xlsx")),
+    Format("Excel", (".xlsx",), pairs=_lazy("sheets:read_xlsx"), describe_pairs=_lazy("sheets:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),
     Format("HTML", (".html", ".htm", ".xhtml"), charset=HTML_CHARSET, has_references=True,
            segments=_lazy("html:html_segments")),
-    Format("Markdown", (".md", ".mdx"), segments=_lazy("markdown:markdown_segments"),
-           count=_lazy("markdown:count_markdown")),
+    Format("Markdown", (".md", ".mdx"), segments=_lazy("markdown_reader:markdown_segments"),
+           count=_lazy("markdown_reader:count_markdown")),
     Format("Word", (".docx",)), Format("OpenDocument", (".odt",)), Format("PDF", (".pdf",)),
 )  # fmt: skip
 _UNKNOWN = Format("unknown", (), lines="texts")

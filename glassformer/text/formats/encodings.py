@@ -16,10 +16,9 @@ GETTEXT_CHARSET = r"""(?i:Content-Type:[^"\n]*charset=([\w.:-]+))"""
 
 
 def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
-    """The text of a file, byte order mark and line ends included, and its encoding.
+    """The text of a file, byte order mark and line ends included, and its encoding; raises ``TextError``.
 
-    That is UTF-16 by its mark, or what is declared where the pattern ``charset`` finds it and the file is not UTF-8;
-    else UTF-8. Raises what ``read_lines`` raises for any other, and ``TextError`` for what could not be written back.
+    That is UTF-16 by its mark, UTF-8, or what is declared where the pattern ``charset`` finds it.
     """
     raw = read_bytes(path)
     encoding = find_utf16(raw) or _find_declaration(raw, charset)

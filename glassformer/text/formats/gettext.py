@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.lines import read_bytes
 
 _TOKEN = re.compile(
@@ -87,7 +88,8 @@ class _Entry:
 
     def text(self, name: str) -> str:
         """What the strings of that name say."""
-        return "".join(_unquote(string["string"]) for string in self.strings[name])
+        raw = "".join(string["string"] for string in self.strings[name])
+        return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), raw)
 
     def span(self, name: str) -> tuple[int, int]:
         """From where to where they stand."""
@@ -109,11 +111,10 @@ class _Entry:
 
 
 def po_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
-    """The messages without a translation. One that is filled is marked fuzzy: somebody should look at it.
+    """The messages without a translation, obsolete ones left out. One that is filled is marked fuzzy.
 
-    Obsolete messages are left alone. All plural forms but the first, and the only one, are translations of the
-    plural. The header names the ``language`` afterwards, if it names none, and that of a template has a character set
-    and two plural forms.
+    All plural forms but the first, and the only one, are translations of the plural. A header that lacks a
+    ``language``, a character set or plural forms gets them.
     """
     segments: list[FileSegment] = []
     header: list[Edit] = []  # comes with each message
@@ -198,10 +199,6 @@ def _mark_fuzzy(entry: _Entry) -> list[Edit]:
         return []
     place, mark = (entry.start or 0, "#, fuzzy\n") if entry.after_flags is None else (entry.after_flags, " fuzzy,")
     return [Edit(place, place, mark)]
-
-
-def _unquote(text: str) -> str:
-    return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[0]), text)
 
 
 def _quote(text: str) -> str:

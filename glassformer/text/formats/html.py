@@ -5,16 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import (
-    Code,
-    FileSegment,
-    Part,
-    join_texts,
-    line_finder,
-    replace_span,
-    trim,
-    write_parts,
-)
+from glassformer.text.codes.code import Code, Part, join_texts, trim, write_parts
+from glassformer.text.formats.segment import FileSegment, line_finder, replace_span
 from glassformer.text.formats.tags import Token, read_tokens
 
 # Elements inside a sentence. All others end it.

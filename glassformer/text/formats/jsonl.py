@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts
+from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.formats.segment import Edit, FileSegment
 from glassformer.text.lines import LONGEST_LINE, read_lines, without_surrogates
 
 _SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
@@ -15,10 +16,7 @@ _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second.
-
-    All translations of a file go the way of the first one. Raises ``TextError`` for any other line.
-    """
+    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second."""
     languages: list[str] = []
     for where, record in _read_objects(path):
         if "translation" in record:
@@ -82,7 +80,8 @@ def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
                     f"{where}: found no text to translate, "
                     'expected {"src": "..."} or {"text": "..."} on each line.'
                 )
-            if ignored := {"must", "ban", "prefix"} & set(record):
+            ignored = {"must", "ban", "prefix"} & set(record)
+            if ignored:
                 raise TextError(
                     f"{where}: found {sorted(ignored)[0]!r}, expected a text alone: a file that keeps its "
                     "form is translated in parts. Leave it out, or translate the file line by line."

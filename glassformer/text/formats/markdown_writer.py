@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from glassformer.text.formats.segment import Code, Part, join_parts, join_texts
+from glassformer.text.codes.code import Code, Part, join_parts, join_texts
 
 _LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
 # What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
@@ -29,10 +29,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 @lru_cache(100)  # a file has the same again and again
 def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
-    """The text of a block; ``parts`` are those of its source, ``line_break`` what parts its lines.
-
-    In a paragraph the start of a line might begin another block, and is escaped too.
-    """
+    """The text of a block whose source has ``parts``; in a paragraph the start of a line is escaped, too."""
     written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
     end = ""  # of what is written
     for is_markup, text, *edges in _runs(translated):
@@ -51,7 +48,7 @@ def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[st
     """What escapes the texts of a translation one after another, each with the signs at its ends."""
     texts = [join_parts([part]) for part in translated if not _is_markup(part)]
     if not any(map(_MARKUP_SIGN.search, texts)) or _without_marks(translated) == _without_marks(parts):
-        return lambda text, _: text  # as of most
+        return lambda text, _: text  # fast path
     source = " ".join(part for part in parts if isinstance(part, str))
     unused, own_edges = Counter(map(_bare, source.split())), {edge for _, _, *edges in _runs(parts) for edge in edges}
 
@@ -68,10 +65,7 @@ def _is_markup(part: Part) -> bool:
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
-    """Whether each run is markup, its text, and the signs at the ends of a text that join those of markup beside it.
-
-    Where the source has them too they are not escaped: a backslash between would change what the markup means.
-    """
+    """Whether each run is markup, its text, and delimiters at the ends of a text that are adjacent to markup."""
     runs = [(join_parts(group), is_markup) for is_markup, group in groupby(parts, _is_markup)]
     for number, (text, is_markup) in enumerate(runs):
         if is_markup:
@@ -89,10 +83,7 @@ def _without_marks(parts: Iterable[Part]) -> list[Part]:
 
 
 def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
-    """``text`` with a backslash before each sign that may be markup, and before each backslash that would escape.
-
-    What cannot be markup where it stands has none if the source has that sign. Each ``known`` word counts once.
-    """
+    """``text`` with a backslash before what may be markup, unless ``source`` has it too; each ``known`` word once."""
 
     def escape(piece: str) -> str:
         word = _bare(piece)

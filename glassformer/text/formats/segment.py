@@ -10,22 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Part, Parts, join_parts
 from glassformer.text.lines import is_blank
-
-
-class Code(NamedTuple):
-    """What is not translated; it ``opens`` or ``closes`` a part of the text, or is alone."""
-
-    raw: str
-    kind: Literal["opens", "closes", "alone"] = "alone"
-    is_text: bool = False
-    """Whether ``raw`` is text, which the file may have to write in another way, or what the file has."""
-
-
-Part = str | Code
 
 
 class Edit(NamedTuple):
@@ -43,7 +32,7 @@ class FileSegment:
     What else has to change with it, such as a header, is among the edits of each segment that may be the only one.
     """
 
-    parts: tuple[Part, ...]
+    parts: Parts
     line: int
     edits: Callable[[Sequence[Part]], list[Edit]]
     doubts: Callable[[Sequence[Part]], list[str]] = lambda _: []
@@ -79,54 +68,6 @@ def line_segments(text: str, path: Path) -> list[FileSegment]:
     return segments
 
 
-def join_parts(parts: Iterable[Part]) -> str:
-    """The text with its codes as they are."""
-    if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], str):  # as most are
-        return parts[0]
-    return "".join([part if isinstance(part, str) else part.raw for part in parts])
-
-
-def join_texts(parts: Iterable[Part]) -> list[Part]:
-    """The same parts, with texts that stand side by side as one."""
-    found, text = list[Part](), list[str]()
-    for part in parts:
-        if isinstance(part, str):
-            text.append(part)
-            continue
-        if text:
-            found.append("".join(text))
-            text.clear()
-        found.append(part)
-    return [*found, "".join(text)] if text else found
-
-
-def mark_codes(
-    parts: Iterable[Part], pattern: re.Pattern[str], code: Callable[[re.Match[str]], Code]
-) -> tuple[Part, ...]:
-    """The same parts, with what the pattern finds in their text as codes."""
-    found: list[Part] = []
-    for part in parts:
-        if isinstance(part, Code):
-            found.append(part)
-            continue
-        position = 0
-        for match in pattern.finditer(part):
-            if match.start() > position:
-                found.append(part[position : match.start()])
-            found.append(code(match))
-            position = match.end()
-        if position < len(part):
-            found.append(part[position:])
-    return tuple(found)
-
-
-def write_parts(parts: Iterable[Part], escape: Callable[[str], str]) -> str:
-    """The text with its codes as a file has it: ``escape`` writes text, codes of the file stay as they are."""
-    return "".join(
-        part.raw if isinstance(part, Code) and not part.is_text else escape(join_parts([part])) for part in parts
-    )
-
-
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     """``text`` with all edits made; two of them may not overlap. What several segments ask for is done once."""
     pieces, end = [], 0
@@ -149,16 +90,3 @@ def line_finder(text: str) -> Callable[[int], int]:
     """What says the line of a position, from 1, without counting from the start each time."""
     ends = array("q", (found.start() for found in re.finditer("\n", text)))
     return lambda position: bisect_left(ends, position) + 1
-
-
-def trim(parts: Sequence[Part]) -> tuple[str, tuple[Part, ...], str]:
-    """White space before and after the text, and what is between."""
-    inner = list(parts)
-    before = after = ""
-    if inner and isinstance(inner[0], str):
-        stripped = inner[0].lstrip()
-        before, inner[0] = inner[0][: len(inner[0]) - len(stripped)], stripped
-    if inner and isinstance(inner[-1], str):
-        stripped = inner[-1].rstrip()
-        after, inner[-1] = inner[-1][len(stripped) :], stripped
-    return before, tuple(part for part in inner if part != ""), after

@@ -1,21 +1,14 @@
 """Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but each speaker has one, and each sound."""
 
 import re
-from collections.abc import Callable
-from html import escape, unescape
+from html import escape
 from itertools import pairwise
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import (
-    Code,
-    FileSegment,
-    line_finder,
-    line_number,
-    mark_codes,
-    replace_span,
-    write_parts,
-)
+from glassformer.text.codes.code import Code, mark_codes, write_parts
+from glassformer.text.formats.segment import FileSegment, line_finder, line_number, replace_span
+from glassformer.text.formats.tags import read_references
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
@@ -36,11 +29,7 @@ _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as sub
 
 
 def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSegment]:
-    """The text of each cue; numbers, times, settings, notes and styles are left alone.
-
-    In SubRip, text behind a blank line belongs to a cue, too. Raises ``TextError`` for a damaged line of times: the
-    text below it would be left out.
-    """
+    """The text of each cue, in SubRip also behind a blank line; ``TextError`` for a damaged line of times."""
     times = list(_TIMES.finditer(text))
     if not times and text.strip() and (is_subrip or not text.startswith("WEBVTT")):
         raise TextError(f"{path}: has no line like 00:00:01,000 --> 00:00:02,000, expected subtitles.")
@@ -79,10 +68,7 @@ def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tup
 
 
 def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], int | None]]:
-    """From where to where each text of a cue goes, and how long a line of its translation may be, if that matters.
-
-    A cue is one text, or of several speakers or sounds each is one, without dash or name.
-    """
+    """Where each text of a cue is (of each speaker, without dash or name), and its longest line, if that matters."""
     lines = [(start + found.start(), start + found.end()) for found in re.finditer(r"[^\r\n]+", text[start:end])]
     speakers = [_SPEAKER.match(text, *line) for line in lines]
     apart = [_APART.fullmatch(text, *line) for line in lines]
@@ -113,16 +99,14 @@ def _cue_segment(
 ) -> FileSegment:
     inner = " ".join(line.strip() for line in text[slice(*span)].split("\n"))
     parts = mark_codes([inner], _TAG, _tag)
-    write: Callable[[str], str] = str
     if has_references:
-        parts = tuple(unescape(part) if isinstance(part, str) else part for part in parts)
-        write = _escape
+        parts = tuple(read_references(part) if isinstance(part, str) else part for part in parts)
+
+    def write(text: str) -> str:
+        return escape(text.replace("-->", "→"), quote=False) if has_references else text
+
     edits = replace_span(*span, lambda parts: _write_lines(write_parts(parts, write), longest))
     return FileSegment(parts, line, edits)
-
-
-def _escape(text: str) -> str:
-    return escape(text.replace("-->", "→"), quote=False)
 
 
 def _tag(match: re.Match[str]) -> Code:
@@ -132,10 +116,7 @@ def _tag(match: re.Match[str]) -> Code:
 
 
 def _write_lines(text: str, longest: int | None) -> str:
-    """A longer text in two lines of about the same length; the second does not look like another speaker's.
-
-    Without ``longest`` it stands behind a dash. An arrow of times may not occur in it.
-    """
+    """A longer text in two lines of about the same length; without ``longest`` one line that begins no dialogue."""
     text = re.sub(r"[^\S\u00a0\u202f]+", " ", text).replace("-->", "→")
     if longest is None:
         return text.lstrip("-–— ") or f" {text}"

@@ -1,7 +1,4 @@
-"""Tags, comments and text of HTML, with their places; malformed HTML is read as Python's html.parser reads it.
-
-The time is linear, whatever the text is: what was once sought in vain up to the end of it is not sought again.
-"""
+"""Tags, comments and text of HTML, with their places, in linear time; malformed HTML is read as by html.parser."""
 
 import re
 from collections.abc import Iterator
@@ -12,9 +9,10 @@ _NAME = re.compile(r"([a-zA-Z][^\t\n\r\f />]*)(?:\s|/(?!>))*")
 _ATTRIBUTE = re.compile(
     r"""((?<=['"\s/}>])[^\s/>][^\s/=>]*)(?:\s*=+\s*('[^']*'|"[^"]*"|(?!['"])[^>\s]*))?(?:\s|/(?!>))*"""
 )
-_PLAIN_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)>")  # as most are
+_PLAIN_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)>")  # fast path
 _END_NAME = re.compile(r"</(?:\s*([a-zA-Z][-.a-zA-Z0-9:_]*)\s*>|([a-zA-Z][^\t\n\r\f />]*))")
-_REFERENCE = re.compile(r"(&(?:[a-zA-Z][-.a-zA-Z0-9]*(?=[^a-zA-Z0-9])|#(?:\d+|[xX][0-9a-fA-F]+)(?=[^0-9a-fA-F])));?")
+_REFERENCE = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]*|#[0-9]+|#[xX][0-9a-fA-F]+);?")
+_LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{8,}")
 _SIGN = re.compile("[&<]|{[%{#]")
 # What programs put into pages, by how it begins.
 _TEMPLATES = {
@@ -43,12 +41,17 @@ class Token(NamedTuple):
     attributes: tuple[tuple[str, str], ...] = ()
 
 
+def read_references(text: str) -> str:
+    """The text as a browser reads it: ``&copy 2020`` has a reference, ``AT&T`` has none."""
+    return unescape(_LONG_NUMBER.sub(lambda digits: digits[0].lstrip("0")[:8] or "0", text))
+
+
 def read_tokens(text: str) -> Iterator[Token]:
     """The tokens of a page in their order; ``ValueError`` for unknown sections and for tags that do not end."""
-    return _Tokens(text).read()
+    return _TokenReader(text).read()
 
 
-class _Tokens:
+class _TokenReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._absent: set[re.Pattern[str]] = set()  # which do not occur in the rest
@@ -85,7 +88,7 @@ class _Tokens:
         found = _REFERENCE.match(self._text, start)
         if found is None:
             return Token("text", start, start + 1, text="&")
-        return Token("text", start, found.end(), text=unescape(f"{found[1]};"))
+        return Token("text", start, found.end(), text=read_references(found[0]))
 
     def _markup(self, start: int) -> Token:
         """The tag or the comment that begins here; text up to the next bracket, if none does."""
@@ -141,7 +144,7 @@ class _Tokens:
             if found.re is _ATTRIBUTE:
                 value = found[2] or ""
                 value = value[1:-1] if value[:1] in ("'", '"') and value[:1] == value[-1:] else value
-                attributes.append((found[1].lower(), unescape(value)))
+                attributes.append((found[1].lower(), read_references(value)))
         for sign, kind in ((">", "start"), ("/>", "empty")):
             if text.startswith(sign, end):
                 return Token(kind, start, end + len(sign), name[1].lower(), attributes=tuple(attributes))  # type: ignore[arg-type]

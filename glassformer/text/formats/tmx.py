@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element, ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
+from glassformer.text.codes.code import Part, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder
 from glassformer.text.formats.xml import (
     ENCLOSES_TEXT,
     STANDS_ALONE,
@@ -27,10 +28,9 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
-    """The units of a translation memory that have both languages of the first unit with two languages.
+    """The units of a translation memory that have both languages of the first unit with two languages, streamed.
 
-    The source is the header's ``srclang`` if that unit has it, else its first language. The file is streamed, so
-    that it may be larger than memory. Raises ``TextError`` if it is not well-formed.
+    The source is the header's ``srclang`` if that unit has it, else its first language. Raises ``TextError``.
     """
     return (pair for _, _, pair in _read_units(path))
 
@@ -41,10 +41,7 @@ def tmx_languages(path: Path) -> list[str]:
 
 
 def describe_tmx(path: Path, language: str | None = None) -> str | None:
-    """Which languages are taken, to ``language`` if there is one, and of how many units a variant of them, in a line.
-
-    None if no unit has both.
-    """
+    """Which languages are taken, and of how many units a variant of them, in a line; None if no unit has both."""
     languages, variants = ("", ""), Counter[str]()
     for languages, tags, _ in _read_units(path, language):
         variants.update(set(tags) - set(languages))
@@ -180,10 +177,7 @@ def _local_name(element: Element) -> str:
 
 
 def tmx_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
-    """The units of a translation memory that lack the target language, or have an empty text in it.
-
-    Without ``language`` it is the second language of the first unit with two. ``TextError`` if there is none.
-    """
+    """The units that lack a text in ``language``, or else in the second language of the first unit with two."""
     root = parse_xml(text, path)
     units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
     header = next(root.find_all("header"), None)
@@ -200,7 +194,8 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
     line_of = line_finder(text)
     segments = []
     for unit, variants in units:
-        source, target = (_seg(variants, find_variant(variants, tag.lower())) for tag in (src, tgt))
+        tags = [find_variant(variants, tag.lower()) for tag in (src, tgt)]
+        source, target = (None if tag is None else variants[tag].child("seg") for tag in tags)
         if source is not None and (target is None or not text[target.inner : target.inner_end].strip()):
             segments.append(_memory_segment(text, unit, (source, target), tgt, line_of(unit.start)))
     return segments
@@ -218,11 +213,6 @@ def _variants(unit: Node) -> dict[str, Node]:
         if node.name == "tuv":
             variants.setdefault(_language(node).lower(), node)
     return variants
-
-
-def _seg(variants: dict[str, Node], tag: str | None) -> Node | None:
-    """The text of a variant."""
-    return None if tag is None else variants[tag].child("seg")
 
 
 def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:

@@ -8,8 +8,9 @@ from xml.etree.ElementTree import ParseError, iterparse
 from xml.sax.saxutils import escape, quoteattr
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Part, write_parts
 from glassformer.text.formats.encodings import XML_CHARSET, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, line_finder, write_parts
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder
 from glassformer.text.formats.tmx import same_language
 from glassformer.text.formats.xml import (
     Node,
@@ -71,9 +72,8 @@ def describe_xliff(path: Path, language: str | None = None) -> str | None:
 def xliff_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
     """The units of XLIFF 1.2 or 2 without a translation, except those that are not to be translated.
 
-    Of a unit that a program has divided, those parts (``mrk``) without one. A target that repeats its source is none
-    if its state says so. What is filled is marked for review. ``language`` becomes the target language of a file that
-    names none: XLIFF 2 wants one. Raises ``TextError`` if there is neither.
+    Of a unit that a program has divided, those parts (``mrk``) without one. What is filled is marked for review.
+    ``language`` becomes the target language of a file that names none; XLIFF 2 wants one, else ``TextError``.
     """
     root, line_of = parse_xml(text, path), line_finder(text)
     units = [
@@ -90,10 +90,7 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
 
 
 def _name_target(text: str, path: Path, root: Node, language: str | None) -> Callable[[Node], list[Edit]]:
-    """What names the target language for a unit where the file does not: in its <file>, or for all (2) in <xliff>.
-
-    ``TextError`` if it must be named and ``language`` is not known.
-    """
+    """What names the target language for a unit where the file does not: in its <file>, or for all (2) in <xliff>."""
     top = root.child("xliff")
     if top is None or not top.attributes.get("version", "").startswith("2"):
         files = [] if language is None else list(root.find_all("file"))
@@ -102,7 +99,8 @@ def _name_target(text: str, path: Path, root: Node, language: str | None) -> Cal
         edits = [
             [] if "target-language" in file.attributes else set_attributes(text, file, missing) for file in files
         ]
-        return lambda unit: edits[place - 1] if (place := bisect_right(starts, unit.start)) else []
+        edits.insert(0, [])
+        return lambda unit: edits[bisect_right(starts, unit.start)]
     if "trgLang" in top.attributes:
         return lambda _: []
     if language is None:
@@ -166,10 +164,7 @@ def _has_text(text: str, node: Node) -> bool:
 
 
 def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable[[Sequence[Part]], list[Edit]]:
-    """What puts a translation into a target or a part of one; one that is missing is added. ``others`` come with it.
-
-    It keeps no more of the tree, which takes most memory, than it needs.
-    """
+    """What puts a translation into a target, a part of one, or a new one. It keeps little of the tree."""
     source, whole = unit.child("source"), unit.child("target")
     mid, _, target = sides
     assert source is not None

@@ -11,7 +11,8 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, Edit, Part
+from glassformer.text.codes.code import Code, Part
+from glassformer.text.formats.segment import Edit
 from glassformer.text.scripts import is_unspaced
 
 _MAX_DEPTH = 200  # elements in one another
@@ -47,10 +48,7 @@ class Node:
 
 
 def parse_xml(text: str, path: Path) -> Node:
-    """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed.
-
-    Declarations of entities and attributes are refused (``refuse_declarations``).
-    """
+    """The document as a tree whose nodes know their places in ``text``; ``TextError`` if it is not well-formed."""
     reader = _XmlReader(text, path)
     try:
         reader.parse()
@@ -108,8 +106,7 @@ class _XmlReader:
 def refuse_declarations(parser: expat.XMLParserType, path: Path) -> None:
     """Make a parser raise ``TextError`` where a DOCTYPE declares entities or attributes.
 
-    With entities the text would not say what it holds, and an attribute's default is copied to each element: 100 KB
-    in 40,000 elements are 4 GB. A DOCTYPE that declares neither is read.
+    An attribute's default is copied to each element: 100 KB in 40,000 elements are 4 GB.
     """
 
     def refuse(declared: str, *_: object) -> None:
@@ -230,13 +227,11 @@ def _unescape(raw: str) -> str:
 
 
 def _unescape_characters(raw: str) -> str:
-    named = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-
     def character(found: re.Match[str]) -> str:
         name = found[1]
         if name.startswith("#"):
-            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:]))
-        return named.get(name) or html5.get(f"{name};", found[0])  # a DTD that is not read may declare it
+            return chr(int(name[2:], 16) if name[1] in "xX" else int(name[1:].lstrip("0")))
+        return html5.get(f"{name};", found[0])  # a DTD that is not read may declare more than XML has
 
     return re.sub(r"&(#?\w+);", character, raw)
 

@@ -29,10 +29,9 @@ class Merge:
 
 @dataclass(frozen=True)
 class Match:
-    """``wordpiece``: ``piece`` is the longest prefix of ``rest`` that is in the vocabulary.
+    """``wordpiece``: ``piece`` is the longest prefix of ``rest`` that is in the vocabulary, found at try ``tries``.
 
-    ``tries`` is the number of prefixes looked up, from the whole ``rest`` down to ``piece``. After the first match
-    both begin with ##, the mark of a continued word.
+    After the first match both begin with ##, the mark of a continued word.
     """
 
     rest: str
@@ -45,11 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``unigram``: a segmentation of the pre-token; the one with the highest sum of log-probabilities is used.
-
-    ``total`` is that sum (natural logarithms); ``best`` is False for the second best. Characters outside the
-    vocabulary have a log-probability, too, and neighbouring ones are one piece.
-    """
+    """``unigram``: the ``best`` segmentation of the pre-token or the second best, by ``total`` log-probability."""
 
     pieces: tuple[str, ...]
     log_probs: tuple[float, ...]
@@ -104,8 +99,7 @@ class PreToken:
 class Derivation:
     """How a tokenizer turns one text into ids.
 
-    ``text`` is the given text, with U+FFFD for a lone surrogate, and ``normalised`` its normal form; neither is a
-    label. ``wordpiece`` and ``words`` drop the spacing between pre-tokens.
+    ``text`` is the given one, with U+FFFD for a lone surrogate, ``normalised`` its normal form; they are no labels.
     """
 
     text: str

@@ -1,10 +1,8 @@
 """The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
-Training is the Hugging Face ``tokenizers`` library's, which stores a kind (normalizer, pre-tokenizer, model, decoder)
-in one JSON file. The steps of a model, which the library does not show, are computed here: byte-pair merges (Sennrich
-et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram model (Kudo 2018),
-plain look-up. The ids that the Transformer gets always come from the library; ``Tokenizer.derive`` checks that both
-agree.
+Training is the ``tokenizers`` library's. The steps of a model, which it does not show, are computed here: byte-pair
+merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram
+model (Kudo 2018), plain look-up. The ids always come from the library; ``Tokenizer.derive`` compares.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -49,7 +47,7 @@ BYTE_VALUES = _byte_values()
 class _Kind(NamedTuple):
     """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
 
-    model: Callable[[], Any]
+    model: Callable[..., Any]
     pre_tokenizer: Any
     decoder: Any
     trainer: Callable[..., Any]
@@ -94,10 +92,10 @@ _KINDS: dict[str, _Kind] = {
 KINDS = tuple(_KINDS)
 
 
-def new_library(kind: str, lowercase: bool) -> Library:
-    """A tokenizer of the library that has not been trained yet."""
+def new_library(kind: str, lowercase: bool, **contents: Any) -> Library:
+    """A tokenizer of the library with the ``contents`` of its model, or one that has not been trained yet."""
     parts = _KINDS[kind]
-    library = Library(parts.model())
+    library = Library(parts.model(**contents))
     library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
     lower = [normalizers.Lowercase()] if lowercase else []
     library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
@@ -105,10 +103,9 @@ def new_library(kind: str, lowercase: bool) -> Library:
 
 
 def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
-    """A trained tokenizer of the library, with the control tokens as ids 0 to 3.
+    """A trained tokenizer of the library, with the control tokens as ids 0 to 3; raises ``TokenizerError``.
 
-    The library's trainers of ``wordpiece`` and ``unigram`` may break ties differently from run to run. Raises
-    ``TokenizerError`` for an unknown kind, text without a word, or a vocabulary too small for the kind.
+    Of equal pieces ``wordpiece`` and ``unigram`` may choose another one in another run.
     """
     if kind not in _KINDS:
         raise TokenizerError(f"tokenizer: found {kind!r},{nearest(kind, KINDS)} expected one of {', '.join(KINDS)}.")
@@ -161,12 +158,8 @@ class _Bpe:
     def __init__(self, model: dict[str, Any], show: Show) -> None:
         self._show = show
         self._ranks = {(left, right): rank for rank, (left, right) in enumerate(model["merges"])}
-        self._whole = frozenset(model["vocab"] if model["ignore_merges"] else ())
 
     def tokenize(self, word: str) -> _Tokens:
-        if word in self._whole:
-            label = self._show(word)
-            return _Tokens((Lookup(label, label, "in the vocabulary, so nothing is merged"),), (word,))
         symbols = dict(enumerate(word))
         steps = tuple(self._merges(symbols))
         return _Tokens(steps, tuple(symbols.values()))
@@ -254,8 +247,7 @@ class _Unigram:
     def _two_best(self, word: str) -> list[list[_Path]]:
         """Viterbi's algorithm for the two best segmentations of the word up to each position.
 
-        It adds in the same order as the library and, of equal sums, takes the longer last piece, as the library does:
-        so the best segmentation is the library's, to the last bit.
+        Like the library it adds from the left and, of equal sums, takes the longer last piece.
         """
         paths: list[list[_Path]] = [[_Path(0.0, 0, 0, 0.0)], *([] for _ in word)]
         for start in range(len(word)):

@@ -1,16 +1,16 @@
 """SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
 
-Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here. The id
-of a piece is its place in the vocabulary of a model, which other programs keep in ``vocab.json`` or ``vocab.yml``.
+Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here.
 """
 
-import base64
-import json
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Library
 
 from glassformer.errors import TokenizerError
 from glassformer.files import open_to_read
@@ -29,10 +29,6 @@ _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _LANGUAGE = "^>>[^<]+<<"  # the target language of a multilingual model, at the start of a text
 _TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
-_FLAGS = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-ADDED_TOKENS = [
-    {"id": number, "content": token, **_FLAGS, "special": True} for number, token in enumerate(CONTROL_TOKENS)
-]
 
 
 @dataclass(frozen=True)
@@ -81,61 +77,39 @@ class SentencePieceModel:
         return cls(scores, charsmap, bool(normalizer.get(4, 1)))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
-        """The JSON of a tokenizer whose ids are the places in ``entries``, which begin with the control tokens.
+        """The JSON of a tokenizer with these ``entries``; those that are no pieces are never found in a text."""
+        vocab = [self._scored(entry) for entry in entries]
+        return new_imported_library(vocab, self.charsmap, self.collapses_spaces).to_str()
 
-        Entries that are no pieces of this model keep their ids, and are never found in a text.
-        """
-        charsmap = base64.b64encode(self.charsmap).decode()
-        parts = library_parts(charsmap, self.collapses_spaces)
-        parts["model"]["vocab"] = [self._entry(entry) for entry in entries]
-        return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-
-    def _entry(self, entry: str) -> list[str | float]:
+    def _scored(self, entry: str) -> tuple[str, float]:
         if entry in CONTROL_TOKENS:
-            return [entry, 0.0]
+            return entry, 0.0
         if entry.startswith(">>") and entry.endswith("<<"):
-            return [SPACE + entry, 0.0]
+            return SPACE + entry, 0.0
         # A score of 0 leaves the lowest score, from which that of unknown characters follows, to the pieces.
-        return [entry, self.scores[entry]] if entry in self.scores else [UNREACHABLE + entry, 0.0]
+        return (entry, self.scores[entry]) if entry in self.scores else (UNREACHABLE + entry, 0.0)
 
 
-def library_parts(charsmap: str, collapses_spaces: bool) -> dict[str, Any]:
-    """The tokenizer of an .spm in the JSON of the ``tokenizers`` library, without its entries."""
-    normalizers: list[dict[str, Any]] = []
+def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, collapses_spaces: bool) -> Library:
+    """The tokenizer of an .spm with the entries of ``vocab``, which begin with the control tokens."""
     if charsmap:
-        normalizers.append({"type": "Precompiled", "precompiled_charsmap": charsmap})
+        check_charsmap(charsmap)
+    library = Library(models.Unigram(vocab=vocab, unk_id=CONTROL_TOKENS.index(UNKNOWN)))
+    steps: list[Any] = [normalizers.Precompiled(charsmap)] if charsmap else []
     if collapses_spaces:
-        normalizers += [
-            {"type": "Strip", "strip_left": True, "strip_right": True},
-            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "},
-        ]
-    return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": ADDED_TOKENS,
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [
-                _split(_LANGUAGE),
-                {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True},
-                _split(_TYPED_CONTROL),
-            ],
-        },
-        "post_processor": None,
-        "decoder": {
-            "type": "Sequence",
-            "decoders": [
-                {"type": "Replace", "pattern": {"String": UNREACHABLE}, "content": ""},
-                {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-                {"type": "Fuse"},
-                {"type": "Strip", "content": " ", "start": 1000, "stop": 0},
-            ],
-        },
-        "model": {"type": "Unigram", "unk_id": CONTROL_TOKENS.index(UNKNOWN), "vocab": [], "byte_fallback": False},
-    }  # fmt: skip
-
-
-def _split(pattern: str) -> dict[str, Any]:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    library.normalizer = normalizers.Sequence(steps)
+    library.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.Split(Regex(_LANGUAGE), "isolated"),
+        pre_tokenizers.Metaspace(SPACE, prepend_scheme="always"),
+        pre_tokenizers.Split(Regex(_TYPED_CONTROL), "isolated"),
+    ])  # fmt: skip
+    library.decoder = decoders.Sequence([
+        decoders.Replace(UNREACHABLE, ""), decoders.Replace(SPACE, " "), decoders.Fuse(),
+        decoders.Strip(" ", left=1000, right=0),
+    ])  # fmt: skip
+    library.add_special_tokens(list(CONTROL_TOKENS))
+    return library
 
 
 def check_charsmap(charsmap: bytes) -> None:

@@ -1,7 +1,6 @@
 """Text to ids and back: a tokenizer of one of five kinds, in one JSON file, and readable labels for its tokens.
 
-User text never becomes a control id: a typed "</s>" is four characters, not the end of a sentence. Only the <unk> of
-kinds that cannot spell everything comes from text.
+User text never becomes a control id, <unk> apart: a typed "</s>" is four characters, not the end of a sentence.
 """
 
 import hashlib
@@ -12,8 +11,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
 
-from tokenizers import Tokenizer as Library
-
 from glassformer.errors import InputError, StorageError, TokenizerError, check_path, check_type
 from glassformer.files import require_regular_file, sha256, write_durably
 from glassformer.settings import ModelConfig
@@ -21,7 +18,7 @@ from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.derivation import Derivation, PreToken
 from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, MODELS, train_library
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
-from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, check_shape
+from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, read_library
 
 __all__ = ["BOS_ID", "CONTROL_TOKENS", "EOS_ID", "PAD_ID", "UNK_ID", "Tokenizer"]
 
@@ -42,12 +39,11 @@ class Tokenizer:
         """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
         check_type("text", text, str, "the JSON of a tokenizer, a str")
         try:
-            self.kind = check_shape(text)
+            self.kind, self._library = read_library(text)
         except TokenizerError as error:
             raise TokenizerError(f"{error} {_ADVICE}") from error
-        self._library = _from_json(text)
         self.json = text
-        """What ``save`` writes: when the library writes what it read, floats may change in their last digit."""
+        """What ``save`` writes."""
         # Not stored in the JSON.
         self._library.encode_special_tokens = True
         self._show = byte_label if self.kind == "bpe" else label
@@ -141,13 +137,14 @@ class Tokenizer:
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
         encodings = self._library.encode_batch(_clean(texts), add_special_tokens=False)
-        return [(encoding.ids, _start_flags(encoding.word_ids)) for encoding in encodings]
+        words = [encoding.word_ids for encoding in encodings]
+        starts = [[int(word != before) for before, word in zip([-1, *each], each, strict=False)] for each in words]
+        return [(encoding.ids, flags) for encoding, flags in zip(encodings, starts, strict=True)]
 
     def derive(self, text: str) -> Derivation:
         """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
 
-        It takes O(n log n) time; equal pre-tokens are one object. Raises ``TokenizerError`` if the steps lead to
-        other ids: the tokenizer has an option that is not known here.
+        It takes O(n log n) time; equal pre-tokens are one object.
         """
         check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
@@ -158,8 +155,7 @@ class Tokenizer:
         if derivation.ids != self.to_ids(text):
             shown = repr(text if len(text) <= 60 else f"{text[:60]}…")
             raise TokenizerError(
-                f"{shown}: the steps lead to other ids than the tokenizer, expected the same: "
-                f"it has an option that glassformer cannot show. {_ADVICE}"
+                f"{shown}: the steps lead to other ids than the tokenizer, expected the same. Report this text."
             )
         return derivation
 
@@ -171,7 +167,6 @@ class Tokenizer:
 
     @cached_property
     def _model(self) -> Any:
-        # As the library writes it, not as it was read: these are exactly the floats that it compares.
         return MODELS[self.kind](json.loads(self._library.to_str())["model"], self._show)
 
     def to_text(self, ids: Iterable[int]) -> str:
@@ -182,13 +177,12 @@ class Tokenizer:
         """How many characters ``to_text`` has of the first id, of the first two, and so on."""
         numbers = self._check_ids(ids)
         if self.kind == "bpe":  # whose texts are put side by side, unless they are pieces of characters
-            pieces = [self._texts.get(number) or self._piece(number) for number in numbers]
+            for number in set(numbers) - self._texts.keys():
+                self._texts[number] = self._library.decode([number])
+            pieces = [self._texts[number] for number in numbers]
             if not any(_BROKEN in piece for piece in pieces):
                 return list(accumulate(map(len, pieces)))
         return [len(self._library.decode(numbers[: count + 1])) for count in range(len(numbers))]
-
-    def _piece(self, number: int) -> str:
-        return self._texts.setdefault(number, self._library.decode([number]))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
@@ -261,20 +255,6 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
                 f"model.{name}: found {found}, expected {expected}, which is {CONTROL_TOKENS[expected]} in every "
                 "tokenizer. Leave it out of the model's settings."
             )
-
-
-def _from_json(text: str) -> Library:
-    try:
-        return Library.from_str(text)
-    except BaseException as error:  # the library raises bare Exceptions and, where it panics, bare BaseExceptions
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise TokenizerError(f"is not a tokenizer in Hugging Face JSON: {error}. {_ADVICE}") from error
-
-
-def _start_flags(word_ids: Sequence[int | None]) -> list[int]:
-    """1 where a number differs from the one before it, else 0."""
-    return [int(number != before) for before, number in zip([-1, *word_ids], word_ids, strict=False)]
 
 
 def byte_label(entry: str) -> str:

@@ -1,6 +1,7 @@
 """Training on one GPU: the forward and backward pass of a batch as one CUDA graph for each shape of batch.
 
-Graphs have fixed shapes and places in memory: batches are padded to few shapes, and gradients are kept.
+A GPU computes the passes of these models faster than a CPU can launch their kernels one by one. Graphs have fixed
+shapes and places in memory: batches are padded to few shapes, and gradients are kept.
 """
 
 import os
@@ -15,7 +16,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glassformer.errors import ConfigError
-from glassformer.model.cuda_graphs import CudaGraphs, round_up
 from glassformer.model.transformer import Transformer
 from glassformer.settings import TrainConfig
 from glassformer.text.corpus.batches import Batch
@@ -41,7 +41,9 @@ class GraphStrategy(ParallelStrategy):
         self._sums = torch.zeros(2, dtype=torch.float64, device=self._device)
         self._tokens = torch.ones((), device=self._device)
         self._graphs: dict[tuple[torch.Size, ...], tuple[list[Tensor], Callable[[], None]]] = {}
-        self._cuda_graphs = CudaGraphs(self._device)
+        if self._device.type == "cuda":
+            self._pool = torch.cuda.graph_pool_handle()  # memory that all graphs share
+            self._side = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]  # torch leaves it untyped
 
     def backward(self, batch: Batch, tokens: float, config: TrainConfig) -> Float[Tensor, "2"]:
         """Add the gradients of a batch's smoothed loss, summed and divided by ``tokens``; returns both losses."""
@@ -90,10 +92,23 @@ class GraphStrategy(ParallelStrategy):
         if self._device.type != "cuda":
             return inputs, compute
         before, random_state = [one.clone() for one in self._gradients], torch.cuda.get_rng_state(self._device)
-        replay = self._cuda_graphs.capture(compute, warm_up=_WARM_UP)
+        graph = self._capture_graph(compute)
         torch.cuda.set_rng_state(random_state, self._device)
         torch._foreach_copy_(self._gradients, before)
-        return inputs, replay
+        return inputs, graph.replay
+
+    def _capture_graph(self, compute: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        """A graph that does what ``compute`` does, on the tensors that it reads and writes now."""
+        graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
+        with torch.cuda.device(self._device):
+            self._side.wait_stream(current)
+            with torch.cuda.stream(self._side):
+                for _ in range(_WARM_UP):
+                    compute()
+            current.wait_stream(self._side)
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._side, capture_error_mode="thread_local"):
+                compute()
+        return graph
 
 
 def can_compile(device: torch.device) -> bool:
@@ -112,3 +127,9 @@ def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
         more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])
         padded.append(pad(ids, (0, more, 0, rows - len(ids)), value=PAD_ID))
     return padded
+
+
+def round_up(count: int, bits: int) -> int:
+    """The next number with at most so many significant bits."""
+    step = 1 << max(0, count.bit_length() - bits)
+    return -(-count // step) * step

@@ -20,7 +20,7 @@ from glassformer.training.evaluation.results import Validation
 from glassformer.training.loop import model_selection
 from glassformer.training.loop.averaging import average_weights
 from glassformer.training.loop.checkpointing import CheckpointManager
-from glassformer.training.loop.cpu import TrainingThreads, keep_freed_memory
+from glassformer.training.loop.cpu import keep_freed_memory
 from glassformer.training.loop.distributed import make_strategy
 from glassformer.training.loop.optimizer import freeze, new_optimizer
 from glassformer.training.loop.schedule import cancel_stale_cooldown, start_cooldown
@@ -98,7 +98,6 @@ class Trainer:
         self.optimizer = new_optimizer(self.model, config.train)
         self.checkpoints = CheckpointManager(run, config, text, display, self.strategy)
         self.state = self.checkpoints.resume(self.optimizer)
-        self.threads = TrainingThreads(config, world, display)
         self._cancel_stale_cooldown()
         self.stream = self._open_stream()
         self._began = time.monotonic() - self.state.elapsed_s
@@ -146,8 +145,6 @@ class Trainer:
 
     def _step(self) -> None:
         """One update, and what is due after it: a validation, or saving."""
-        if self.threads.choose_again(self._elapsed_s, self.state.target_tokens, self.state.update):
-            self._save()  # after a crash, what is repeated has the threads that it had
         self._start_cooldown()
         self._report(self._update())
         if self._validation_due():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.checkpoint import tensors_sha256
+from glassformer.decoding.loading import choose_engine
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import RunError
@@ -45,9 +46,10 @@ class Teacher:
     def to_mapping(self) -> dict[str, Any]:
         """The sum of the weights, the search, the engine, as auto gives what torch gives, and its precision."""
         checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
+        engine = choose_engine(self.engine, self.precision)
         return {
             "weights": tensors_sha256(checkpoint, WEIGHTS), "search": self.options.to_mapping(),
-            "engine": "ctranslate2" if self.engine == "ctranslate2" else "torch", "precision": self.precision,
+            "engine": "torch" if engine == "auto" else engine, "precision": self.precision,
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:

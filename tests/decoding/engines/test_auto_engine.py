@@ -12,7 +12,7 @@ import torch
 from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines import auto_engine
-from glassformer.decoding.engines.auto_engine import PROOF
+from glassformer.decoding.engines.auto_engine import PROOFS
 from glassformer.decoding.engines.export_cache import CACHE
 from glassformer.files import lock_file, open_to_append
 
@@ -70,7 +70,7 @@ def copy(run, tmp_path, monkeypatch) -> Path:
 
 
 def proof_of(run: Path) -> Path:
-    (proof,) = (run / CACHE).glob(f"*/{PROOF}")
+    (proof,) = (run / CACHE).glob(f"*/{PROOFS['cpu']}")
     return proof
 
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_compared_is_translated_by_torch(copy, expected):
     (copy / "text").mkdir()
     for lines in ("{}\n", "[]\n", '["", ""]\n', "x\n"):
         (copy / "text" / "valid.jsonl").write_text(lines)
-        for proof in (copy / CACHE).glob(f"*/{PROOF}"):
+        for proof in (copy / CACHE).glob(f"*/{PROOFS['cpu']}"):
             proof.unlink()
         with Translator.load(copy) as translator:
             found = translator.translate(TEXTS[:1])[0]

@@ -17,8 +17,7 @@ from glassformer.decoding.search.greedy import greedy_search, is_greedy
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.steps import BeamSteps, Steps
 from glassformer.model import Transformer
-from glassformer.model.inference import for_inference
-from glassformer.model.linears import Precision
+from glassformer.model.inference import Precision, for_inference
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import tracing
 

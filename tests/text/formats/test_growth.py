@@ -11,17 +11,18 @@ from random import Random
 import pytest
 
 from benchmarks.large_files import LARGE_FILES
-from glassformer.decoding.codes.restore import restore
+from glassformer.decoding.restore.places import restore
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.documents.glossary import Glossary, Term
 from glassformer.documents.memory import Memory
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Code, Part
 from glassformer.text.codes.draft import make_draft
-from glassformer.text.codes.placeholders import find_codes
+from glassformer.text.codes.find import find_codes
 from glassformer.text.corpus.corpus import Pair, describe_pairs, read_pairs
 from glassformer.text.formats import FORMATS, FormatOptions
-from glassformer.text.formats.segment import Code, Part, apply_edits
+from glassformer.text.formats.segment import apply_edits
 
 MOST = 2.6  # times the processor time of a text half as long
 FILLED = [entry for entry in FORMATS if entry.segments is not None]

@@ -1,19 +1,21 @@
 """HTML and Markdown: what programs put into pages, and forms beyond the standard, stay as they are."""
 
 import re
+from functools import partial
+from html import unescape
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from markdown_it.rules_block import paragraph
 
-from glassformer.text.formats import markdown, markdown_blocks
+from glassformer.text.codes.code import Code, Part
+from glassformer.text.formats import markdown_reader
 from glassformer.text.formats.html import html_segments
-from glassformer.text.formats.markdown import count_markdown, markdown_segments
-from glassformer.text.formats.markdown_blocks import new_parser
-from glassformer.text.formats.segment import Code, FileSegment, Part, apply_edits
+from glassformer.text.formats.markdown_reader import markdown_segments
+from glassformer.text.formats.segment import FileSegment, apply_edits
+from glassformer.text.formats.subtitles import subtitle_segments
+from glassformer.text.formats.xliff import xliff_segments
 
 
 def shout(text: str, segments: list[FileSegment]) -> str:
@@ -48,6 +50,35 @@ def test_templates_stay_in_their_own_spelling(text: str, expected: str) -> None:
 def test_a_statement_on_a_line_of_its_own_parts_the_text_as_a_block_does() -> None:
     text = "<p>one\n  {% else %}\ntwo {{ n }}\n{{ m }}\nthree</p>"
     assert [one.text for one in html_segments(text, Path("a.html"))] == ["one", "two {{ n }} {{ m }} three"]
+
+
+REFERENCES = [
+    "AT&T is big.", "AT&T", "I work for R&D in Berlin.", "&copy 2020", "&copy", "&copy; 2020", "&notit;", "&notin;",
+    "a &amp, b", "a &amp", "a &ampx", "a && b", "&", "&;", "&T;", "&#x41 b", "&#x41", "&#65 b", "&#65x", "&#x41;&#66;",
+    "&#;", "&#x;", "&# a", "&#x110000;", "&#128;", "&a.b;", "&a-b;", "a &lt b", "&amp;copy;", "&amp;amp;",
+    f"&#{'0' * 5000}65;", f"&#{'1' * 5000};", f"&#x{'1' * 5000};", "&#\u0663;",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFERENCES)
+def test_references_are_read_and_kept_as_browsers_read_them(text: str) -> None:
+    long_numbers = {f"&#{'0' * 5000}65;": "A", f"&#{'1' * 5000};": "\ufffd"}
+    read = long_numbers.get(text) or unescape(text)
+    cue = partial(subtitle_segments, is_subrip=False)
+    ways = [
+        (html_segments, f"<p>{text}</p>"), (html_segments, text), (html_segments, f"<p title='{text}'>{text} <b>b</b></p>"),
+        (markdown_segments, f"<p>\n{text}</p>\n"), (cue, f"WEBVTT\n\n00:01.000 --> 00:02.000\n{text}\n"),
+    ]  # fmt: skip
+    for find, page in ways:
+        (segment,) = find(page, Path("a"))
+        assert segment.text.removesuffix(" <b>b</b>") == read
+        filled = apply_edits(page, segment.edits(segment.parts))
+        assert [one.parts for one in find(filled, Path("a"))] == [segment.parts]
+
+
+def test_a_reference_of_xml_may_have_many_zeros() -> None:
+    text = f"<xliff><file><body><trans-unit><source>&#{'0' * 5000}65;</source></trans-unit></body></file></xliff>"
+    assert [one.text for one in xliff_segments(text, Path("a.xlf"))] == ["A"]
 
 
 # A text, and what is translated of it.
@@ -106,47 +137,5 @@ def test_a_text_without_signs_of_markup_is_read_as_the_parser_reads_it(text: str
 
     quickly = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(markdown, "_INLINE_SIGN", re.compile(""))
+        patch.setattr(markdown_reader, "_INLINE_SIGN", re.compile(""))
         assert read() == quickly
-
-
-LINES = [
-    "a", "b c", "é", "- a", "1. a", "> a", "# a", "|a|b|", "|-|-|", "a | b", ":-|", "---", "```", "<div>", "<b>x", "    a",
-    "\ta", " a", "", "[a]: b", ": d", "!!! note", "$$", "===", "  - y", "\x0ca", "-", ":", "~ d", "\\* a", '"a"', "(a) b",
-    "* \\<a", "    - a", "- ", "+ +", "- $$",
-]  # fmt: skip
-
-
-def test_paragraphs_are_those_of_the_parsers_own_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(1)
-    texts = ["\n".join(random.choices(LINES, k=random.randint(1, 12))) for _ in range(1000)]
-
-    def tokens(*, quickly: bool) -> list[list[tuple[object, ...]]]:
-        found = []
-        for text in texts:
-            parser = new_parser()
-            parser.disable("lheading" if quickly and not markdown_blocks._UNDERLINE.search(text) else "plain")
-            found.append([(one.type, one.map, one.content, one.level) for one in parser.parse(text, {})])
-        return found
-
-    ours = tokens(quickly=True)
-    monkeypatch.setattr(markdown_blocks, "_read_paragraph", paragraph)
-    assert tokens(quickly=False) == ours
-
-
-def test_items_that_the_parser_has_not_seen_are_read_as_it_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    random = Random(1)
-    items = ["a", "b *c*", "\\<i", "`d", "e|f", "g <b>", "--> h", "i $$", "j [a]", "k  ", "l</div>", "m\\"]
-
-    def write() -> str:
-        lists = [[f"{random.choice('-*')} {random.choice(items)}"] * random.randint(1, 6) for _ in range(4)]
-        return "\n".join(line for each in lists for line in [*each, *random.choices(LINES, k=random.randint(0, 3))])
-
-    def read(text: str, longest: int) -> list[tuple[object, ...]]:
-        monkeypatch.setattr(markdown_blocks, "_LONG_LIST", longest)
-        segments = markdown_segments(text, Path("a.md"))
-        assert count_markdown(text, Path("a.md")) == len(segments)
-        return [(one.parts, one.line, one.edits(("x",))) for one in segments]
-
-    for text in (write() for _ in range(1000)):
-        assert read(text, 3) == read(text, 1000)

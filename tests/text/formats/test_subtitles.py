@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
-from glassformer.text.formats.segment import Code, apply_edits
+from glassformer.text.codes.code import Code
+from glassformer.text.formats.segment import apply_edits
 from glassformer.text.formats.subtitles import subtitle_segments
 
 TIMES = "1\n00:00:01,000 --> 00:00:02,000\n"

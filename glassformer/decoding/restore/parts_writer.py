@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.decoding.codes.alignment import Span
+from glassformer.decoding.restore.alignment import Span
 from glassformer.text.codes.checks import is_code
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, trim, unused_signs
 from glassformer.text.codes.draft import Mark
-from glassformer.text.codes.placeholders import unused_signs
-from glassformer.text.formats.segment import Code, Part, join_parts, trim
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
@@ -62,7 +61,7 @@ class PartsWriter:
             position = last
         self._add_text(position, span[1])
 
-    def _add_tag(self, tag: tuple[Part, ...]) -> None:
+    def _add_tag(self, tag: Parts) -> None:
         self.parts += tag
         self._has_tag = True
 
@@ -105,7 +104,7 @@ def _is_apart(character: str, neighbour: str, edge: str) -> bool:
     return neighbour.isspace() or ((character.isalnum() or character == "_") and not neighbour.isalnum())
 
 
-def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> tuple[Part, ...]:
+def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     """The output with the white space that the source has at its ends, by its codes, and, without breaks, by numbers.
 
     Where words or a script need a space, or none, the output has it as it was.

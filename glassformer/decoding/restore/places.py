@@ -7,11 +7,10 @@ in proportion is taken, between words, and the text is flagged.
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Self
+from typing import NamedTuple
 
-from glassformer.decoding.codes.alignment import (
+from glassformer.decoding.restore.alignment import (
     SIGNS_AT_ENDS,
     Alignment,
     Span,
@@ -20,63 +19,38 @@ from glassformer.decoding.codes.alignment import (
     has_content,
     stem,
 )
-from glassformer.decoding.codes.parts_writer import PartsWriter, PlacedMark
-from glassformer.decoding.translation import Doubt, Translation
+from glassformer.decoding.restore.parts_writer import PartsWriter, PlacedMark
+from glassformer.decoding.translation import Translation
+from glassformer.text.codes.code import Code, Part, Parts, join_parts
 from glassformer.text.codes.draft import Draft, Mark, find_word
-from glassformer.text.codes.placeholders import is_link
-from glassformer.text.formats.segment import Code, Part, join_parts
+from glassformer.text.codes.find import is_link
+from glassformer.text.scripts import OPENING
 
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
 _ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
 
 
-@dataclass(frozen=True)
-class ModelScore:
-    """How sure a model was of the sentence that was used, and which engine ran it."""
+class Restored(NamedTuple):
+    """A hypothesis with its codes, and in words what should be looked at."""
 
-    log_prob: float
-    score: float
-    confidence: float | None
-    engine: str
-    doubt: Doubt | None = None
-
-    @classmethod
-    def from_translation(cls, translation: Translation) -> Self:
-        """Of the best hypothesis."""
-        best = translation.hypotheses[0]
-        return cls(best.log_prob, best.score, best.confidence, translation.engine, translation.doubt)
-
-
-@dataclass(frozen=True)
-class Result:
-    """The translated parts of a segment, and in words what should be looked at, and what else is worth knowing."""
-
-    parts: tuple[Part, ...]
+    parts: Parts
     flags: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
     """What pairs enclose for which no words of the translation seem to stand."""
-    scores: tuple[ModelScore, ...] = ()
-    """Of each sentence that a model translated; a journal does not keep them."""
-
-    @property
-    def text(self) -> str:
-        """The text with its codes."""
-        return join_parts(self.parts)
 
 
 def restore(
     draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str] = MappingProxyType({})
-) -> Result | None:
+) -> Restored | None:
     """The translation with its codes; None unless it has each stand-in once, and those of one kind in order.
 
     ``own`` has the translations of what is ``unplaced`` without them.
     """
     text = translation.text
     if text == draft.text:
-        return Result(draft.source)  # with its own white space
+        return Restored(draft.source)  # with its own white space
     if not draft.marks and not draft.words:
-        return Result((text,) if text else ())
+        return Restored((text,) if text else ())
     words = dict[Span, Mark]()
     for word, mark in draft.words:
         places = find_word(word, text)
@@ -92,10 +66,10 @@ def restore(
     writer.write((0, len(text)), placed)
     flags = [f"{label} may stand in a wrong place" for label in dict.fromkeys(layout.unsure)]
     parts, moved = _in_order(draft.source, tuple(part for part in writer.parts if part != ""))
-    return Result(parts, (*flags, *moved), unplaced=tuple(layout.unplaced))
+    return Restored(parts, (*flags, *moved), tuple(layout.unplaced))
 
 
-def _in_order(source: Sequence[Part], parts: tuple[Part, ...]) -> tuple[tuple[Part, ...], list[str]]:
+def _in_order(source: Sequence[Part], parts: Parts) -> tuple[Parts, list[str]]:
     """The parts with the codes that a program fills one after another in their order, and a flag if they had not."""
     wanted = [part for part in source if _is_positional(part)]
     found = [part for part in parts if _is_positional(part)]
@@ -363,7 +337,7 @@ class _Layout:
         start = alignment.tgt_words[written[ahead[0]][0]][0] if ahead else -1
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
-        touches_left = not mark.left.isspace() and mark.left not in "([{«„“"
+        touches_left = not mark.left.isspace() and mark.left not in OPENING
         stays_behind = mark.right in ".,;:!?…)]}»”" or (touches_left and mark.right.isspace())
         if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
             return end, end

@@ -9,7 +9,7 @@ from glassformer.errors import TextError
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats import find_format
 from glassformer.text.formats.segment import apply_edits
-from glassformer.text.formats.tables import csv_delimiter, csv_segments
+from glassformer.text.formats.sheets import csv_delimiter, csv_segments
 
 
 def pairs_of(path: Path, text: str) -> list[tuple[str, str]]:

@@ -1,7 +1,6 @@
-"""What a server has loaded: worker processes that take batches from the queue; one that ends is replaced.
+"""Worker processes that take batches from the queue; one that ends is replaced, and its batch tried once more.
 
-A batch whose worker ended is tried once more by another one. A worker that takes far too long is ended, and one whose
-batch nobody waits for is told so.
+A worker that takes far too long is ended. One whose batch nobody waits for is told to stop.
 """
 
 import asyncio
@@ -13,90 +12,62 @@ from typing import Any, Self
 
 from glassformer.errors import GlassformerError, WorkerError
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.door import Metrics
+from glassformer.serving.http_errors import HTTPError, place_of
 from glassformer.serving.languages import Languages
-from glassformer.serving.refusal import Refusal, place_of
+from glassformer.serving.middleware import Metrics
 from glassformer.serving.scheduling.batch_queue import Batch, BatchQueue
+from glassformer.serving.scheduling.pipe import AsyncPipe
 from glassformer.serving.scheduling.worker import STOP, WorkerPlan, run_worker
 from glassformer.text.corpus.workers import available_cores
 
 logger = logging.getLogger(__name__)
-_POLL_S = 0.05  # how often a worker that works, and its clients, are looked at
+_POLL_S = 0.05  # between two looks whether clients have left
 _LOAD_S = 600.0
-_GRACE_S = 30.0  # that a batch may take beyond the last deadline of its clients, before its worker is ended
-_PAUSE_S = 1.0  # before a worker is started again that could not be started
-_ENDED = "workers: a worker ended before its answer: killed, or out of memory."
+_GRACE_S = 30.0  # after the last deadline of a batch, before its worker is ended
+_PAUSE_S = 1.0  # before a failed start is tried again
 
 
 class WorkerProcess:
-    """One worker, and the pipe to it. All methods raise ``WorkerError`` if the process ends before its answer."""
+    """One worker and the pipe to it. Methods raise ``WorkerError`` if the process ends before its answer."""
 
     def __init__(self, plan: WorkerPlan) -> None:
         context = get_context("spawn")
-        self._connection, self._theirs = context.Pipe()
+        ours, self._theirs = context.Pipe()
+        self._pipe = AsyncPipe(ours)
         self._process = context.Process(target=run_worker, args=(self._theirs, plan), daemon=True)
-        self._loop, self._answers = asyncio.get_running_loop(), asyncio.Queue[Any]()
 
     async def load(self) -> dict[str, str]:
-        """Start it and wait until its models are loaded; the engine of each. Raises what loading raises."""
-        await asyncio.to_thread(self._process.start)
+        """Start it and load its models; the engine of each. Raises what loading raises."""
+        self._process.start()
         self._theirs.close()
-        self._loop.add_reader(self._connection.fileno(), self._receive)
-        engines = await self._next_answer(_LOAD_S)
+        self._pipe.start_reading()
+        engines = await self._pipe.receive(_LOAD_S)
         if not isinstance(engines, dict):
-            raise GlassformerError(engines.message if isinstance(engines, Refusal) else _ENDED)
+            raise GlassformerError(str(engines or "workers: a model was not loaded in time."))
         return engines
 
     async def translate(self, batch: Batch) -> Any:
-        """A result or a refusal for each text of a batch; its pieces go to its job."""
-        until, was_told = max(item.job.deadline for item in batch.items) + _GRACE_S, False
-        self._send((batch.recipe, [item.text for item in batch.items]))
+        """A result or an ``HTTPError`` for each text of a batch; streamed pieces go to its job."""
+        until, was_told = max(one.job.deadline for one in batch) + _GRACE_S, False
+        await self._pipe.send((batch[0].key, [one.text for one in batch]), _GRACE_S)
         while time.monotonic() < until:
-            answer = await self._next_answer(_POLL_S)
+            answer = await self._pipe.receive(_POLL_S)
             if isinstance(answer, str):
-                batch.items[0].job.pieces.put_nowait(answer)
+                batch[0].job.pieces.put_nowait(answer)
             elif answer is not None:
                 return answer
-            elif not was_told and all(item.job.is_gone for item in batch.items):
+            elif not was_told and all(one.job.is_gone for one in batch):
                 was_told = True
-                self._send(STOP)
-        raise WorkerError(_ENDED)
-
-    async def _next_answer(self, seconds: float) -> Any:
-        """What it sends; None if that takes longer."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                answer = await self._answers.get()
-            if isinstance(answer, WorkerError):
-                raise answer
-            return answer
-        return None
-
-    def _send(self, message: Any) -> None:
-        try:
-            self._connection.send(message)
-        except OSError as error:
-            raise WorkerError(_ENDED) from error
-
-    def _receive(self) -> None:
-        try:
-            answer = self._connection.recv()
-        except (EOFError, OSError):
-            self._loop.remove_reader(self._connection.fileno())
-            answer = WorkerError(_ENDED)
-        self._answers.put_nowait(answer)
+                await self._pipe.send(STOP, _GRACE_S)
+        raise WorkerError("workers: a worker took too long.")
 
     def kill(self) -> None:
-        """End the process at once."""
-        if self._process.pid is not None:
-            self._process.kill()
-        if not self._connection.closed:
-            self._loop.remove_reader(self._connection.fileno())
-            self._connection.close()
+        """End the process at once, and with it the pipe."""
+        self._process.kill()
 
 
-class Loaded:
-    """Models in worker processes that share one queue; ``engines`` names what translates each model."""
+class ModelWorkers:
+    """All models in each of some processes, which share one queue; ``engines`` names the engine of each model."""
 
     def __init__(
         self, languages: Languages, config: ServeConfig, metrics: Metrics, *, is_background: bool = False
@@ -111,7 +82,7 @@ class Loaded:
     async def start(self) -> Self:
         """Load all models in each process; raises ``GlassformerError`` if that cannot be done."""
         try:
-            first = await self._start_one()  # alone: it may have to export the models
+            first = await self._start_one()  # alone: it may export the models
             others = await asyncio.gather(*(self._start_one() for _ in range(self.number - 1)))
         except BaseException:
             self.kill()
@@ -137,13 +108,13 @@ class Loaded:
         while (batch := await self.queue.take()) is not None:
             try:
                 await self._translate(worker, batch)
-            except Exception as error:  # one that nobody foresaw, too: without this task nothing would be translated
+            except Exception as error:  # any: this task must go on
                 logger.warning("a worker ended: %s; another one is started.", place_of(error))
                 self.queue.put_back(batch)
                 worker = await self._replace(worker)
             except asyncio.CancelledError:
-                for item in batch.items:
-                    item.refuse(self.queue.stopping())
+                for sentence in batch:
+                    sentence.fail(self.queue.stopping())
                 raise
 
     async def _replace(self, worker: WorkerProcess) -> WorkerProcess:
@@ -162,26 +133,27 @@ class Loaded:
         seconds = time.monotonic() - began
         self.queue.measure(batch, seconds)
         self._metrics.batch_seconds.observe(seconds)
-        self._metrics.batch_texts.observe(len(batch.items))
-        for item, answer in zip(batch.items, answers, strict=True):
-            if isinstance(answer, Refusal):
-                item.refuse(answer)
-            elif not item.future.done():
-                item.future.set_result(answer)
+        self._metrics.batch_texts.observe(len(batch))
+        for sentence, answer in zip(batch, answers, strict=True):
+            if isinstance(answer, HTTPError):
+                sentence.fail(answer)
+            elif not sentence.future.done():
+                sentence.future.set_result(answer)
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, finish what was begun within some seconds, refuse the rest, and end the workers."""
+        """Accept nothing new, finish open jobs within some seconds, refuse the rest, and end the workers."""
         self.queue.is_draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.queue.open_jobs:
                     await asyncio.sleep(_POLL_S)
         self.queue.close()
-        await asyncio.wait(self._tasks, timeout=1.0)
+        if self._tasks:  # all workers were loaded
+            await asyncio.wait(self._tasks, timeout=1.0)
         self.kill()
 
     def kill(self) -> None:
-        """Refuse what waits, and end all processes at once."""
+        """Refuse what waits and end all processes at once."""
         self.queue.close()
         for task in self._tasks:
             task.cancel()

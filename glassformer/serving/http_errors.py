@@ -1,4 +1,4 @@
-"""What a client gets instead of an answer: a status, a sentence, and when to try again."""
+"""Error responses: a status, a message, and when to try again."""
 
 import traceback
 from collections.abc import Mapping
@@ -8,13 +8,13 @@ from typing import Any
 INTERNAL = "the server has failed; its operator finds the cause in its log"
 
 
-class Refusal(Exception):  # noqa: N818  # a refused request is no error of ours
-    """Ends the handling of a request; ``retry_after`` are seconds."""
+class HTTPError(Exception):
+    """Ends the handling of a request with an error response; ``retry_after`` is in seconds."""
 
     def __init__(
         self, status: int, message: str, *, retry_after: float | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(status, message)  # as a worker sends it, too
+        super().__init__(status, message)  # a worker pickles it
         self.status, self.message = status, message
         self.headers = dict(headers or {})
         if retry_after is not None:
@@ -24,19 +24,19 @@ class Refusal(Exception):  # noqa: N818  # a refused request is no error of ours
         return self.message
 
 
-def bad_request(message: str) -> Refusal:
-    """One for a request that would be refused again."""
-    return Refusal(400, f"Invalid request: {message}")
+def bad_request(message: str) -> HTTPError:
+    """Status 400: the same request would fail again."""
+    return HTTPError(400, f"Invalid request: {message}")
 
 
 def place_of(error: Exception) -> str:
-    """The kind of a fault and its line in the code: nothing of a client's text."""
+    """The type of an exception and its line in the code: nothing of a client's text."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
 
 
 def error_body(path: str, status: int, message: str) -> dict[str, Any]:
-    """The body of a refusal as the clients of the contract at ``path`` read it."""
+    """The body of an error as clients of the contract at ``path`` read it."""
     if path.startswith("/v2/"):
         return {"message": message}
     if path.startswith(("/v1/chat", "/v1/models")):

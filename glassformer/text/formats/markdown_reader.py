@@ -9,25 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Code, Part, join_texts, mark_codes
 from glassformer.text.formats.html import EMPTY_TAGS, html_segments
 from glassformer.text.formats.markdown_blocks import markdown_blocks, new_parser
 from glassformer.text.formats.markdown_writer import write_markdown
-from glassformer.text.formats.segment import (
-    Code,
-    Edit,
-    FileSegment,
-    Part,
-    join_texts,
-    line_number,
-    mark_codes,
-)
+from glassformer.text.formats.segment import Edit, FileSegment, line_number
 
 
 def markdown_segments(text: str, path: Path) -> list[FileSegment]:
-    """The paragraphs, headings, items and cells of a Markdown text, and the texts of blocks of HTML.
-
-    Code, links' addresses and HTML inside a text are codes.
-    """
+    """The paragraphs, headings, items and cells of a Markdown text, and the texts of blocks of HTML."""
     return [read() for read in _find_texts(text, path)]
 
 
@@ -38,7 +28,8 @@ def count_markdown(text: str, path: Path) -> int:
 
 def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
     """Of each text what reads its codes."""
-    if (alone := re.search(r"\r(?!\n)", text)) is not None:
+    alone = re.search(r"\r(?!\n)", text)
+    if alone is not None:
         raise TextError(
             f"{path}:{line_number(text, alone.start())}: found a carriage return without a line feed, expected line "
             "feeds. Replace it."
@@ -66,10 +57,7 @@ def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
 
 
 def _html_block(text: str, start: int, line: int, block: str, path: Path) -> list[FileSegment]:
-    """The texts of a block of HTML below ``line`` lines.
-
-    None of one in a quotation, whose lines the file has with other signs.
-    """
+    """The texts of a block of HTML below ``line`` lines; none in a quotation, where the file has other signs."""
     if not text.startswith(block.rstrip("\n"), start):
         return []
 
@@ -133,8 +121,7 @@ def _read_inline(parser: Any, env: dict[str, Any], raw: str) -> tuple[Part, ...]
 class _InlineReader:
     """Text and codes of one block: whatever stands between two texts is a code, as it is written.
 
-    The parser does not say where a token stands: that follows from its kind and its text. ``references`` are those
-    that the document defines.
+    The parser does not say where a token stands: that follows from its kind and its text.
     """
 
     def __init__(self, raw: str, references: Mapping[str, Any]) -> None:
@@ -147,7 +134,8 @@ class _InlineReader:
     def read(self, tokens: Sequence[Any]) -> tuple[Part, ...]:
         """The parts. From a token on that is not where it is expected, the rest is one code, which stays as it is."""
         ending = "", ""  # the type and the text of the token that ends a part which is code: an address, <kbd>
-        if (note := _NOTE.match(self._raw)) is not None:
+        note = _NOTE.match(self._raw)
+        if note is not None:
             self._read_code(note.end())
             ending = "softbreak", ""
         for token in tokens:
@@ -243,14 +231,10 @@ _REFERENCE = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]", re.DOTALL)
 
 
 def _mark_others(parts: Sequence[Part]) -> tuple[Part, ...]:
-    if not any(isinstance(part, str) and _OTHER_SIGN.search(part) for part in parts):  # as in most
+    if not any(isinstance(part, str) and _OTHER_SIGN.search(part) for part in parts):  # fast path
         return tuple(parts)
-    return mark_codes(parts, _OTHER_MARKUP, _other_code)
-
-
-def _other_code(match: re.Match[str]) -> Code:
-    """The code; the kind of a note has a line of its own."""
-    return Code(re.sub(r"\] $", "]\n", match[0]))
+    # The kind of a note has a line of its own.
+    return mark_codes(parts, _OTHER_MARKUP, lambda found: Code(re.sub(r"\] $", "]\n", found[0])))
 
 
 def _markup_end(token: Any, raw: str, start: int, references: Mapping[str, Any]) -> int | None:

@@ -13,8 +13,9 @@ from zipfile import ZipFile
 
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
+from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.encodings import START, read_text
-from glassformer.text.formats.segment import Edit, FileSegment, Part, join_parts, line_finder, line_number
+from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
@@ -43,12 +44,10 @@ _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or the columns that a header names so; other columns, such as an attribution, are ignored.
-
-    Raises ``TextError`` for a line with fewer columns.
-    """
+    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with fewer columns."""
     rows = _tsv_rows(path)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return
     source, target, header = find_columns(first[1])
     for number, row in rows if header else chain([first], rows):
@@ -115,7 +114,8 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
 
 def csv_delimiter(text: str) -> str:
     """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
-    if named := _SEPARATOR_LINE.match(text):
+    named = _SEPARATOR_LINE.match(text)
+    if named is not None:
         return named[1]
     best = max(_DELIMITERS, key=partial(_evenness, text))
     return best if _evenness(text, best) else ","
@@ -176,10 +176,7 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
 
 
 def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
-    """Where a header has source and target, by what they are called or, of languages, by their order.
-
-    Two names of languages alone make no header without English: a dictionary may begin with it and es.
-    """
+    """Where a header has source and target, by their names or as names of two languages, one of them English."""
     written = [cell.strip().lower() for cell in first]
     if len(set(filter(None, written))) < len(list(filter(None, written))):
         return None
@@ -199,9 +196,8 @@ def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
 def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
     """Where source and target stand, from 0, and whether the first row is a header.
 
-    A column is named by its header or its number, from 1. Without a name it is the one that the header calls
-    source or target, or the first and the second language there; without a header the first, and the one after it.
-    A column after a named one that has another name is not taken: ``TextError``.
+    ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
+    column and the one after it; ``TextError`` if that one has another name.
     """
     lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
     header = named is not None
@@ -237,7 +233,8 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
     text = read_text(path)[0].removeprefix("\ufeff")
     rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return
     source, target, header = find_columns([cell.text for cell in first])
     for row in rows if header else chain([first], rows):
@@ -260,11 +257,12 @@ def describe_csv(path: Path, column: str | None = None, into: str | None = None)
 def csv_segments(
     text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
 ) -> list[FileSegment]:
-    """The rows whose target cell is empty or missing; a missing one is added at the end of its row."""
+    """The rows whose target cell is empty or missing."""
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text.split("\n"))
     rows, line_of = table_rows(text, path, delimiter, quotes=quotes), line_finder(text)
-    if (first := next(rows, None)) is None:
+    first = next(rows, None)
+    if first is None:
         return []
     source, target, header = find_columns([cell.text for cell in first], column, into)
     found = []
@@ -278,10 +276,7 @@ def csv_segments(
 
 
 def _has_quoted_cells(lines: Iterable[str]) -> bool:
-    """Whether tab-separated values are quoted as in CSV, as spreadsheets save cells with marks or line breaks.
-
-    A cell in quotation marks alone does not say so: it may be what somebody says. Nor does one that holds a tab.
-    """
+    """Whether tab-separated values are quoted as in CSV: a cell in quotation marks has marks or line breaks."""
     read, is_quoted = list[str](), False
 
     def record() -> Iterator[str]:
@@ -344,10 +339,7 @@ def describe_xlsx(path: Path) -> str:
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
-    """The first sheet with a header, else the first one with two columns: its name, and its rows that are not blank.
-
-    Needs openpyxl: ``pip install '.[xlsx]'``.
-    """
+    """The name of the first sheet with a header, else of the first one with two columns, and its rows with text."""
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:

@@ -1,8 +1,4 @@
-"""What every connection meets first and last: limits of bytes and seconds, headers, counts, and the last resort.
-
-A request that is too large, too slow or packed ends here, and every error becomes an answer here: one that nobody
-foresaw without a traceback.
-"""
+"""Outermost middleware: limits of size and time, CORS, metrics, error responses."""
 
 import asyncio
 import logging
@@ -17,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from glassformer.errors import GlassformerError
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.refusal import INTERNAL, Refusal, bad_request, error_body, place_of
+from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, error_body, place_of
 
 logger = logging.getLogger(__name__)
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -49,7 +45,7 @@ class Metrics:
         return kind(f"glassformer_{name}", about, registry=self.registry, **options)
 
 
-class Door:
+class LimitsMiddleware:
     """Wraps the application; speaks ASGI to both sides."""
 
     def __init__(self, app: ASGIApp, config: ServeConfig, metrics: Metrics) -> None:
@@ -57,7 +53,7 @@ class Door:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
-        scope["app"] = self  # then Starlette raises its refusals, too
+        scope["app"] = self  # so that Starlette raises its errors instead of answering
         exchange, began = _Exchange(scope, receive, send, self._config), time.monotonic()
         try:
             await self._answer(exchange)
@@ -78,28 +74,26 @@ class Door:
         except TimeoutError:
             raise
         except Exception as error:
-            if (refusal := _refusal_of(error)) is None:
-                logger.error(
-                    "%s %s: %s. Please report it.", exchange.scope["method"], exchange.route, place_of(error)
-                )
-                refusal = Refusal(500, INTERNAL)
+            known = _to_http_error(error)
+            if known is not error and known.status == 500:
+                method, place = exchange.scope["method"], place_of(error)
+                logger.error("%s %s: %s. Please report it.", method, exchange.route, place)
             if exchange.status == 0:  # no answer has begun
-                body = error_body(exchange.scope["path"], refusal.status, refusal.message)
-                answer = JSONResponse(body, refusal.status, refusal.headers)
+                body = error_body(exchange.scope["path"], known.status, known.message)
+                answer = JSONResponse(body, known.status, known.headers)
                 await answer(exchange.scope, exchange.receive, exchange.send)
 
 
-def _refusal_of(error: Exception) -> Refusal | None:
-    """The refusal that an error stands for; None for a fault of ours."""
-    if isinstance(error, Refusal):
+def _to_http_error(error: Exception) -> HTTPError:
+    if isinstance(error, HTTPError):
         return error
     if isinstance(error, HTTPException):
-        return Refusal(error.status_code, error.detail, headers=error.headers)
-    return bad_request(str(error)) if isinstance(error, GlassformerError) else None
+        return HTTPError(error.status_code, error.detail, headers=error.headers)
+    return bad_request(str(error)) if isinstance(error, GlassformerError) else HTTPError(500, INTERNAL)
 
 
 class _Exchange:
-    """One request and its answer, as they pass through the door."""
+    """One request and its answer."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, config: ServeConfig) -> None:
         self.scope, self.status, self._receive, self._send = scope, 0, receive, send
@@ -108,20 +102,20 @@ class _Exchange:
 
     @property
     def route(self) -> str:
-        """The path as the routes have it, which does not grow with what clients ask for."""
+        """The path of the route: there are few, however many paths clients ask for."""
         return str(getattr(self.scope.get("route"), "path", "unknown"))
 
     def check_headers(self) -> None:
-        """Raise ``Refusal`` for a body that says it is too large, or packed."""
+        """Raise ``HTTPError`` for a body that is declared too large, or compressed."""
         headers = Headers(scope=self.scope)
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refusal(415, "the body is packed, expected one that is not: without Content-Encoding")
+            raise HTTPError(415, "the body is packed, expected one that is not: without Content-Encoding")
         length = headers.get("content-length", "0")
         self._check_size(int(length) if length.isdecimal() else 0)
 
     def _check_size(self, found: int) -> None:
         if found > self._most_bytes:
-            raise Refusal(413, f"the request is larger than {self._most_bytes / 1e6:g} MB, which is the limit")
+            raise HTTPError(413, f"the request is larger than {self._most_bytes / 1e6:g} MB, which is the limit")
 
     async def receive(self) -> Message:
         """The next message of the client, within its time and its size."""
@@ -132,7 +126,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             late = f"the request did not arrive within {self._seconds:g} seconds"
-            raise Refusal(408, late, headers={"Connection": "close"}) from None
+            raise HTTPError(408, late, headers={"Connection": "close"}) from None
         self._bytes += len(message.get("body", b""))
         self._is_read = not message.get("more_body", False)
         self._check_size(self._bytes)

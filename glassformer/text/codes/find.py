@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from glassformer.text.codes import may_have_codes
-from glassformer.text.formats.segment import Code, Part, join_parts, mark_codes
-from glassformer.text.scripts import CLOSING
-from glassformer.text.sentence_splitter import Sentence, split_sentences
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes
 
+# One of these is in every placeholder; most texts have none.
+HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹]|www\.|\.[A-Za-z*]")
 # Each alternative reads on only over signs that its own start does not have, so that time is linear.
 _PLACEHOLDERS = re.compile(
     r"""
@@ -65,7 +64,7 @@ _REMEMBERED = 1000  # codes, of which a file has the same again and again
 _LONG_CODE = 500  # characters; a search for all that is wordless in it would take time with its square
 
 
-def find_codes(parts: Sequence[Part]) -> tuple[Part, ...]:
+def find_codes(parts: Sequence[Part]) -> Parts:
     """The same parts, with the placeholders in their text, and the syntax of ICU messages, as codes."""
     found: list[Part] = []
     for part in parts:
@@ -98,7 +97,7 @@ def _mark_placeholders(parts: Sequence[Part], code: Callable[[re.Match[str]], Co
     return found
 
 
-def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _pair_blocks(parts: Sequence[Part]) -> Parts:
     """The same parts, where a block of a template opens and closes: {% if x %}…{% endif %}, {{#if x}}…{{/if}}."""
     blocks = [_BLOCK.match(part.raw) if isinstance(part, Code) else None for part in parts]
     if not any(blocks):
@@ -112,7 +111,7 @@ def _pair_blocks(parts: Sequence[Part]) -> tuple[Part, ...]:
     )
 
 
-def mark_messages(parts: Sequence[Part]) -> tuple[Part, ...]:
+def mark_messages(parts: Sequence[Part]) -> Parts:
     """The same parts, with each ICU message in their text as one code, so that the text round it stays whole."""
     found: list[Part] = []
     for part in parts:
@@ -205,48 +204,6 @@ def is_link(parts: Sequence[Part]) -> bool:
     return pair_name(opening).lower() in ("a", "code", "url") or (opening.raw[:1] == "[" and not opening.is_text)
 
 
-def split_parts(
-    parts: Sequence[Part], split: Callable[[str], list[Sentence]] = split_sentences
-) -> list[tuple[tuple[Part, ...], str]]:
-    """The sentences of a text with codes, as ``split`` cuts a text, and the white space after each.
-
-    A code that begins a new text is a part of its own. Tags that enclose several sentences keep them together.
-    """
-    codes = [part for part in parts if isinstance(part, Code)]
-    text = join_parts(part for part in parts if isinstance(part, str))
-    sign = next(iter(unused_signs(text)))
-    closing = next(
-        (each for each in CLOSING if each not in text), sign
-    )  # as a quotation mark, it belongs to a sentence
-    coded = (part if isinstance(part, str) else closing if part.kind == "closes" else sign for part in parts)
-    sentences = split("".join(coded))
-    waiting, found = iter(codes), list[tuple[tuple[Part, ...], str]]()
-    together, depth, gap = list[Part](), 0, ""
-    for sentence in sentences:
-        if gap and together:
-            together.append(gap)
-        for piece in re.split(f"([{sign}{re.escape(closing)}])", sentence.text):
-            if piece not in (sign, closing):
-                together += [piece] if piece else []
-                continue
-            code = next(waiting)
-            if begins_new_text(code):
-                found += [(tuple(together), "")] if together else []
-                found.append(((code,), ""))
-                together = []
-            else:
-                depth += {"opens": 1, "closes": -1, "alone": 0}[code.kind]
-                together.append(code)
-        gap = sentence.gap
-        if together and depth <= 0:
-            found.append((tuple(together), gap))
-            together, depth, gap = [], 0, ""
-        elif not together and found:  # white space behind a code that begins a new text
-            found[-1] = (found[-1][0], found[-1][1] + gap)
-            gap = ""
-    return [*found, (tuple(together), gap)] if together else found
-
-
-def unused_signs(text: str) -> Iterator[str]:
-    """Signs of private use that a text does not have, to stand for codes."""
-    return (sign for sign in map(chr, range(0xE000, 0xF900)) if sign not in text)
+def may_have_codes(text: str) -> bool:
+    """Whether a text has a sign that each code has."""
+    return HINT.search(text) is not None

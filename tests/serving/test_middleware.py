@@ -40,7 +40,7 @@ def test_what_nobody_foresaw_is_our_fault_and_no_text_of_a_client_is_logged(clie
         500,
         {"error": "the server has failed; its operator finds the cause in its log"},
     )
-    assert "POST /translate: KeyError in test_door.py" in caplog.text
+    assert "POST /translate: KeyError in test_middleware.py" in caplog.text
     assert "house" not in caplog.text
 
 

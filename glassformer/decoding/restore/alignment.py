@@ -128,11 +128,11 @@ def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> l
 
 def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tuple[list[int], list[int]]:
     """Where each token ends, in the characters of a source and of its translation, by their tokenizers."""
-    best = translation.hypotheses[0]
-    src_ends = _label_ends(translation.source_tokens[:-1], translation.source)  # without </s>
+    best, read = translation.hypotheses[0], translation.source
+    src_ends = _label_ends(translation.source_tokens[:-1], read)  # without </s>
     tgt_ends = _label_ends(best.tokens, best.text)
     return (
-        [end for _, end in src.offsets(translation.source)] if src_ends is None else src_ends,
+        [end for _, end in src.offsets(read)] if src_ends is None else src_ends,
         tgt.ends(best.ids) if tgt_ends is None else tgt_ends,
     )
 

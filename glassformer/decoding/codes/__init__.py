@@ -1,1 +1,0 @@
-"""Codes put back into a translation, where its words are."""
