@@ -202,7 +202,7 @@ def verify(scratch: Path) -> str:
 def diff(scratch: Path) -> str:
     """The first line by which `diff` shows that two ways do not agree; nothing if all do."""
     from glassformer.explain.compare.passes import Mode
-    from glassformer.explain.compare.runs import Side, diff_sides
+    from glassformer.explain.compare.runs import ModelPass, diff_sides
     from glassformer.explain.recording.sentences import read_sentences
     from glassformer.settings import DecodeConfig, RunConfig
 
@@ -212,7 +212,7 @@ def diff(scratch: Path) -> str:
         for way in Mode:
             if way in (Mode.PLAIN, Mode.COMPILED, Mode.BF16, Mode.INT8):
                 continue  # compiling takes a minute; the others have their own tolerance
-            sides = (Side(translator.model), Side(translator.model, way))
+            sides = (ModelPass(translator.model), ModelPass(translator.model, way))
             found = diff_sides(*sides, batch.src_ids, batch.tgt_in_ids, config=RunConfig(decode=decode))
             if not found.agrees:
                 return f"--b {way}: {found.first_lines()[0]}"

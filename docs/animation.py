@@ -114,8 +114,8 @@ def record(page: Page, target: Path) -> None:
 
 
 def silence_button(page: Page) -> Locator:
-    """What silences the head, first on the page."""
-    named = page.get_by_role("button", name=re.compile(rf"silence head {HEAD}\b", re.IGNORECASE))
+    """What switches the head off, first on the page."""
+    named = page.get_by_role("button", name=re.compile(rf"switch head {HEAD} off", re.IGNORECASE))
     return named.or_(page.get_by_role("switch", name=re.compile(rf"head {HEAD}\b"))).first
 
 

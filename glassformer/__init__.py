@@ -1,7 +1,6 @@
 """glassformer: the encoder-decoder Transformer of *Attention Is All You Need*, made to be seen through.
 
-The names below are the public ones. They are loaded when first used, so that importing the package, or
-asking the command line for help, does not load PyTorch.
+The public names below are loaded when first used, so that importing the package does not load PyTorch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,11 +1,10 @@
 """Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums. Nothing is ever unpickled.
 
 A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
-their update: the newest valid one is used, also while a training writes, and an older one is deleted only after a
-newer one has been verified.
+their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
 
-A matrix may be stored as int8 rows, each with a float32 scale, so that it takes a quarter of the space; it is
-read as float32. Such a checkpoint has format 2, any other format 1, which earlier versions read too.
+A matrix may be stored as int8 rows, each with a float32 scale, in a quarter of the space; it is read as float32. Such
+a checkpoint has format 2, any other format 1.
 """
 
 import json
@@ -40,10 +39,9 @@ MANIFEST = "manifest.json"
 STATE = "state.json"
 _TENSORS = ".safetensors"
 _NUMBERS = ("F32", "F16", "BF16", "F64")
-_SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales
-_INT8_LIMIT = 127
+_SCALE = "scale/"  # before the name of an int8 matrix: its scales
 _NAME = "update-"
-_UNFINISHED, _OUTDATED = ".tmp", ".old"  # what the hidden names of checkpoints being written and deleted end with
+_UNFINISHED, _OUTDATED = ".tmp", ".old"  # endings of hidden names
 _TRIES = 20  # to read a checkpoint of a run that trains
 
 Tensors = Mapping[str, "Tensor"]
@@ -52,7 +50,7 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write a whole checkpoint or none: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
+    """Write a checkpoint: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
@@ -69,7 +67,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
             path.chmod((temporary / STATE).stat().st_mode)  # the library lets nobody else read it
         has_scales = any(key.startswith(_SCALE) for group in tensors.values() for key in group)
         _write_manifest(temporary, INT8_FORMAT if has_scales else FORMAT)
-        _put_in_place(temporary, final)
+        _replace(final, temporary)
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
@@ -80,12 +78,12 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
 
 
 def _hidden_name(checkpoint: Path, ending: str) -> Path:
-    """A hidden name for a checkpoint that is being written or deleted, which nobody can foresee."""
+    """A hidden, random name for a checkpoint that is being written or deleted."""
     return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
 
 
-def _put_in_place(temporary: Path, final: Path) -> None:
-    """Rename a complete checkpoint; if the process is killed between two renames, it is adopted later."""
+def _replace(final: Path, temporary: Path) -> None:
+    """Rename a complete checkpoint. If the process is killed between the renames, it is adopted later."""
     replaced, exists = _hidden_name(final, _OUTDATED), final.exists() or final.is_symlink()
     if exists:
         final.rename(replaced)
@@ -102,7 +100,7 @@ def _put_in_place(temporary: Path, final: Path) -> None:
 def recover_interrupted(series: Path) -> None:
     """Clear up after a process that was killed while saving; only for the process that has locked the run.
 
-    A complete checkpoint that was not yet renamed gets its name, unless another one has it. The rest is deleted.
+    A complete checkpoint gets its name, unless another one has it. The rest is deleted.
     """
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
@@ -122,12 +120,12 @@ def _write_manifest(directory: Path, form: int) -> None:
         sync(path)
         files[path.name] = {"sha256": sha256(path), "size": path.stat().st_size}
     manifest = {"format": form, "glassformer": __version__, "files": files}
-    with write_durably(directory / MANIFEST) as stream:  # whole or not at all: where it is, the rest is on disk
+    with write_durably(directory / MANIFEST) as stream:
         json.dump(manifest, stream, indent=1)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; ``CheckpointError`` that names the file if there is none."""
+    """The object in a JSON file. Raises ``CheckpointError``."""
     try:
         value = read_json_file(path)
     except (OSError, ValueError, RecursionError) as error:
@@ -144,13 +142,13 @@ def verify_checkpoint(checkpoint: Path) -> None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """What ``state.json`` holds, verified by the manifest; the other files are not read."""
+    """The contents of ``state.json``, the one file that is read and verified."""
     _verify_file(checkpoint / STATE, *_read_sums(checkpoint)[STATE])
     return read_json(checkpoint / STATE)
 
 
 def tensors_sha256(checkpoint: Path, name: str) -> str:
-    """The SHA-256 sum of a checkpoint's file of tensors ``name``, by the manifest; the file is not read."""
+    """The SHA-256 sum of a file of tensors, by the manifest; the file is not read."""
     return str(read_json(checkpoint / MANIFEST)["files"][f"{name}{_TENSORS}"]["sha256"])
 
 
@@ -159,8 +157,8 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") not in (FORMAT, INT8_FORMAT):
         raise CheckpointError(
-            f"{checkpoint}: found format {manifest.get('format')!r}, but this version reads {FORMAT} and "
-            f"{INT8_FORMAT}. Use the version of glassformer that wrote it."
+            f"{checkpoint}: found format {manifest.get('format')!r}, expected {FORMAT} or {INT8_FORMAT}. Use the "
+            "version of glassformer that wrote it."
         )
     try:
         sums = {name: (entry["size"], entry["sha256"]) for name, entry in manifest["files"].items()}
@@ -183,7 +181,7 @@ def _verify_file(path: Path, size: int, expected: str) -> None:
 
 
 def checkpoint_path(series: Path, update: int) -> Path:
-    """The path of an update's checkpoint in a series, whether it exists or not."""
+    """The path of an update's checkpoint in a series."""
     return series / f"{_NAME}{update:08d}"
 
 
@@ -195,18 +193,16 @@ def update_number(checkpoint: Path) -> int:
 def checkpoints(series: Path) -> list[Path]:
     """The checkpoints of a series, oldest first, valid or not.
 
-    One that is complete but was not renamed, because its process was killed, is listed if its update has no other.
+    A complete one whose process was killed before its renaming is listed if its update has no other.
     """
-    found = {
-        int(digits): path for path in series.glob(f"{_NAME}*") if (digits := path.name[len(_NAME) :]).isdecimal()
-    }
+    found = {update_number(path): path for path in series.glob(f"{_NAME}*") if path.name[len(_NAME) :].isdecimal()}
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}/{MANIFEST}")):
         found.setdefault(update_number(leftover.parent), leftover.parent)
     return [found[update] for update in sorted(found)]
 
 
 def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
-    """Whether a checkpoint can be verified; if not, ``warn`` is called with the reason."""
+    """Whether a checkpoint matches its manifest; if not, ``warn`` is called with the reason."""
     try:
         verify_checkpoint(checkpoint)
     except CheckpointError as error:
@@ -216,9 +212,9 @@ def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one that is skipped.
+    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one.
 
-    One that a training replaces while it is verified is not damaged: then all are listed again.
+    If a training replaces one meanwhile, all are listed again.
     """
     warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
@@ -252,13 +248,13 @@ def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> R
             if identity is not None and _identity(chosen) == identity:
                 return result
     raise CheckpointError(
-        f"{chosen.parent}: a training replaced its checkpoints {_TRIES} times while they were read, expected one "
-        "that stays. Save less often, or copy the run and read the copy."
+        f"{chosen.parent}: a training replaced its checkpoints {_TRIES} times while they were read. Save less often, "
+        "or copy the run and read the copy."
     )
 
 
 def _identity(checkpoint: Path) -> tuple[int, int] | None:
-    """Another one if another directory has taken its name; None if it is gone."""
+    """Device and inode: others once it is replaced; None if it is gone."""
     try:
         found = checkpoint.stat()
     except OSError:
@@ -269,7 +265,7 @@ def _identity(checkpoint: Path) -> tuple[int, int] | None:
 def prune(newest: Path, keep: int) -> None:
     """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
 
-    Later ones are damaged or outdated. Each is renamed before, so that a reader finds all of it or nothing.
+    Each is renamed before, so that a reader finds all of it or nothing.
     """
     found = checkpoints(newest.parent)
     to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
@@ -281,8 +277,7 @@ def prune(newest: Path, keep: int) -> None:
             remove(other.rename(_hidden_name(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
         except OSError as error:
             raise StorageError(
-                f"{other}: cannot be deleted: {error.strerror}. Correct the permissions, then run the same command "
-                "again to continue."
+                f"{other}: cannot be deleted: {error.strerror}. Correct the permissions, then run the command again."
             ) from error
 
 
@@ -305,10 +300,9 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
 
 
 def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
-    """The weights for ``save_checkpoint`` with each matrix as int8 rows, and a float32 scale for each row.
+    """The weights with each matrix as int8 rows, and a float32 scale a row: its greatest absolute value / 127.
 
-    A row's scale is its greatest absolute value / 127, so that half a scale is the largest error; vectors stay as
-    they are. ``read_tensors`` multiplies. Raises ``ValueError`` for a matrix with a value that is not finite.
+    Vectors stay as they are. Raises ``ValueError`` for a matrix with a value that is not finite.
     """
     import torch
 
@@ -318,15 +312,15 @@ def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
             found[name] = weight
             continue
         if not weight.isfinite().all():
-            raise ValueError(f"{name}: has a value that is not finite, expected numbers that int8 rows can hold.")
-        scales = weight.float().abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
+            raise ValueError(f"{name}: has a value that is not finite.")
+        scales = weight.float().abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
         found[name] = (weight.float() / scales[:, None]).round().to(torch.int8)
         found[f"{_SCALE}{name}"] = scales
     return found
 
 
 def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]":
-    """The int8 rows among the tensors in float32, in the place of rows and scales."""
+    """The tensors, with int8 rows times their scales in float32."""
     found = {name: tensor for name, tensor in tensors.items() if not name.startswith(_SCALE)}
     for key in tensors.keys() - found.keys():
         name, scales = key.removeprefix(_SCALE), tensors[key]
@@ -337,9 +331,9 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
 
 
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
-    """Raise ``CheckpointError`` unless ``<name>.safetensors`` has numbers of these names and shapes, and no others.
+    """Raise ``CheckpointError`` unless ``<name>.safetensors`` has weights of these names and shapes, and no others.
 
-    Matrices may be int8 rows with scales. Only the header is read: nothing is allocated for other weights.
+    Only the header is read. Matrices may be int8 rows with scales.
     """
     from safetensors import safe_open
 
@@ -368,7 +362,8 @@ def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> No
 
 def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
     """Raise ``CheckpointError`` for weights with other names or shapes than the configuration's."""
-    if odd := sorted(expected.keys() ^ found.keys()):
+    odd = sorted(expected.keys() ^ found.keys())
+    if odd:
         raise CheckpointError(
             f"{where}: does not fit the configuration: {len(odd)} weights differ, the first is {odd[0]}. "
             "Load it with its own config.json."
@@ -381,17 +376,16 @@ def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, S
 
 
 def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
-    """Every parameter once, under its first name: a tied matrix is not repeated."""
+    """Every parameter once: a tied matrix is not repeated."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def load_weights(
     model: "nn.Module", weights: Tensors, where: Path, place: "Callable[[Tensor, Tensor], Tensor] | None" = None
 ) -> None:
-    """Copy weights into a model of the same configuration; names and shapes must match exactly.
+    """Copy weights into a model; names and shapes must match exactly, the model keeps its precision.
 
-    The model keeps its own precision, whatever that of the weights. ``place`` puts a weight where the parameter, its
-    second argument, is.
+    ``place`` puts a weight on the device, or in the shards, of the parameter, its second argument.
     """
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))

@@ -1,7 +1,7 @@
 """The errors that a user can fix: one base class, one class for each kind.
 
-Every message says what was found, what was expected, what to do, and where (file:line, tap address or config key).
-The command line prints only the message and exits with the class's exit code.
+A message says what was found, what was expected, what to do, and where. The command line prints it and exits with the
+class's exit code.
 """
 
 import os
@@ -72,35 +72,36 @@ class PeerError(WorkerError):
 def check_type(
     name: str, value: object, kind: Any, expected: str, error: type[GlassformerError] = InputError
 ) -> None:
-    """Raise ``error`` if a value is not of a type; ``expected`` says in words what it should be, and what to do."""
+    """Raise ``error`` if a value is not of a type; ``expected`` says what it should be, and what to do."""
     if not isinstance(value, kind):
         raise error(f"{name}: found {type(value).__name__}, expected {expected}.")
 
 
 def check_path(name: str, value: object) -> Path:
     """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
-    check_type(name, value, str | Path, "the path of a file, a str or a Path")
+    if not isinstance(value, str | Path):
+        raise InputError(f"{name}: found {type(value).__name__}, expected the path of a file, a str or a Path.")
     try:
-        has_zero = b"\0" in os.fsencode(value)  # type: ignore[arg-type]  # checked to be one of both
+        is_name = b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:
-        has_zero = True
-    if has_zero:
+        is_name = False
+    if not is_name:
         raise InputError(f"{name}: found {value!r:.100}, which no file can have as its name. Name another.")
-    return Path(value)  # type: ignore[arg-type]
+    return Path(value)
 
 
 def torchrun_number(name: str, default: str = "") -> int:
-    """The whole number that torchrun keeps in an environment variable; ``ConfigError`` if there is another thing."""
+    """The whole number in an environment variable of torchrun; ``ConfigError`` if it is none."""
     found = os.environ.get(name, default)
-    if not (found.isascii() and found.isdecimal()):
-        raise ConfigError(
-            f"{name}: found {found!r} with TORCHELASTIC_RUN_ID, expected a number, as torchrun sets it. Unset "
-            "TORCHELASTIC_RUN_ID, or start the command by torchrun."
-        )
-    return int(found)
+    if found.isascii() and found.isdecimal():
+        return int(found)
+    raise ConfigError(
+        f"{name}: found {found!r} with TORCHELASTIC_RUN_ID, expected a number, as torchrun sets it. Unset "
+        "TORCHELASTIC_RUN_ID, or start the command by torchrun."
+    )
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean ...?`` with the known word nearest to an unknown one, or nothing if none is near."""
+    """`` Did you mean ...?`` with the known word nearest to an unknown one; empty if none is near."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]!r}?" if matches else ""

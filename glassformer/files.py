@@ -1,11 +1,12 @@
 """Regular files and durable writes.
 
-A reader refuses a pipe or a device in the place of a file, because it might never end. A writer writes next to the
-file, forces the data to disk and renames, so that a reader finds either the old contents or the new ones, also after
-a power cut. No writer follows a symbolic link: what is written to a run stays in the run.
+A reader refuses a pipe or a device, which might never end. A writer writes next to the file, forces the data to disk
+and renames, so that a reader finds the old contents or the new ones, even after a power cut. No writer follows a
+symbolic link: what is written to a run stays in the run.
 """
 
 import errno
+import fcntl
 import hashlib
 import json
 import logging
@@ -14,7 +15,6 @@ import re
 import secrets
 import shutil
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -26,12 +26,9 @@ from glassformer.errors import StorageError
 
 logger = logging.getLogger(__name__)
 FREE_SPACE = "Free some space or correct the permissions, then run the same command again to continue."
-LARGEST_JSON = 32 * 2**20  # bytes of a file that is read as JSON: as Python's values it may take 25 times as many
-LARGEST_HEADER = 2**24  # bytes of a safetensors file that name its tensors; those of a large model are 100 kB
-WRITING = ".writing"  # what the name of a file that is being written ends with
-# Not every system has these flags.
-_NO_FOLLOW, _NO_WAIT = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
-_LOCKED_BYTE = 2**30
+LARGEST_JSON = 32 * 2**20  # bytes; in memory 25 times as many
+LARGEST_HEADER = 2**24  # bytes of a safetensors file; a large model has 100 kB
+WRITING = ".writing"  # ends the name of a file that is being written
 
 
 def require_regular_file(path: Path) -> None:
@@ -58,10 +55,8 @@ def json_sha256(values: Any) -> str:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the entries of a directory, to disk; Windows has no way to do that for a directory."""
-    if sys.platform == "win32" and path.is_dir():
-        return
-    handle = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)  # Windows syncs what may be written
+    """Force a file, or the entries of a directory, to disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -69,7 +64,7 @@ def sync(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory with its parents, if they are missing, and force their entries to disk."""
+    """Make a directory and its missing parents, and force their entries to disk."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for place in missing:
@@ -77,7 +72,7 @@ def make_directory(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, a link or a directory with all that it holds; a link's target is left alone."""
+    """Delete a file, a link, or a directory with its contents."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -85,8 +80,8 @@ def remove(path: Path) -> None:
 
 
 def open_to_read(path: Path) -> BufferedReader:
-    """The bytes of a regular file; ``OSError`` at once for a pipe or a device, which might never end."""
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115
+    """The bytes of a regular file; ``OSError`` at once for a pipe or a device."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file
     file.close()
@@ -94,7 +89,7 @@ def open_to_read(path: Path) -> BufferedReader:
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ``OSError`` for what is no regular file, and for one that names so many tensors that it takes memory."""
+    """Raise ``OSError`` for what is no regular file, or has a header of enormous size."""
     with open_to_read(path) as file:
         size = int.from_bytes(file.read(8), "little")
     if size > LARGEST_HEADER:
@@ -102,20 +97,21 @@ def check_safetensors(path: Path) -> None:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` before more than ``max_bytes`` are read."""
+    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` for more than ``max_bytes``."""
     with open_to_read(path) as file:
-        if os.fstat(file.fileno()).st_size <= max_bytes and len(data := file.read(max_bytes + 1)) <= max_bytes:
-            return data
-    raise ValueError(f"has more than {max_bytes:,} bytes")
+        data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise ValueError(f"has more than {max_bytes:,} bytes")
+    return data
 
 
 def read_json_file(path: Path, max_bytes: int = LARGEST_JSON) -> Any:
-    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError`` that says what is wrong."""
+    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError``."""
     return json.loads(read_bounded(path, max_bytes).decode())
 
 
 def read_json_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a regular file; one of more than ``LARGEST_JSON`` bytes in pieces, which are no JSON."""
+    """The lines of a regular file; one of more than ``LARGEST_JSON`` bytes comes in pieces."""
     with open_to_read(path) as file:
         yield from iter(partial(file.readline, LARGEST_JSON), b"")
 
@@ -123,8 +119,7 @@ def read_json_lines(path: Path) -> Iterator[bytes]:
 def open_to_append(path: Path) -> TextIO:
     """A regular file of UTF-8 text to append to, made if it is missing; ``OSError`` for a link, pipe or device."""
     refuse_link(path)
-    require_regular_file(path)
-    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _NO_FOLLOW | _NO_WAIT, 0o666)
+    handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "is not a regular file")
@@ -133,20 +128,12 @@ def open_to_append(path: Path) -> TextIO:
 
 def lock_file(file: TextIO) -> None:
     """Lock an open file until it is closed or the process ends; ``OSError`` if another process has locked it."""
-    if sys.platform == "win32":
-        import msvcrt
-
-        file.seek(_LOCKED_BYTE)  # beyond what it holds, which others may read
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
 def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None]:
-    """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, why, and ``advice``."""
+    """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, and ``advice``."""
     try:
         yield
     except OSError as error:
@@ -159,7 +146,7 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
     Contents and name are on disk when it returns. Raises ``OSError``; the file then keeps its old contents.
     """
-    # A random name that nobody can plant a link at, and a short one: the name of the file may be as long as allowed.
+    # Random, so that nobody can plant a link there, and short, since the file's own name may be as long as allowed.
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as stream:
@@ -177,10 +164,11 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
 def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
     """Save values as JSON with the number of their format and a SHA-256 sum; ``OSError`` also for a link."""
-    values = {"format": form, **values}
+    sealed = {"format": form, **values}
+    sealed["sha256"] = json_sha256(sealed)
     refuse_link(path)
     with write_durably(path) as stream:
-        json.dump({**values, "sha256": json_sha256(values)}, stream, indent=indent)
+        json.dump(sealed, stream, indent=indent)
 
 
 def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
@@ -203,11 +191,10 @@ def check_output(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, "is a directory")
     if place.is_fifo() and not _is_stream(path):
         raise OSError(errno.EINVAL, "is a pipe, expected a file")
-    if is_written_in_place(path):
-        if not os.access(path, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return
-    _try_to_write(place.parent)
+    if not is_written_in_place(path):
+        _try_to_write(place.parent)
+    elif not os.access(path, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def check_directory(path: Path) -> None:
@@ -227,47 +214,40 @@ def _is_stream(path: Path) -> bool:
 
 
 def is_written_in_place(path: Path) -> bool:
-    """Whether ``write_output`` writes over what is there: a device, or a file whose directory takes no new files."""
+    """Whether ``write_output`` overwrites: a device, or a file whose directory takes no new files."""
     place = real_path(path)
     return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
 
 
 @contextmanager
 def write_output(path: Path) -> Iterator[TextIO]:
-    """``write_durably`` for a file that a person names: links are followed, devices and pipes are written to as such.
-
-    So ``/dev/stdout`` and ``/dev/null`` stay what they are, and a directory that takes no new files is no obstacle.
-    """
-    if is_written_in_place(path):
-        if path.is_file():
-            logger.warning(
-                "%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path
-            )
-        with path.open("w", encoding="utf-8", newline="\n") as stream:
-            yield stream
-    else:
-        with write_durably(real_path(path)) as stream:
-            yield stream
+    """``write_durably`` for a file that a person names: links are followed; ``/dev/stdout`` stays what it is."""
+    in_place = is_written_in_place(path)
+    if in_place and path.is_file():
+        logger.warning("%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path)
+    opened = path.open("w", encoding="utf-8", newline="\n") if in_place else write_durably(real_path(path))
+    with opened as stream:
+        yield stream
 
 
 def real_path(path: Path) -> Path:
-    """The path without links, like ``Path.resolve``, which some versions of Python end by an error for a loop."""
+    """The path without links, like ``Path.resolve``, but without an error for a loop."""
     return Path(os.path.realpath(path))
 
 
 def hidden_names(name: str) -> tuple[str, str]:
-    """Of the lock and of what is unfinished of a file: short ones, since its own may be as long as allowed."""
+    """Short names for the lock of a file and for what is unfinished of it."""
     key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f".{key}.lock", f".{key}{WRITING}"
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a file has a name that ``write_durably`` gives to what it has not finished."""
+    """Whether it is the name of a file that ``write_durably`` has not finished."""
     return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(WRITING)}", name) is not None
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Delete what killed processes left of ``write_durably``; only for the one process that writes there."""
+    """Delete what killed processes left; only for the one process that writes there."""
     for path in directory.glob(f".*{WRITING}"):
         if is_unfinished(path.name):
             remove(path)

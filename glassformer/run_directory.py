@@ -1,4 +1,4 @@
-"""A run directory: everything that a training writes, and how a trained model is loaded from it.
+"""A run directory: what a training writes, and how a trained model is loaded from it.
 
 config.json                 every effective setting, and where the text came from
 tokenizer.src.json, .tgt.json
@@ -9,8 +9,7 @@ report.html                 what it came to, on one page
 text/                       the encoded pairs, memory-mapped
 distilled/                  translations of its training text, for students to learn from
 latest/  history/  best/  best-loss/  final/
-                            series of checkpoints: to resume; to average; the best so far, by train.metric and by
-                            loss; to use
+                            series of checkpoints: to resume; to average; best by train.metric, by loss; to use
 """
 
 import json
@@ -42,7 +41,6 @@ from glassformer.checkpoint import (
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError, check_type
 from glassformer.files import (
     check_directory,
-    is_unfinished,
     lock_file,
     make_directory,
     open_to_append,
@@ -65,17 +63,15 @@ logger = logging.getLogger(__name__)
 _MAX_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # the directory of the other text, in that of the text
-PROBE = ".writable"
-DISTILLED = "distilled"  # the directory of what the model wrote for students to learn, or its teacher
-# What a training writes before config.json, and so may leave without it.
-_WRITTEN_AT_START = {
-    ".lock", PROBE, DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
+DISTILLED = "distilled"  # the directory of translations for students
+_WRITTEN_AT_START = (
+    ".lock", DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
     "tokenizer.tgt.json",
-}  # fmt: skip
+)  # fmt: skip
 
 
 def pick_device(name: str) -> "torch.device":
-    """The device of that name; ``auto`` is the GPU if there is one. ``ConfigError`` if it is not available."""
+    """The device of that name; ``auto`` is a GPU if there is one. Raises ``ConfigError``."""
     import torch
 
     check_type("device", name, str | torch.device, "a name: auto, cpu or cuda", ConfigError)
@@ -124,14 +120,11 @@ class RunDirectory:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether there is a checkpoint, valid or not: something that training would lose by starting anew."""
+        """Whether there is a checkpoint, valid or not, which starting anew would lose."""
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` for foreign files, links or a lost config.json.
-
-        Raises ``StorageError`` if it cannot be written.
-        """
+        """Raise ``RunError`` for foreign files, links or a lost config.json, ``StorageError`` if it is read-only."""
         with storage_errors(self.path, "Name another directory."):
             check_directory(self.path)
         self.refuse_links()
@@ -142,44 +135,28 @@ class RunDirectory:
                 f"{self.path}: holds checkpoints but no config.json, without which a training cannot continue. Put a "
                 "copy of config.json back, or name another directory."
             )
-        foreign = self._foreign_names()
-        if foreign:
+        names = sorted(path.name for path in self.path.iterdir())
+        if names and ".lock" not in names:  # a training's first file
             raise RunError(
-                f"{self.path}: holds {', '.join(map(repr, foreign[:3]))}{' and more' if len(foreign) > 3 else ''}, "
+                f"{self.path}: holds {', '.join(map(repr, names[:3]))}{' and more' if len(names) > 3 else ''}, "
                 "which no training wrote; expected a run, or a new or empty directory. Name another one."
             )
 
-    def _foreign_names(self) -> list[str]:
-        """The entries that are not left by a training that was killed before it wrote config.json."""
-        from glassformer.text.corpus.prepare import PREPARED_NAMES  # translating does without
-
-        names = _finished_names(self.path)
-        text = _finished_names(self.text) if self.text.is_dir() else set()
-        foreign = sorted(names - _WRITTEN_AT_START - {series.name for series in self.series})
-        foreign += sorted(f"text/{name}" for name in text - PREPARED_NAMES - {MIX})
-        if ".lock" in names or names <= {PROBE}:
-            return foreign
-        return foreign or sorted(names)  # the lock is the first file of a training
-
     def refuse_links(self) -> None:
-        """Raise ``RunError`` if something in the run is a symbolic link, through which a writer would leave it."""
-        at_start = (self.path / name for name in sorted(_WRITTEN_AT_START))
+        """Raise ``RunError`` for a symbolic link in the run, through which a writer would leave it."""
+        at_start = (self.path / name for name in _WRITTEN_AT_START)
         for path in (self.config_file, self.confidence_file, self.text / MIX, *self.series, *at_start):
             if path.is_symlink():
                 raise RunError(
-                    f"{path}: is a symbolic link, expected a part of the run itself: what is written to a run stays "
-                    "in it. Replace the link by what it leads to; the run as a whole may be a link."
+                    f"{path}: is a symbolic link, expected a part of the run itself. Replace the link by what it "
+                    "leads to; the run as a whole may be a link."
                 )
 
     def create(self) -> None:
-        """Create the directory; ``StorageError`` if files cannot be written to it and read again."""
+        """Create the directory; ``StorageError`` if that fails or its name is not UTF-8."""
         self.check_name()
         with storage_errors(self.path, "Name another directory."):
             make_directory(self.path)
-            probe = self.path / PROBE
-            with write_durably(probe):
-                pass
-            probe.unlink()
 
     def check_name(self) -> None:
         """Raise ``StorageError`` for a name that is not UTF-8."""
@@ -191,13 +168,13 @@ class RunDirectory:
             ) from error
 
     def write_config(self, config: RunConfig, data: dict[str, Any]) -> None:
-        """Save every effective setting, and what the run was trained on."""
+        """Save every effective setting, and where the text came from."""
         document = {"glassformer": __version__, "config": config.to_mapping(), "data": data}
         with storage_errors(self.config_file), write_durably(self.config_file) as file:
             json.dump(document, file, indent=1)
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
-        """The settings and the data of the run; ``RunError`` if there is none here."""
+        """The settings of the run, and where its text came from. Raises ``RunError`` if there is none."""
         if not self.exists:
             lacking = "has no config.json" if self.path.is_dir() else "does not exist"
             raise RunError(
@@ -213,12 +190,12 @@ class RunDirectory:
             raise CheckpointError(f"{self.config_file}: is damaged: {error!r} is missing or invalid.") from error
 
     def write_tokenizers(self, src: Tokenizer, tgt: Tokenizer) -> None:
-        """Save the two sides' tokenizers; a joint one is saved for each side."""
+        """Save the tokenizer of each side."""
         src.save(self._tokenizer_file("src"))
         tgt.save(self._tokenizer_file("tgt"))
 
     def read_tokenizers(self) -> Tokenizers:
-        """The source's and the target's tokenizer; one object twice if they are the same."""
+        """The tokenizers of both sides; one object twice if they are the same."""
         return load_tokenizers(self._tokenizer_file("src"), self._tokenizer_file("tgt"))
 
     def _tokenizer_file(self, side: str) -> Path:
@@ -227,7 +204,7 @@ class RunDirectory:
     def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
         """Raise ``CheckpointError`` if config.json describes another model than the sealed ``state``.
 
-        Raises ``TokenizerError`` for a tokenizer that is damaged or another one; it names an intact copy in the run.
+        Raises ``TokenizerError`` for a tokenizer that is damaged or another one.
         """
         if "model" in state:
             self._check_model(config, checkpoint, state["model"])
@@ -262,7 +239,7 @@ class RunDirectory:
         raise TokenizerError(f"{problem} Put the original file back.")
 
     def check_resumable(self) -> None:
-        """Raise what ``check_state`` raises for the newest state that can be verified, before a training works.
+        """Raise what ``check_state`` raises for the newest valid state.
 
         Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
         """
@@ -282,7 +259,7 @@ class RunDirectory:
             return
 
     def recover_interrupted(self) -> None:
-        """Clear up after a process that was killed while it wrote; only for the process that has locked the run."""
+        """Clear up after a killed process; only for the process that has locked the run."""
         with storage_errors(self.path):
             remove_unfinished(self.path)
             for series in self.series:
@@ -307,23 +284,26 @@ class RunDirectory:
         model = Transformer.without_values(config.model, "cpu")
         load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
         for name, weight in model.named_parameters():
-            if not all(bound.isfinite() for bound in weight.detach().aminmax()):  # sooner than a bool for each
+            if not all(bound.isfinite() for bound in weight.detach().aminmax()):
                 raise CheckpointError(
-                    f"{checkpoint}: {name} holds values that are not finite, which no training saves. Put back a "
-                    "copy of it, or name another checkpoint."
+                    f"{checkpoint}: {name} holds values that are not finite. Put back a copy of it, or name another "
+                    "checkpoint."
                 )
         return LoadedRun(config, model.to(pick_device(device)).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
         """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""
-        preferred, *_ = order = self._series_by_preference()
+        best, final = checkpoints(self.best), checkpoints(self.final)
+        order = [self.final, self.best, self.latest]
+        if best and final and update_number(best[-1]) > update_number(final[-1]):  # resumed, and better since
+            order = [self.best, self.final, self.latest]
         for series in order:
             found = newest_valid(series, warn)
             if found is None:
                 continue
-            if series != preferred:
+            if series != order[0]:
                 warn(
-                    f"{preferred}: holds no model that can be used: the training has not ended, or it was lost. "
+                    f"{order[0]}: holds no model that can be used: the training has not ended, or it was lost. "
                     f"The newest of {series} stands in for it."
                 )
             return found
@@ -336,16 +316,9 @@ class RunDirectory:
             f"{self.path}: has no valid checkpoint yet. Let `glassformer train` run until it saves its first one."
         )
 
-    def _series_by_preference(self) -> list[Path]:
-        """The final model comes first, unless the training has resumed since and validated better."""
-        best, final = checkpoints(self.best), checkpoints(self.final)
-        if best and final and update_number(best[-1]) > update_number(final[-1]):
-            return [self.best, self.final, self.latest]
-        return [self.final, self.best, self.latest]
-
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the directory for one training at a time; the lock ends with the process, however it ends."""
+        """Lock the directory for one training; the lock ends with the process."""
         path = self.path / ".lock"
         with storage_errors(path):
             opened = open_to_append(path)
@@ -367,7 +340,7 @@ class RunDirectory:
 def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
     """Raise ``CheckpointError`` for a model whose weights the checkpoint does not hold, or with enormous tables.
 
-    It is made without values first: its weights, which the file holds too, and its tables of positions take memory.
+    That is found before memory is taken for them.
     """
     from glassformer.model.transformer import Transformer
 
@@ -390,8 +363,3 @@ def load_run(path: Path, device: str = "auto") -> LoadedRun:
         return RunDirectory(path).load(device)
     verify_checkpoint(path)
     return RunDirectory(real_path(path).parent.parent).load(device, checkpoint=path)
-
-
-def _finished_names(directory: Path) -> set[str]:
-    """The entries of a directory, without the files that a writer was killed over."""
-    return {path.name for path in directory.iterdir() if not is_unfinished(path.name)}

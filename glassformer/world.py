@@ -1,7 +1,7 @@
-"""The processes that work together: how many there are, which one this is, and what they exchange.
+"""The processes that ``torchrun`` started: how many there are, which one this is, and what they exchange.
 
-``torchrun`` starts them, one for each GPU or for each share of a machine's cores. A process that it did not start
-is alone and sends nothing. Numbers and text go over gloo, GPU tensors over NCCL.
+There is one for each GPU or share of a machine's cores. Numbers and text go over gloo, GPU tensors over NCCL.
+A process that it did not start is alone.
 """
 
 import itertools
@@ -24,8 +24,8 @@ from glassformer.errors import ConfigError, PeerError, WorkerError, torchrun_num
 
 T = TypeVar("T")
 
-# The others may wait hours while the first process prepares text or one translates its share; torchrun ends them if
-# one fails. Training steps wait no longer than PyTorch's own limit, so that a frozen process is noticed.
+# The others may wait hours while the first process prepares text; torchrun ends them if one fails. Training steps
+# wait no longer than PyTorch's own limit, so that a frozen process is noticed.
 _LONGEST_WAIT = timedelta(days=7)
 _LONGEST_START = timedelta(minutes=15)
 # Words in PyTorch's errors when the connection to another process is lost.
@@ -78,10 +78,10 @@ ALONE = World()
 
 
 class TorchrunWorld(World):
-    """Several processes that ``torchrun`` started; entering the block connects them.
+    """Several processes, connected inside the ``with`` block.
 
-    If one fails, all end: the first to fail raises its own error, the others ``PeerError``. A process that was
-    killed reports nothing: the first to notice raises ``WorkerError``.
+    If one fails, all end: the first raises its own error, the others ``PeerError``. If one is killed, the first to
+    notice raises ``WorkerError``.
     """
 
     def __init__(self) -> None:
@@ -122,15 +122,15 @@ class TorchrunWorld(World):
         """``auto`` and ``cuda`` mean the GPU whose number is this process's rank on its machine."""
         if name.startswith("cuda:"):
             raise ConfigError(
-                f"device: found {name!r} for {self.size} processes, expected auto, cuda or cpu: each process "
-                "takes its own GPU. To choose among GPUs, set CUDA_VISIBLE_DEVICES before torchrun."
+                f"device: found {name!r} for {self.size} processes, each of which takes its own GPU, expected auto, "
+                "cuda or cpu. To choose among GPUs, set CUDA_VISIBLE_DEVICES before torchrun."
             )
         if name == "cpu" or not torch.cuda.is_available():
             return name
         if self.local_rank >= torch.cuda.device_count():
             raise ConfigError(
-                f"device: found {torch.cuda.device_count()} GPUs on a machine with more processes, expected one for "
-                "each process. Lower torchrun's --nproc-per-node, or choose the device cpu."
+                f"device: found {torch.cuda.device_count()} GPUs for more processes, expected one each. "
+                "Lower torchrun's --nproc-per-node, or choose the device cpu."
             )
         return f"cuda:{self.local_rank}"
 
@@ -172,10 +172,9 @@ class TorchrunWorld(World):
 
 
 def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
-    """The store without the entries that earlier starts of these processes left in it.
+    """The store without the entries of earlier starts: ``torchrun`` keeps one store over all its restarts.
 
-    ``torchrun`` keeps one store over all its restarts, and how a restart is recognised differs between machines.
-    So the first process answers each of the others under a random key that the other has just created.
+    The first process answers each of the others under a random key that the other has just created.
     """
     own = uuid.uuid4().hex
     if rank:
@@ -198,16 +197,13 @@ def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
 
 
 def join_world() -> World:
-    """The world that ``torchrun`` started this process in, to be entered; or ``ALONE``."""
+    """The world of this process, to be entered; ``ALONE`` without ``torchrun``."""
     launched = dist.is_available() and dist.is_torchelastic_launched()
     return TorchrunWorld() if launched and os.environ.get("WORLD_SIZE") != "1" else ALONE
 
 
 def exit_process(code: str | int | None) -> NoReturn:
-    """End this process, one of several, with a ``SystemExit``'s code and without shutting the interpreter down.
-
-    A gloo thread may still release a tensor, for which it needs the interpreter; during shutdown that aborts.
-    """
+    """End this process with a ``SystemExit``'s code, without a shutdown of Python, in which threads of gloo abort."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # the reader is gone
             stream.flush()

@@ -31,7 +31,7 @@ from glassformer.cli.demo import SENTENCES, show_bundled
 from glassformer.cli.main import app
 from glassformer.decoding.translation import REASONS
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.effect import changes
+from glassformer.explain.recording.effect import find_changes
 from glassformer.explain.walks import walk, walk_through
 from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
@@ -194,7 +194,7 @@ def test_every_command_that_takes_a_run_takes_the_bundled_one(tmp_path: Path, tr
     scores = json.loads(call("evaluate", "--src", src, "--ref", tgt, "--json").stdout)
     assert (scores["exact_match"], scores["sentences"]) == (50.0, 2)
     assert f"{FIRST} → {answer}" in call("trace", FIRST).stdout
-    assert call("trace", FIRST, "--verify").stdout.endswith("Everything follows.\n")
+    assert call("trace", FIRST, "--verify").stdout.endswith("All checks passed.\n")
     assert "They agree." in call("diff", "--text", FIRST, "--b", "cached").stdout
     assert "They agree." in call("diff", "bundled", "bundled", "--text", FIRST).stdout
     for command in (
@@ -236,7 +236,7 @@ def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) 
     assert source is not None
     plain = walk(translator, [source[1]])
     edited = walk_through(translator, plain.sentences, edits=parse_edits([edit[1]], plain, translator))
-    moved = sum(one.before[0] != one.after[0] for one in changes(plain, edited, translator.tgt_tokenizer))
+    moved = sum(one.before[0] != one.after[0] for one in find_changes(plain, edited, translator.tgt_tokenizer))
     assert f"{moved} of {len(plain.sentences.tgt_out_tokens[0])} next tokens changed" in " ".join(shown.split())
 
 

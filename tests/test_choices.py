@@ -11,7 +11,7 @@ from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 
 from glassformer.decoding import Translator
 from glassformer.explain import story_of, walk
-from glassformer.explain.compare.align import Positions
+from glassformer.explain.compare.align import PositionTokens
 from glassformer.explain.compare.compare import compare
 from glassformer.explain.compare.passes import Mode, run_pass, usual_tolerance
 from glassformer.explain.verify import prove, verify_walk
@@ -101,7 +101,7 @@ def test_every_tap_has_a_story_and_follows_from_its_equation(translator: Transla
 
 def test_every_way_to_run_a_pass_agrees_with_the_plain_one(translator: Translator) -> None:
     batch = walk(translator, SOURCES, TARGETS, only="src_mask").sentences.batch
-    real = Positions({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
+    real = PositionTokens({"src": batch.src_ids != PAD_ID, "tgt": batch.tgt_in_ids != PAD_ID}, {})
     plain = run_pass(Mode.PLAIN, translator.model, batch.src_ids, batch.tgt_in_ids)
     for way in WAYS_TO_RUN:
         taps = run_pass(way, translator.model, batch.src_ids, batch.tgt_in_ids)

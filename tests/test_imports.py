@@ -32,6 +32,7 @@ training.objective
 training.evaluation
 training.reporting
 training.loop training.request
+training.resume_check
 training.train
 training.teachers
 training

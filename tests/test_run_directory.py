@@ -100,7 +100,6 @@ def contents(place: Path) -> dict[str, str | None]:
         (["thesis.tex"], "holds 'thesis.tex', which no training wrote"),
         ([".notes.writing"], "holds '.notes.writing', which no training wrote"),
         (["a", "b", "c", "d"], "holds 'a', 'b', 'c' and more, which"),
-        ([".lock", "text/my-book.txt"], "holds 'text/my-book.txt', which"),
         (["train.log", "metrics.jsonl"], "holds 'metrics.jsonl', 'train.log', which"),  # of another program: no lock
         (["final/update-00000001/model.safetensors", "tokenizer.src.json"], "holds checkpoints but no config.json"),
     ],
@@ -118,7 +117,7 @@ def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
     assert contents(tmp_path) == before
 
 
-OWN = ["config.json", "tokenizer.tgt.json", ".lock", ".writable", "metrics.jsonl", "train.log", "text", "tensorboard"]
+OWN = ["config.json", "tokenizer.tgt.json", ".lock", "metrics.jsonl", "train.log", "text", "tensorboard"]
 
 
 @pytest.mark.parametrize("name", [*OWN, "latest", "history", "best", "best-loss", "final"])
@@ -137,7 +136,7 @@ def test_a_link_in_a_run_is_refused_before_a_byte_is_written(tmp_path: Path, nam
 def test_no_writer_follows_a_link_that_appears_later(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.write_text("dear to me")
-    for name in (".lock", "train.log", ".writable", "config.json"):
+    for name in (".lock", "train.log", "config.json"):
         (tmp_path / name).symlink_to(mine)
     run = RunDirectory(tmp_path)
     with pytest.raises(StorageError, match=r"\.lock: cannot be written: is a symbolic link"), run.lock():

@@ -192,7 +192,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "model.tie_embeddings:", "src_vocab is 8000 and tgt_vocab is 9000", "'all' shares one matrix", "Use a joint vocabulary, or tie_embeddings ="),
         Mistake("A peak for a schedule that has its own", "",
                 "TrainConfig(peak_rate=0.001)", ConfigError,
-                "train.peak_rate:", "found 0.001 with schedule 'noam'", "expected none", "set train.schedule=inverse_sqrt with it"),
+                "train.peak_rate:", "found 0.001 with schedule 'noam'", "expected none", "set train.schedule=inverse_sqrt"),
         Mistake("More translations than the beam holds", "",
                 "DecodeConfig(beam=4, n_best=10)", ConfigError,
                 "decode.n_best:", "found 10", "expected at most beam = 4", "Raise beam."),

@@ -82,7 +82,7 @@ def test_each_process_takes_the_gpu_of_its_number(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert world.device("auto") == world.device("cuda") == "cuda:1"
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    with pytest.raises(ConfigError, match="found 1 GPUs on a machine with more processes"):
+    with pytest.raises(ConfigError, match="found 1 GPUs for more processes"):
         world.device("auto")
 
 

@@ -9,7 +9,7 @@ import torch
 from glassformer.model import Transformer
 from glassformer.settings import NAMED_MODELS, DecodeConfig, ModelConfig, TextConfig, TrainConfig
 from glassformer.settings.section import Section
-from glassformer.training.train import MAY_CHANGE
+from glassformer.training.resume_check import MAY_CHANGE
 from reference.markdown import code, page, plain, prose, table
 
 SECTIONS: dict[str, type[Section]] = {

@@ -15,7 +15,7 @@ from glassformer.checkpoint import save_checkpoint
 from glassformer.decoding import Constraints, Translator
 from glassformer.explain import Walk, WalkStep, symbols, walk
 from glassformer.explain.addresses import kind_of, layer_of, stage_of
-from glassformer.explain.entries import Check, Story, Variant, entry_of, story_of
+from glassformer.explain.entries import Story, Variant, entry_of, story_of
 from glassformer.explain.entries.entry import all_entries
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk_generation, walk_training
@@ -29,11 +29,6 @@ from glassformer.training.loop.optimizer import OPTIMIZER
 from reference.markdown import code, page, plain, table, typed_text
 
 AnyStep = TypeVar("AnyStep", WalkStep, Step)
-
-VERIFIED = {
-    Check.INDEPENDENT: "independently",
-    Check.GIVEN: "given",
-}
 
 AROUND = {
     "search": (
@@ -196,7 +191,7 @@ def step_row(step: WalkStep | Step) -> list[str]:
     return [
         code(step.name), f"**{story.title}.** {typed_text(story.sentence)}", code(story.equation),
         code(f"({', '.join(axes)})") if axes else "one number", story.section,
-        VERIFIED[entry_of(step.address).check],
+        "given" if entry_of(step.address).compute is None else "independently",
     ]  # fmt: skip
 
 

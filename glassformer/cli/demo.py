@@ -1,6 +1,6 @@
-"""The first minutes: the bundled model translates and is looked into, a model learns dates, and a page is opened.
+"""The demo: the bundled model translates and is traced, a model learns dates, and a page is opened.
 
-On a terminal it waits between sections for the reader; nowhere else does it wait.
+On a terminal it waits for Enter between sections.
 """
 
 import os
@@ -21,7 +21,7 @@ from rich.text import Text
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.effect import Change, changes, print_effect
+from glassformer.explain.recording.effect import Change, find_changes, print_effect
 from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
@@ -39,7 +39,7 @@ from glassformer.training.request.data import TaskSource
 from glassformer.training.train import Outcome, train
 
 DATES_SHOWN, EDITED = 6, 3
-LONGEST_PAUSE = 20.0  # seconds; then it continues by itself, so that it ends where nobody reads
+LONGEST_PAUSE = 20.0  # seconds; then it continues
 PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
 SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wednesday, May 7, 2031"]
@@ -48,12 +48,12 @@ SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wed
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     """Show the bundled model, train in ``run`` for at most ``max_minutes``, show what was learned and open the page.
 
-    The outcome has no final model if a signal stopped the training: then nothing is shown of it.
+    Nothing is shown of a training that a signal stopped.
     """
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     directory = RunDirectory(run)
     directory.check_writable()
-    directory.create()  # before a minute is spent, and where the page is written
+    directory.create()
     page = run.parent / PAGE
     show_bundled(console, page)
     assert isinstance(request.source, TaskSource)
@@ -146,7 +146,7 @@ def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
         for layer, head in product(range(config.n_decoder_layers), range(config.n_heads)):
             edits = parse_edits([_edit(layer, head)], plain, translator)
             edited = walk_through(translator, plain.sentences, only="output_projection.probabilities", edits=edits)
-            yield _Silenced(plain, layer, head, changes(plain, edited, translator.tgt_tokenizer))
+            yield _Silenced(plain, layer, head, find_changes(plain, edited, translator.tgt_tokenizer))
 
 
 def _edit(layer: int, head: int) -> str:
@@ -155,7 +155,7 @@ def _edit(layer: int, head: int) -> str:
 
 
 def _pause(console: Console) -> None:
-    """Wait until Enter is pressed, at most ``LONGEST_PAUSE``; not at all in a pipe or an automatic build."""
+    """Wait for Enter, at most ``LONGEST_PAUSE``; not in a pipe or an automatic build."""
     if os.environ.get("CI") or not (console.is_terminal and sys.stdin.isatty() and sys.stdout.isatty()):
         return
     console.print(Text("\n[Enter] goes on", style="dim"), end="")
@@ -168,18 +168,14 @@ def _pause(console: Console) -> None:
     console.print()
 
 
-def _has_screen() -> bool:
-    """Whether a browser that is opened here is seen by who has started this."""
-    if sys.platform in {"darwin", "win32"}:
-        return "SSH_CONNECTION" not in os.environ
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
 def _open_page(console: Console, page: Path) -> None:
-    """Open the living page where somebody watches at a screen; elsewhere say how it is opened."""
+    """Open the living page if there is a screen; else say how it is opened."""
     _title(console, "8  All of it in your browser")
     console.print(Text("One file, offline: type a sentence, open any number, silence a head.\n"))
-    watched = sys.stdout.isatty() and not os.environ.get("CI") and _has_screen()
+    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if sys.platform == "darwin":
+        has_screen = "SSH_CONNECTION" not in os.environ
+    watched = sys.stdout.isatty() and not os.environ.get("CI") and has_screen
     if watched and webbrowser.open(page.absolute().as_uri()):
         console.print(Text(f"It is open in your browser:  {page}"), soft_wrap=True)
     else:
@@ -199,7 +195,7 @@ def _print_translations(console: Console, translations: Sequence[Translation]) -
 
 
 def _show_attention(console: Console, translation: Translation, strongest: _Silenced) -> None:
-    """Every head of cross-attention small, and the one that matters most large."""
+    """Every head of cross-attention, and the strongest large."""
     attention = translation.hypotheses[0].attention
     assert attention is not None
     layer, head = strongest.layer, strongest.head
@@ -233,7 +229,7 @@ def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -
 
 
 def _show_dates(console: Console, translator: Translator, task: Task) -> None:
-    """How many unseen dates are right, some of them, and where the decoder looked in the shortest."""
+    """The score, some dates, and the attention of the shortest."""
     _title(console, "6  What it learned")
     scores, _ = translate_and_score(translator, task.test, GREEDY)
     right = f"{scores['exact_match']:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right."

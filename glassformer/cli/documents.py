@@ -1,4 +1,4 @@
-"""``translate --input FILE --out FILE``: a file of a translator or a program, translated in its own form."""
+"""``translate --input FILE --out FILE``: a file, translated in its own form."""
 
 import glob
 import sys
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from glassformer.settings import DecodeConfig
 
 _PANEL = "Files in their own form"
-_MAX_SHOWN, _MAX_REMARKS = 500, 10  # characters of a text or a remark that are printed, and remarks of one text
+_MAX_SHOWN, _MAX_REMARKS = 500, 10  # characters of a text that are printed, and remarks of one text
 _OUT = (
-    "Write --input here in its own form, its texts translated: "
+    "Write --input here in its own form: "
     f"{' '.join(endings(lambda each: each.segments, first=True))}. With a pattern: the directory for the translations"
 )
-_GLOSSARY = "Terms, each with a tab and its translation, and further forms of it after tabs"
-_MEMORY = "Pairs that were translated before: the same text is taken from there"
-_COLUMN = "The column of a table to translate: its name, or its number"
-_INTO = "The column that takes the translation; by default the one that a header calls so, or the next without a name"
+_GLOSSARY = "TSV: term, translation, other accepted forms"
+_MEMORY = "Earlier translations, taken for the same texts"
+_COLUMN = "The column to translate, by name or number"
+_INTO = "The column for the translation; default: column named target, else the next unnamed one"
 _LANGUAGE = (
     "The target language, if neither the file nor the run names it "
     f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
@@ -43,7 +43,7 @@ _LANGUAGE = (
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentOptions:
-    """What is used where a file is translated in its own form."""
+    """Options for files in their own form."""
 
     glossary: Annotated[Path | None, option(_GLOSSARY, panel=_PANEL, metavar="FILE")] = None
     memory: Annotated[Path | None, option(_MEMORY, panel=_PANEL, metavar="FILE")] = None
@@ -61,7 +61,7 @@ Out = Annotated[Path | None, option(_OUT, panel=_PANEL)]
 
 
 def is_pattern(path: Path | None) -> bool:
-    """Whether it stands for several files."""
+    """Whether it matches several files."""
     return path is not None and glob.has_magic(str(path)) and not path.exists()
 
 
@@ -70,13 +70,11 @@ def check_input(
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
 
-    The given ``document_options`` need ``--out``; the given ``line_options`` need to be without it, or with a pattern
-    of files, which has no ``--stream`` and no ``--attention``.
+    ``document_options`` need ``--out``; ``line_options`` exclude it, except for a pattern of files.
     """
     if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(
-            f"--glossary: found with engine {engine}, which cannot require terms, expected torch. Leave "
-            "one of them out."
+            f"--glossary: found with engine {engine}, which cannot require terms. Leave one of them out."
         )
     if is_pattern(path) and (out is None or document_options):
         found = "without --out" if out is None else f"with {document_options[0]}"
@@ -84,16 +82,14 @@ def check_input(
             f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
             "translations, and nothing of --glossary, --memory, --column, --into and --language."
         )
-    if is_pattern(path) and (shown := {"--stream", "--attention"}.intersection(line_options)):
+    shown = {"--stream", "--attention"}.intersection(line_options)
+    if is_pattern(path) and shown:
         raise ConfigError(
-            f"{min(shown)}: found with a pattern of files, whose translations are written to files, expected "
-            "without. Leave it out."
+            f"{min(shown)}: found with a pattern of files, whose translations are written to files. Leave it out."
         )
     if out is None:
         if document_options:
-            raise ConfigError(
-                f"{document_options[0]}: found without --out, expected it with a file: --input F --out G."
-            )
+            raise ConfigError(f"{document_options[0]}: found without --out, expected --input F --out G.")
         if path is not None and find_format(path).lines is None:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
@@ -112,8 +108,8 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
     """The same for one file that is translated in its own form."""
     if line_options:
         raise ConfigError(
-            f"{line_options[0]}: found with --out, which translates a file in its own form, expected without. Leave "
-            "it out; to require terms, give --glossary."
+            f"{line_options[0]}: found with --out, which translates a file in its own form. Leave it out; to require "
+            "terms, give --glossary."
         )
     file_format, out_format = find_format(path), find_format(out)
     for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
@@ -124,8 +120,8 @@ def _check_document(path: Path, out: Path, document_options: list[str], line_opt
             )
     if out_format.lines is None and out_format is not file_format:
         raise ConfigError(
-            f"--out: found {out}, expected a file like --input, {path.suffix.lower()}: it is written in the same "
-            f"form. Name it {out.stem}{path.suffix}."
+            f"--out: found {out}, expected a {path.suffix.lower()} file, as --input is. "
+            f"Name it {out.stem}{path.suffix}."
         )
 
 
@@ -139,10 +135,10 @@ def translate_document(
     *,
     split: bool,
 ) -> None:
-    """Translate the file and say on standard error what was done and what should be looked at.
+    """Translate the file and report on standard error.
 
-    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues where
-    it was stopped.
+    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues after
+    a stop.
     """
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.documents.translate_file import complete_options
@@ -151,7 +147,8 @@ def translate_document(
     columns = FormatOptions(chosen.column, chosen.into, chosen.language)
     columns, file_format = complete_options(columns, path, translator.languages), find_format(path)
     describe = file_format.describe_segments
-    if describe is not None and (taken := describe(path, **file_format.select(columns))):
+    taken = None if describe is None else describe(path, **file_format.select(columns))
+    if taken:
         typer.echo(taken, err=True)
     _warn_of_languages(path, options.src_language, columns.language, translator.languages)
     memory = None if chosen.memory is None else Memory.read(chosen.memory)
@@ -172,7 +169,7 @@ def translate_document(
 
 
 def _warn_of_languages(path: Path, src: str, language: str | None, languages: tuple[str, str] | None) -> None:
-    """Warn where a file is in another language than the model reads, or is to be in another than it writes."""
+    """Warn of languages of the file that are not those of the model."""
     from glassformer.text.formats.tmx import same_language
 
     read = find_format(path).languages
@@ -192,14 +189,15 @@ def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str)
     _print_remarks(path, "note", report.notes)
     _print_remarks(path, "check", report.checks)
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
-    look = f"; {check}" if (check := report.summary()) else ""
+    check = report.summary()
+    look = f"; {check}" if check else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)
 
 
 def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
-    """A line for each, where it is first; of a text that has very many, the first ones and how many more."""
+    """A line for each remark, where it is first; at most ten of one text."""
     times = Counter((one.source, one.remark, one.text) for one in remarks)
     for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
         counted = [(one, times.pop((one.source, one.remark, one.text), 0)) for one in group]

@@ -53,39 +53,33 @@ def evaluate(
         options = replace(translator.config, n_best=1).with_changes(decode)
         scores, outputs = translate_and_score(translator, test, options)
         engines = sorted(translator.used_engines)
-    if ref is None and (taken := describe_pairs(place)) is not None:
-        typer.echo(taken, err=True)
-    if left_out := len(pairs_read) - len(test):
-        typer.echo(
-            f"{left_out:,} of {len(pairs_read):,} pairs have an empty side: they are not translated and not counted.",
-            err=True,
-        )
-    if remark := tokenised_warning(pair.tgt for pair in test):
-        typer.echo(remark, err=True)
+    remarks = [] if ref is not None else [describe_pairs(place)]
+    left_out = len(pairs_read) - len(test)
+    if left_out:
+        remarks.append(f"{left_out:,} of {len(pairs_read):,} pairs have an empty side and are not counted.")
+    remarks.append(tokenised_warning(pair.tgt for pair in test))
     if scores.limited:
-        typer.echo(
-            f"warning: the length limit cut {scores.limited:,} of {len(test):,} translations; raise --max-length-a "
-            "or --max-length-b.",
-            err=True,
-        )
-    _print_evaluation(scores, engines if as_json else None)
+        cut = f"the length limit cut {scores.limited:,} of {len(test):,} translations"
+        remarks.append(f"warning: {cut}; raise --max-length-a or --max-length-b.")
+    for remark in filter(None, remarks):
+        typer.echo(remark, err=True)
+    if as_json:
+        typer.echo(json.dumps({**scores.to_mapping(), "engine": " and ".join(engines)}))
+    else:
+        _print_scores(scores)
     if out is not None:
         translated = iter(outputs)
         write_lines(out, ["" if pair.blank else next(translated) for pair in pairs_read])
 
 
-def _print_evaluation(scores: "Scores", engines: list[str] | None) -> None:
-    """As one JSON object, with the ``engines`` that translated, if they are given."""
+def _print_scores(scores: "Scores") -> None:
     from glassformer.training.evaluation.metrics import METRICS
 
-    if engines is not None:
-        typer.echo(json.dumps({**scores.to_mapping(), "engine": " and ".join(engines)}))
-    else:
-        width = max(len(METRICS[name].title) for name in scores.values)
-        for name, value in scores.values.items():
-            signature = scores.signatures.get(name)
-            told = f" {signature}" if signature else f"of {scores.sentences} sentences"
-            typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
+    width = max(len(METRICS[name].title) for name in scores.values)
+    for name, value in scores.values.items():
+        signature = scores.signatures.get(name)
+        told = f" {signature}" if signature else f"of {scores.sentences} sentences"
+        typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
 
 
 @opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless", "keep_codes"])

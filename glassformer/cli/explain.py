@@ -1,4 +1,4 @@
-"""The commands that show: each parses, makes one library call, and prints. ``cli`` gives them their place."""
+"""The commands that show: ``trace``, ``explore``, ``diff``."""
 
 import json
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class ShownOptions:
     all_layers: Annotated[bool, option(opt.ALL_LAYERS, "--all-layers", panel=_SHOWN)] = False
 
     def check(self, *, prints_report: bool) -> None:
-        """Raise ``ConfigError`` for an option without effect: where a report is printed, those of how a walk is."""
+        """Raise ``ConfigError`` for an option without effect."""
         if self.sentence and not self.values:
             raise ConfigError("--sentence: found without --values, which prints numbers. Add it, or drop --sentence.")
         shown = {
@@ -131,9 +131,9 @@ def trace(
     if verify:
         _report(made, request)
     elif made.plain is not None:
-        from glassformer.explain.recording.effect import changes, print_effect
+        from glassformer.explain.recording.effect import find_changes, print_effect
 
-        print_effect(changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
+        print_effect(find_changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
         unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
         print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
@@ -176,8 +176,8 @@ def _read_texts(texts: list[str]) -> list[str]:
     for text in texts:
         if isfile(join(text, "config.json")):
             raise ConfigError(
-                f"TEXT: found {text!r}, the directory of a model, expected a sentence. To look into that model, "
-                f"name it: --run {quote(text)}."
+                f"TEXT: found {text!r}, the directory of a model, expected a sentence. Name the model: --run "
+                f"{quote(text)}."
             )
     return [from_shell(text) for text in texts]
 
@@ -191,13 +191,13 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
     *lines, last = proof.lines()
     typer.echo("\n".join(lines))
     alike = _translates_alike(made, request)
-    typer.echo(last if alike else last.replace("Everything follows.", "Not everything follows."))
+    typer.echo(last if alike else last.replace("All checks passed.", "Some checks failed."))
     if not alike or not proof.holds:
         raise typer.Exit(1)
 
 
 def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
-    """Whether the engine that ``translate`` takes writes what a walk without a given target wrote; says so."""
+    """Whether ``translate`` writes what a walk without a given target wrote; prints the answer."""
     from glassformer.decoding import Translator
 
     sources = made.walk.sentences.sources if request.from_ids else request.sources
@@ -215,10 +215,7 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
 
 
 _WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
-_A = (
-    "A run, a checkpoint in one, a saved trace, or a model of Hugging Face, Marian or CTranslate2; the bundled "
-    "English-German model if none is named"
-)
+_A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
 _TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
     "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 0.05 with bf16, else 1e-5"

@@ -37,7 +37,7 @@ _LONGEST_MESSAGE = 3000  # characters
 _LOOK = 'glassformer trace "TEXT", or in a browser glassformer explore "TEXT" --open'
 _OTHER_NAMES = dict.fromkeys(("explain", "walk", "show", "attention"), _LOOK) | {"help": "glassformer --help"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
-# What is wrong with a place that was named, or with the machine, and not with this program.
+# Errors of a path that was named, or of the machine.
 _PLACES = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR,
     errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.EEXIST,
@@ -45,10 +45,10 @@ _PLACES = {
 
 
 class _Commands(TyperGroup):
-    """All commands, ending as a person expects where typer has other ways."""
+    """All commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that was named; a text in its place, and another name of it, lead to the one that is meant."""
+        """The command that was named. For a text in its place, or another name, the error says what is meant."""
         name = args[0]
         if name not in self.commands and (" " in name or name in _OTHER_NAMES):
             meant = _OTHER_NAMES.get(name, f"glassformer translate {shlex.quote(name)}")
@@ -84,13 +84,16 @@ def _top(version: Annotated[bool, option("Print the version and end.", "--versio
     if version:
         typer.echo(f"glassformer {__version__}")
         raise typer.Exit
-    _print_warnings()
+    logger = logging.getLogger("glassformer")
+    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
+        handler = _Warnings(logging.WARNING)
+        handler.addFilter(lambda record: not record.name.startswith("glassformer.training"))
+        logger.addHandler(handler)
     try:
         Path.cwd()
     except OSError as error:
         raise RunError(
-            f"the working directory cannot be read ({error.strerror}): it was deleted or moved, expected one that is "
-            "there. Go to another directory."
+            f"the working directory cannot be read ({error.strerror}): it was deleted or moved. Go to another one."
         ) from error
 
 
@@ -116,8 +119,8 @@ def summary(
     """
     if name is not None and run is not None:
         raise ConfigError(
-            "summary: found both NAME and --run, expected one of them or neither: "
-            "`glassformer summary base` or `glassformer summary --run DIR`."
+            "summary: found both NAME and --run, expected one: `glassformer summary base` or "
+            "`glassformer summary --run DIR`."
         )
     from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
@@ -175,16 +178,8 @@ class _Warnings(logging.Handler):
         typer.echo(f"warning: {record.getMessage()}", err=True)
 
 
-def _print_warnings() -> None:
-    logger = logging.getLogger("glassformer")
-    if not any(isinstance(handler, _Warnings) for handler in logger.handlers):
-        handler = _Warnings(logging.WARNING)
-        handler.addFilter(lambda record: not record.name.startswith("glassformer.training"))
-        logger.addHandler(handler)
-
-
 def _fail(message: str, code: int) -> NoReturn:
-    """End with one line; of one that a stranger's file made long, with its start and its end, the advice."""
+    """End with a one-line error; a very long one is cut in the middle."""
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-500:]}"
     typer.echo(f"error: {message}", err=True)
@@ -192,18 +187,18 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Standard streams that a shell has closed lead nowhere; what is written is UTF-8, as what is read."""
+    """Open streams that the shell has closed, as /dev/null, and write UTF-8."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
     if isinstance(sys.stderr, io.TextIOWrapper):
-        sys.stderr.reconfigure(errors="backslashreplace")  # what a person typed may be half a character
+        sys.stderr.reconfigure(errors="backslashreplace")
 
 
 def _silence_stdout() -> None:
-    """Python would complain of it again while flushing at exit."""
+    """Keep Python from writing to a broken pipe again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -228,7 +223,7 @@ def main() -> None:
 
 
 def repeat_interrupt(found: "sys.UnraisableHookArgs") -> None:
-    """Repeat a Ctrl-C that came while a library called Python where it may not raise, and was lost."""
+    """Repeat a Ctrl-C that was lost because it came where a library may not raise."""
     if isinstance(found.exc_value, KeyboardInterrupt):
         Timer(0.01, interrupt_main).start()
     else:
@@ -236,7 +231,7 @@ def repeat_interrupt(found: "sys.UnraisableHookArgs") -> None:
 
 
 def _report_faults(run: Callable[[], None]) -> None:
-    """The last door: what nobody foresaw is our fault. Its traceback goes to a file, for the report of it."""
+    """Report an unexpected error as our fault, with its traceback in a file."""
     try:
         run()
     except (KeyboardInterrupt, SystemExit):
@@ -244,8 +239,7 @@ def _report_faults(run: Callable[[], None]) -> None:
     except BaseException as error:  # a panic of a library in Rust is no Exception
         report = Path(tempfile.gettempdir()) / f"glassformer-{secrets.token_hex(4)}.txt"
         try:
-            # For nobody else to read: a traceback may name what a person translates.
-            handle = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = os.open(report, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # it may quote private text
             with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"glassformer {__version__}, Python {sys.version}\n\n{traceback.format_exc()}")
             where = f"with {report}, which has the details"
@@ -256,11 +250,10 @@ def _report_faults(run: Callable[[], None]) -> None:
 
 
 def _share_the_machine() -> None:
-    """No more threads than cores for this process, and threads that soon sleep while they wait for one another.
+    """No more threads than cores, and threads that sleep while they wait; to be set before PyTorch is loaded.
 
-    By default PyTorch's threads keep a core busy while they wait. If other programs run, they wait for cores that
-    they themselves take up: a command took ten times as long. This has to be said before PyTorch is loaded; torchrun
-    says 1 where nobody has named a number. ``threads.may_choose`` asks for GLASSFORMER_THREADS.
+    PyTorch's threads keep a core busy while they wait: beside other programs a command took ten times as long.
+    torchrun sets 1 thread where nobody has named a number. ``threads.may_choose`` reads GLASSFORMER_THREADS.
     """
     from glassformer.text.corpus.workers import available_cores
 
@@ -283,7 +276,13 @@ def _run() -> None:
     except GlassformerError as error:
         _fail(str(error), error.exit_code)
     except OSError as error:
-        _fail_of_place(error)
+        place = str(error.filename or "a file")
+        if error.errno in _PLACES:
+            _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
+        if error.errno in _FULL:
+            _silence_stdout()
+            place = error.filename or "standard output"
+            _fail(f"{place}: cannot be written: {error.strerror}.", StorageError.exit_code)
         raise
     except UnicodeEncodeError:
         odd = next((word for word in sys.argv if without_surrogates(word) != word), None)
@@ -297,13 +296,3 @@ def _run() -> None:
             raise
         advice = "Lower train.batch_tokens or --batch-tokens, or take a smaller --model."
         _fail(f"out of memory. {advice}", RunError.exit_code)
-
-
-def _fail_of_place(error: OSError) -> None:
-    """End if the place that was named, or the machine, is what is wrong."""
-    if error.errno in _PLACES:
-        place = str(error.filename or "a file")
-        _fail(f"{place:.300}: {error.strerror}. Correct that, or name another place.", StorageError.exit_code)
-    if error.errno in _FULL:
-        _silence_stdout()
-        _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}.", StorageError.exit_code)

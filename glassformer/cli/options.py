@@ -33,7 +33,7 @@ Command = Callable[..., None]
 
 
 def option(text: str, *names: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with its help, in a panel of its own if named; a switch needs a name, or it also gets --no-NAME."""
+    """An option with its help, in a panel if named; a switch without a name also gets --no-NAME."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
 
@@ -43,30 +43,26 @@ def argument(text: str, metavar: str | None = None) -> Any:
 
 
 def option_name(parameter: Parameter) -> str:
-    """The name on the command line, such as ``--json``: its own, or that of the parameter."""
+    """The name on the command line, such as ``--json``."""
     (info,) = parameter.annotation.__metadata__
     named = isinstance(info.default, str) and info.default.startswith("-")
     return info.default if named else flag(parameter.name)  # in Annotated, typer takes the first name for a default
 
 
 def new_directory(name: str) -> Path:
-    """The directory of that name, to write to; an empty name, such as that of an unset variable, is refused."""
+    """The directory of that name, to write to; an empty name, as of an unset variable, is refused."""
     if name == "":
         raise ConfigError("--run: found an empty name, expected a directory. For the current one, write --run .")
     return Path(name)
 
 
-_ENSEMBLE = (
-    "The run directory of a trained model; several form an ensemble; by default bundled, the English-German model."
-)
-_BUNDLED = "The run directory of a trained model; by default bundled, the English-German model."
+_ENSEMBLE = "The run directory of a trained model; several: an ensemble; default: bundled, the English-German model."
+_BUNDLED = "The run directory of a trained model; default: bundled, the English-German model."
 _NEW_RUN = "Where to train; an existing run continues."
 _SET = "Change any setting; repeat for several."
-_WORKERS = "Worker processes that share the batches, by default one; threads of ctranslate2, by default one a core"
-_SHORTLIST = (
-    "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster; see glassformer shortlist"
-)
-LANGS = "The languages of the sources and of the targets, which the run keeps: en-de"
+_WORKERS = "Worker processes, default: one; threads of ctranslate2, default: one a core"
+_SHORTLIST = "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster"
+LANGS = "The source and the target language, which the run keeps: en-de"
 ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
@@ -133,15 +129,15 @@ def print_choices_of_engine() -> None:
 
 
 def used_engines(translator: "Translator") -> str:
-    """What has translated, for a closing line; nothing if nothing was translated."""
+    """The engines that translated, for a closing line; empty if none did."""
     return f" by {' and '.join(sorted(translator.used_engines))}" if translator.used_engines else ""
 
 
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command an option for each field of the records that are its parameters.
 
-    Its ``decode`` receives the fields of ``DecodeConfig`` that were given on the command line, ready for
-    ``with_changes``, of those that act in one of ``stages`` and are not named in ``without``.
+    Its ``decode`` gets the fields of ``DecodeConfig`` that were given, of those that act in one of ``stages`` and are
+    not in ``without``.
     """
     knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 
@@ -159,8 +155,10 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
             made: dict[str, Any] = {}
             for name, parameters in groups.items():
                 own = {one.name: values.pop(one.name) for one in parameters}
-                make = _given if name == "decode" else signature.parameters[name].annotation
-                made[name] = make(**own)
+                if name == "decode":
+                    made[name] = {key: value for key, value in own.items() if value is not None}
+                else:
+                    made[name] = signature.parameters[name].annotation(**own)
             command(**values, **made)
 
         expanded = [one for name, own in signature.parameters.items() for one in groups.get(name, [own])]
@@ -171,10 +169,7 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
 
 
 def record_parameters(record: type[Any]) -> list[Parameter]:
-    """A parameter for each field of a dataclass, with the field's default; its annotation says how it is shown.
-
-    Of a section the field's own documentation says that.
-    """
+    """A parameter for each field of a dataclass, with its default, annotation or, in a section, doc."""
     if issubclass(record, Section):
         return [_parameter(knob).replace(default=knob.default) for knob in fields(record)]
     hints = get_type_hints(record, include_extras=True)
@@ -194,7 +189,7 @@ def given_options(record: Any) -> list[str]:
 
 
 def _parameter(knob: Field[Any]) -> Parameter:
-    """The option of a field of ``DecodeConfig``; a switch can be turned off, too: a run may have it on."""
+    """The option of a field of a section; a switch can be turned off, too: a run may have it on."""
     kind, stage, text = type(knob.default), knob.metadata["acts_in"], knob.metadata["doc"]
     names = [flag(knob.name)]
     if kind is bool:
@@ -208,11 +203,6 @@ def _parameter(knob: Field[Any]) -> Parameter:
         knob.name, Parameter.KEYWORD_ONLY, default=None,
         annotation=Annotated[kind | None, option(text, *names, panel=stage.capitalize() or None)],
     )  # fmt: skip
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """The settings of ``DecodeConfig`` that were given."""
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def run_or_bundled(run: Path | None) -> Path:
@@ -236,7 +226,7 @@ def require_run(run: Path | None) -> Path:
 
 
 def require_one_process(command: str, instead: str) -> None:
-    """Raise ``ConfigError`` in one of several processes of torchrun, which only a training divides among them."""
+    """Raise ``ConfigError`` in one of several processes of torchrun, which only a training needs."""
     processes = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
     if processes != "1":
         raise ConfigError(

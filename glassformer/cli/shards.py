@@ -1,8 +1,7 @@
 """``translate --input 'shards/*.txt' --out DIR``: many files, by any number of processes that share a file system.
 
-A process locks a shard, translates it into a hidden file, and gives that its name when it is complete and on disk.
-What has its name is finished and is skipped. So each line is translated exactly once, however often processes are
-killed and started again.
+A process locks a shard, translates it into a hidden file, and renames that when it is complete and on disk. What has
+its name is skipped. So each line is translated exactly once, however often processes are killed.
 """
 
 import glob
@@ -18,6 +17,7 @@ import typer
 
 from glassformer.errors import ConfigError, StorageError, TextError
 from glassformer.files import (
+    FREE_SPACE,
     check_output,
     hidden_names,
     lock_file,
@@ -34,8 +34,8 @@ def translate_shards(
 ) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
-    Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and ``TextError`` at the end, after all
-    others are translated, for files that cannot be read. Says on standard error what was done.
+    Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and, after all others are translated,
+    ``TextError`` for files that cannot be read.
     """
     shards = _find_shards(pattern, out)
     counts, failed = Counter[str](), list[Path]()
@@ -51,8 +51,7 @@ def translate_shards(
                 counts[outcome] += 1
     except OSError as error:
         raise StorageError(
-            f"{error.filename or out}: cannot be written: {error.strerror}. Finished shards are complete. Free some "
-            "space or correct the permissions, then run the same command again."
+            f"{error.filename or out}: cannot be written: {error.strerror}. Finished shards are kept. {FREE_SPACE}"
         ) from error
     others = f", {counts['busy']:,} in the hands of other processes" if counts["busy"] else ""
     typer.echo(
@@ -76,7 +75,7 @@ def prepare_directory(pattern: Path, out: Path) -> None:
 
 
 def _find_shards(pattern: Path, out: Path) -> list[Path]:
-    """The files that match, without what is in ``out``; raises ``ConfigError`` for what cannot be meant."""
+    """The files that match, without those in ``out``; raises ``ConfigError``."""
     if out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out}: is a file, expected a directory for the translations of several files.")
     found = [Path(name) for name in sorted(glob.glob(str(pattern), recursive=True)) if not os.path.isdir(name)]
@@ -88,25 +87,23 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
     for shard in shards:
         if find_format(shard).lines is None:
             raise ConfigError(
-                f"--input {shard}: is a {shard.suffix} file, whose lines are no texts, expected files of lines. "
-                "Translate it alone: --input F --out G."
+                f"--input {shard}: is a {shard.suffix} file, whose lines are no texts. Translate it alone: --input F "
+                "--out G."
             )
     counts = Counter(shard.name for shard in shards)
-    if twice := sorted(name for name, count in counts.items() if count > 1):
-        raise ConfigError(
-            f"--input {str(pattern)!r}: matches two files named {twice[0]}, expected different names, because the "
-            "translations get them too. Rename one."
-        )
-    targets = (out / shard.name for shard in shards)
-    if odd := next((path for path in targets if path.exists() and not path.is_file()), None):
-        raise ConfigError(
-            f"--out {out}: holds {odd.name}, which is no file, expected the place for a translation. Rename it."
-        )
+    for name, count in sorted(counts.items()):
+        if count > 1:
+            raise ConfigError(
+                f"--input {str(pattern)!r}: matches two files named {name}, but the translations get these names, "
+                "too. Rename one."
+            )
+        if (out / name).exists() and not (out / name).is_file():
+            raise ConfigError(f"--out {out}: holds {name}, which is no file, but a translation gets it. Rename it.")
     return shards
 
 
 def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iterator[str]]) -> str:
-    """Says of the shard: done; before, if it was finished; busy, if another process has it."""
+    """Returns done; before, if it was finished; busy, if another process has it."""
     lock, unfinished = (target.with_name(name) for name in hidden_names(target.name))
     if target.exists():
         lock.unlink(missing_ok=True)  # of a process that was killed between the two
@@ -138,11 +135,11 @@ def _translate_shard(shard: Path, target: Path, translate: Callable[[Path], Iter
 
 @contextmanager
 def _open_output(path: Path, suffix: str) -> Iterator[IO[bytes]]:
-    """A new file, in gzip where the shard is, whatever a killed process left in its place."""
+    """A new file, in gzip where the shard is."""
     path.unlink(missing_ok=True)
     with path.open("xb") as file:
         if suffix != ".gz":
             yield file
             return
         with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as stream:
-            yield stream  # type: ignore[misc]  # it is a stream of bytes, though not of the type
+            yield stream  # type: ignore[misc]  # a stream of bytes, though not by its type

@@ -1,4 +1,4 @@
-"""Text between the shell and the library: arguments, standard input, files, lines of output and the console."""
+"""Text between the shell and the library: arguments, standard input, files, lines of output, console."""
 
 import json
 import os
@@ -20,15 +20,12 @@ if TYPE_CHECKING:
 
 
 def from_shell(argument: str) -> str:
-    """An argument as text: bytes that are not UTF-8, which arrive as surrogates, become U+FFFD."""
+    """An argument as text; bytes that are not UTF-8 become U+FFFD."""
     return argument.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def read_stdin() -> Iterator[str]:
-    """The lines of standard input, split at line feeds; bytes that are not UTF-8 are replaced, with a warning.
-
-    At a terminal it says first that it waits.
-    """
+    """The lines of standard input; bytes that are not UTF-8 are replaced, with a warning."""
     if sys.stdin.isatty():
         sys.stderr.write("Type a sentence, then Enter; Ctrl+D on an empty line ends.\n")
     yield from _lines(sys.stdin.buffer, "standard input")
@@ -57,17 +54,17 @@ def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """The text with line ends and tabs replaced, so that one input line gives one output line."""
+    """The text with spaces for line ends and tabs."""
     return " ".join(text.replace("\t", " ").splitlines())
 
 
 def piece_in_one_line(piece: str) -> str:
-    """A piece of a streamed translation, in which each line end and each tab becomes a space."""
+    """The same for a piece of a streamed translation."""
     return "".join(" " if character == "\t" or character.splitlines() == [""] else character for character in piece)
 
 
 def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
-    """A request for each text or line, with ``constraints``; raises ``TextError`` for a .jsonl line that is none."""
+    """A request for each text or line, with ``constraints``; ``TextError`` for a .jsonl line that is none."""
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
     elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):
@@ -102,10 +99,7 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None) -> None:
-    """Raise an error by the name of its option, before there is something to write, for what cannot be an output.
-
-    ``ConfigError`` for a file that is an input or another output, ``StorageError`` for one that cannot be written.
-    """
+    """Raise ``ConfigError`` for an output that is an input or another output, ``StorageError`` if read-only."""
     taken = {name: path for name, path in (inputs or {}).items() if path is not None}
     for name, path in outputs.items():
         if path is None:
@@ -131,8 +125,8 @@ def write_lines(path: Path, texts: list[str]) -> None:
 
 
 class Console(console.Console):
-    """rich's console, with the broken pipe of a reader such as ``head`` raised for ``main`` to handle."""
+    """rich's console, which lets ``main`` handle the broken pipe of a reader such as ``head``."""
 
     def on_broken_pipe(self) -> None:
-        """Raise ``BrokenPipeError`` again, where rich would end the process with 1."""
+        """Raise ``BrokenPipeError`` again; rich would exit with 1."""
         raise BrokenPipeError

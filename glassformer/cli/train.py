@@ -1,4 +1,4 @@
-"""The commands that train: a model, teachers that make more pairs, a student. ``cli`` gives them a place."""
+"""The commands that train: ``train``, ``diversify``, ``distill``, ``shortlist``."""
 
 import shlex
 from dataclasses import asdict, dataclass
@@ -23,7 +23,6 @@ _PAIRS = f"One file of pairs: {' '.join(endings(lambda each: each.pairs, first=T
 _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,000 pairs, else tiny"
 _INIT = "Start from the model of this run, or from the bundled one: bundled"
 _MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
-_ENCODER_LAYERS = "Its encoder layers; by default the teacher's number"
 _TEACHERS = "Where to train the teachers and to write."
 _OTHER_SETTINGS = "Continue a run with other settings or other text"
 
@@ -148,8 +147,8 @@ def diversify(
         raise opt.exit_after_stop(found.reason)
     named = [("--config", config), ("--model", model), ("--langs", request.config.text.languages or None)]
     named += [("--set", one) for one in settings.set_ or ()]
-    given = [(name, value) for name, value in named if value is not None]
-    _print_pairs(found, [*given, ("--run", request.run / "model")])
+    named.append(("--run", request.run / "model"))
+    _print_pairs(found, [(name, value) for name, value in named if value is not None])
 
 
 @opt.options()
@@ -159,8 +158,8 @@ def distill(
     text: TextOptions,
     run: opt.NewRun = None,
     decoder_layers: Annotated[int, option("Decoder layers of the student", min=1)] = 1,
-    encoder_layers: Annotated[int | None, option(_ENCODER_LAYERS, min=1)] = None,
-    beam: Annotated[int | None, option("The teacher's beam as it writes; by default its decode.beam", min=1)] = None,
+    encoder_layers: Annotated[int | None, option("Its encoder layers; default: the teacher's", min=1)] = None,
+    beam: Annotated[int | None, option("The teacher's beam; default: its decode.beam", min=1)] = None,
     engine: opt.Engine = "auto",
     precision: opt.Precision = None,
     settings: SettingOptions,

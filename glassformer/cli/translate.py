@@ -25,8 +25,8 @@ Item = TypeVar("Item")
 _CHUNK = 1000
 _INPUT, _CONSTRAINTS, _SHOWN = "What to translate", "Constraints", "What to print"
 _FILE = (
-    'A file, a text on each line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}; or a pattern '
-    "of such files: 'shards/*.txt'"
+    'A file, one text a line, plain or .gz; in .jsonl each line {"text", "prefix", "must", "ban"}; or a pattern of '
+    "such files: 'shards/*.txt'"
 )
 _MUST = "A phrase that must occur; repeat for several"
 _BAN = "A phrase that must not occur; repeat for several"
@@ -84,8 +84,8 @@ class OutputOptions:
             )
         if engine.chosen == "ctranslate2":
             raise ConfigError(
-                f"--layer, --head: found with engine {engine.chosen}, which gives the mean of the last layer's "
-                "heads only. Leave them out, or use --engine torch."
+                f"--layer, --head: found with engine {engine.chosen}, which only gives the mean of the last layer. "
+                "Leave them out, or use --engine torch."
             )
 
     def line(self, translation: "Translation") -> str:
@@ -178,7 +178,7 @@ def _shard_lines(
     output: OutputOptions,
     shard: Path,
 ) -> Iterator[str]:
-    """The lines of output for a file of many; warns of each, unless they are JSON."""
+    """The lines of output for one of many files."""
     translations = translate_all(read_requests(shard, constraints), chunk=_CHUNK)
     for number, translation in enumerate(translations, start=1):
         if not output.as_json:
@@ -187,7 +187,7 @@ def _shard_lines(
 
 
 def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
-    """The items, with a progress bar on standard error for a file, if standard output is not a terminal."""
+    """The items, with a progress bar for a file, if standard output is not a terminal."""
     if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
         return items
     from rich.progress import track
@@ -213,9 +213,10 @@ def _warn(where: str, translation: "Translation") -> None:
     """Warn of texts and translations that were cut, missing phrases and doubt; --json has fields for them."""
     if translation.source_truncated:
         typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
-    if limited := translation.limit_warning:
+    limited, unmet, doubt = translation.limit_warning, translation.hypotheses[0].unmet, translation.warning
+    if limited:
         typer.echo(f"warning: {where}: {limited}; raise --max-length-a or --max-length-b.", err=True)
-    if unmet := translation.hypotheses[0].unmet:
+    if unmet:
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
-    if doubt := translation.warning:
+    if doubt:
         typer.echo(f"warning: {where}: {doubt}.", err=True)

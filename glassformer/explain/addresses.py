@@ -1,7 +1,4 @@
-"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to.
-
-Imports no walk and no entry of a tap.
-"""
+"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to."""
 
 from glassformer.axes import LEGEND
 from glassformer.errors import check_type
@@ -29,19 +26,11 @@ def kind_of(address: str) -> str:
 
 
 _STAGES = {
-    "text": "Text",
-    "src_mask": "Encoder embedding",
-    "src_embedding": "Encoder embedding",
-    "encoder": "Encoder output",
-    "causal_mask": "Decoder embedding",
-    "tgt_embedding": "Decoder embedding",
-    "decoder": "Decoder output",
-    "output_projection": "Output",
-    "choice": "Choice",
-    "loss": "Loss",
-    "update": "Update",
-    "search": "Search",
-}
+    "text": "Text", "src_mask": "Encoder embedding", "src_embedding": "Encoder embedding",
+    "encoder": "Encoder output", "causal_mask": "Decoder embedding", "tgt_embedding": "Decoder embedding",
+    "decoder": "Decoder output", "output_projection": "Output", "choice": "Choice", "loss": "Loss",
+    "update": "Update", "search": "Search",
+}  # fmt: skip
 _IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
 
 
@@ -54,18 +43,16 @@ def layer_of(address: str) -> tuple[str, int] | None:
 
 
 def stage_of(address: str, token: int | None = None) -> str:
-    """The title of the stage that an address belongs to; layers are counted from 0.
-
-    In a generation ``token`` is the number, from 0, of the token that is being generated, and part of the title.
-    """
-    root = address.split(".", maxsplit=1)[0]
+    """The title of the stage of an address; in a generation ``token``, from 0, is part of it."""
+    name = address.rpartition(".")[2]
+    if address.startswith("search.") and name.startswith("result"):
+        return "Result"
+    root, layer = address.partition(".")[0], layer_of(address)
     stage = _STAGES.get(root, "Update")
     if kind_of(address) == "weight":
         stage = "Update"
-    elif (layer := layer_of(address)) is not None:
+    elif layer is not None:
         stage = f"{layer[0].capitalize()} layer {layer[1]}"
-    if root == "search" and address.rpartition(".")[2].startswith("result"):
-        return "Result"
     return f"Token {token}: {stage}" if token is not None and root in _IN_EACH_TOKEN else stage
 
 

@@ -1,11 +1,8 @@
 """Proof of the gradients of a training step: each from those after it, and along one direction from the loss alone.
 
 Backward: the gradient of a step is the sum, over the equations that read it, of their derivative times the gradient
-of their result. ``entries.derivatives`` states the derivatives of linear maps, softmax, layer norm and relu.
-
-Along a direction: without any derivative, in float64. The loss is computed twice, with the weights of a group moved a
-little to and fro, and its slope is held to the one that the recorded gradients give. The direction is the gradient,
-which a wrong size changes, plus a random one, which anything wrong changes.
+of their result. Along a direction: the slope of the loss in float64, between two positions of a group of weights,
+against the slope by the recorded gradients. The direction is the gradient plus a random one.
 """
 
 import copy
@@ -33,10 +30,7 @@ _ROUNDING = 1e-14  # of a loss in float64, relative
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """A gradient and what it must be, of a step or of a group of weights: their difference, and the greatest one.
-
-    ``what`` tells in words where they differ, or in what.
-    """
+    """The error of a gradient, of a step or a group of weights; ``what`` says where they differ."""
 
     where: str
     error: float
@@ -51,7 +45,7 @@ class GradientCheck:
 
 @dataclass
 class _Sum:
-    """A gradient as the sum of what the equations give, and the greatest of the gradients that they are given."""
+    """A gradient as the sum of what the equations give, and the greatest gradient there."""
 
     value: Tensor | None = None
     size: float = 0.0
@@ -62,7 +56,7 @@ class _Sum:
 
 
 class _DifferentiableScope(Scope):
-    """A scope whose values are leaves of a graph, by their place in the trace, or by name for a weight."""
+    """A scope whose values are leaves of a graph, by place in the trace or by name."""
 
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record, place)
@@ -146,7 +140,7 @@ def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
 
 
 def _group(weight: str) -> str:
-    """The embedding, projection or norm that a weight belongs to, or the sublayer, in all layers of its stack."""
+    """The embedding, projection, norm or sublayer of a weight, in all layers."""
     parts = weight.split(".")
     return f"{parts[0]}.layers.*.{parts[3]}" if parts[1] == "layers" else ".".join(parts[:2])
 
@@ -154,7 +148,7 @@ def _group(weight: str) -> str:
 def _check_slope(
     group: str, pairs: list[tuple[Tensor, Tensor]], double: Transformer, walk: WalkData, draw: torch.Generator
 ) -> GradientCheck:
-    """The slope of the loss by the recorded gradients and by two losses; the error is a share of their norm."""
+    """The slope of the loss by the recorded gradients and by two losses."""
     before, norms = [weight.clone() for weight, _ in pairs], [float(gradient.norm()) for _, gradient in pairs]
     random = [torch.randn(weight.shape, generator=draw, dtype=weight.dtype) for weight in before]
     ways = [
@@ -181,7 +175,7 @@ def _check_slope(
 
 
 def _loss(double: Transformer, walk: WalkData) -> float:
-    """The mean smoothed loss, stated from the logits, with each dropout keeping what it kept in the walk."""
+    """The mean smoothed loss, from the logits, with the dropout masks of the walk."""
     kept = iter([step.value for step in walk.trace if step.name == "kept"])
     edits = (
         {"*dropout.kept": lambda drawn: next(kept).to(drawn)} if "src_embedding.dropout.kept" in walk.trace else {}

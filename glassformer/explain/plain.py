@@ -10,7 +10,7 @@ _JOINERS = "\u200c\u200d"  # between letters of Persian, between the parts of an
 
 
 def printable(text: str) -> str:
-    """The text with � for each character that a terminal would obey and not show; spaces and joiners stay."""
+    """The text with � for each control character; spaces and joiners stay."""
     return "".join(one if one.isprintable() or one in _JOINERS or category(one) == "Zs" else "�" for one in text)
 
 
@@ -31,7 +31,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def number_text(number: float | bool) -> str:
-    """A number in at most eight columns: whole where it is an integer, else with three decimals or an exponent."""
+    """A number in at most eight columns: an integer, three decimals or an exponent."""
     if isinstance(number, bool):
         return "yes" if number else "no"
     if isinstance(number, int):

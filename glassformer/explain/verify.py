@@ -1,9 +1,8 @@
 """Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
 
 A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. What the pass computes agrees in absolute terms where a number is below one; rates, moments
-and the change of a weight always in relative ones, since they are small at the start of a training. NaN follows from
-NaN.
+pass, and off otherwise. Differences are absolute where a number of the pass is below one, and relative for rates,
+moments and the change of a weight, which are small at the start of a training. NaN agrees with NaN.
 
 For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
 then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
@@ -24,10 +23,10 @@ from glassformer.decoding.search.steps import pad_ids
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.compare.align import largest_difference
 from glassformer.explain.compare.compare import compare
+from glassformer.explain.compare.difference import Difference
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.compare.production import GRADIENT_UNITS, loss_sides, search_sides
-from glassformer.explain.compare.report import Difference
-from glassformer.explain.entries import Check, PassContext, Record, Scope, entry_of
+from glassformer.explain.entries import PassContext, Record, Scope, entry_of
 from glassformer.explain.gradients import SLOPE_TOLERANCE, GradientCheck, check_backward, check_slopes
 from glassformer.explain.recording.walk_data import WalkData
 from glassformer.model import Transformer
@@ -48,15 +47,13 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``given`` or ``off``.
+    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``off``, or ``given`` for an input.
 
-    ``check`` says how it was recomputed. ``error`` is the greatest difference, at ``cell``, relative to what its
-    entry says: ``error_scale`` and ``floor``.
+    ``error`` is the greatest difference, at ``cell``, relative to what its entry says: ``error_scale`` and ``floor``.
     """
 
     address: str
     call: int
-    check: Check
     result: str
     error: float = 0.0
     cell: tuple[int, ...] = ()
@@ -72,10 +69,6 @@ class Verification:
     def count(self, result: str) -> int:
         """How many steps have one result."""
         return sum(step.result == result for step in self.steps)
-
-    def count_checks(self, check: Check) -> int:
-        """How many steps were checked in one way."""
-        return sum(step.check == check for step in self.steps)
 
     @property
     def n_recomputed(self) -> int:
@@ -104,9 +97,10 @@ class Verification:
 
     def to_mapping(self) -> dict[str, Any]:
         """The counts, ready for JSON."""
-        checks = {str(check): self.count_checks(check) for check in Check}
-        results = {result: self.count(result) for result in ("exact", "close", "off")}
-        return {"holds": self.holds, **checks, **results, "largest_error": self.largest_error}
+        results = {result: self.count(result) for result in ("given", "exact", "close", "off")}
+        return {
+            "holds": self.holds, "independent": self.n_recomputed, **results, "largest_error": self.largest_error,
+        }  # fmt: skip
 
     def gradient_lines(self) -> Iterator[str]:
         """Of a training step: how many gradients follow backward and along a direction, and which do not."""
@@ -125,7 +119,7 @@ class Verification:
     def __str__(self) -> str:
         counts = f"{self.n_recomputed:,} steps recomputed, {self.n_reproduced:,} reproduced"
         exact, given = self.count("exact"), self.count("given")
-        return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} given."
+        return f"{counts} ({exact:,} bit for bit), largest error {self.largest_error:.1e}; {given:,} are inputs."
 
 
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
@@ -147,34 +141,35 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     return replace(verification, gradients=(*checks, *check_slopes(walk, model)))
 
 
-def verify(steps: Sequence[Step], context: PassContext) -> Verification:
-    """Recompute every step of a whole trace.
+def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
+    """Recompute every step of a whole trace whose address starts with ``prefix``.
 
     Raises ``TraceError`` when a tap has no entry, or an equation lacks a step because only some were recorded.
     """
     record = Record(steps, context)
+    places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
-        return Verification(tuple(_check(Scope(record, place)) for place in range(len(steps))))
+        return Verification(tuple(_check(Scope(record, place)) for place in places))
 
 
 def _check(scope: Scope) -> StepCheck:
     step, entry = scope.step, entry_of(scope.step.address)
-    check, computed = entry.recompute(scope)
+    computed = entry.recompute(scope)
     if computed is None:
-        return StepCheck(step.address, step.call, check, "given")
+        return StepCheck(step.address, step.call, "given")
     if computed.shape != step.value.shape:
-        return StepCheck(step.address, step.call, check, "off", float("inf"))
+        return StepCheck(step.address, step.call, "off", float("inf"))
     if torch.equal(computed, step.value):
-        return StepCheck(step.address, step.call, check, "exact")
+        return StepCheck(step.address, step.call, "exact")
     size = computed.double().abs() if entry.error_scale is None else entry.error_scale(scope).double()
     size = size.nan_to_num(nan=1.0, posinf=1.0).clamp(min=entry.floor)
     both_nan = step.value.isnan() & computed.isnan()
     error, cell = largest_difference(*((value / size).masked_fill(both_nan, 0.0) for value in (step.value, computed)))
-    return StepCheck(step.address, step.call, check, "close" if error <= TOLERANCE else "off", error, cell)
+    return StepCheck(step.address, step.call, "close" if error <= TOLERANCE else "off", error, cell)
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """Counts the operations that compute, under the number of steps that ``trace`` held when each was done."""
+    """Counts the operations that compute, by the number of steps in ``trace`` at that time."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
@@ -191,7 +186,7 @@ class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
 @dataclass(frozen=True)
 class StepOperations:
-    """The operations that led to one step: those that the model carried out, and those that its equation needs."""
+    """The operations of one step: those of the model, and those of its equation."""
 
     address: str
     done: Counter[str]
@@ -200,7 +195,7 @@ class StepOperations:
 
 @dataclass(frozen=True)
 class OperationAudit:
-    """The operations of each recorded step; ``left_over`` are those after the last step, which no tap shows."""
+    """The operations of each step; ``left_over`` are those after the last one."""
 
     steps: tuple[StepOperations, ...]
     left_over: Counter[str]
@@ -234,10 +229,7 @@ class OperationAudit:
 def audit_operations(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> OperationAudit:
-    """Run one pass with teacher forcing and account for every operation.
-
-    Values that the computation itself does not need, such as the probabilities, are not shown in this pass.
-    """
+    """Run one pass with teacher forcing and account for every operation."""
     device = next(model.parameters()).device
     src_ids, tgt_in_ids = src_ids.to(device), tgt_in_ids.to(device)
     with torch.no_grad(), evaluating(model), tracing(model, shown=False) as trace, OperationLog(trace) as log:
@@ -254,10 +246,9 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What translating and training compute as they run, next to the plain pass and the search that a trace records.
+    """What translating and training compute as they run, compared with the plain pass and the traced search.
 
-    ``searches`` checks the steps of those searches, ``tokens`` counts the ids after which log-probabilities are
-    compared.
+    ``searches`` checks the steps of those searches, ``tokens`` counts the log-probabilities that are compared.
     """
 
     translated: Difference
@@ -294,8 +285,7 @@ class Agreement:
 class Proof:
     """The verification of every step, and the agreement with what translating and training compute.
 
-    For a walk with a forced target also the audit of the model's operations. A model that is not finite agrees with
-    nothing: then ``agreement`` is None.
+    ``audit`` is that of a forced target. ``agreement`` is None for a model with numbers that are not finite.
     """
 
     verification: Verification
@@ -309,7 +299,7 @@ class Proof:
         return self.verification.holds and all(others)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The counts, ready for JSON; ``operations`` and ``accounted`` are null where they were not counted."""
+        """The counts, ready for JSON; null where operations were not counted."""
         audit = self.audit
         counts = {"operations": audit and audit.n_operations, "accounted": audit and audit.n_accounted}
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
@@ -327,11 +317,11 @@ class Proof:
                 yield f"does not agree: {entry.address}: carried out {dict(entry.done)}, stated {dict(entry.stated)}"
         yield from self.agreement.lines() if self.agreement is not None else ()
         agreement = self.agreement or "Its weights are no finite numbers, so it neither translates nor trains."
-        yield f"{agreement} {'Everything follows.' if self.holds else 'Not everything follows.'}"
+        yield f"{agreement} {'All checks passed.' if self.holds else 'Some checks failed.'}"
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk that was made with ``model``; ``decode`` are the options of translating that it lacks."""
+    """Verify a whole walk of ``model``; ``decode`` are the options of translating that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
@@ -340,7 +330,7 @@ def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None
 
 
 def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
-    """Translate and train on the sentences of a walk as both are done without a trace, by the options of the walk."""
+    """Translate and train on the sentences of a walk without a trace, by its options."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
@@ -348,22 +338,14 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
     decode = walk.decode or decode or DecodeConfig()
     searched = search_sides(model, model, sources, decode, max(map(len, targets)))
     trained = loss_sides(model, model, sources, targets, walk.train or TrainConfig())
-    checks = [_verify_search(trace, PassContext(model, options)) for trace, options in searched.records]
+    # What the model computes in a search is held to the plain pass.
+    checks = [verify(trace.steps, PassContext(model, options), "search.") for trace, options in searched.records]
     return Agreement(
         compare(*searched.sides, EXACT, names=("traced", "translate")),
         compare(*trained, EXACT, names=("plain", "training")),
-        Verification(tuple(check for steps in checks for check in steps)),
+        Verification(tuple(step for verification in checks for step in verification.steps)),
         searched.tokens,
     )
-
-
-def _verify_search(trace: Trace, context: PassContext) -> Iterator[StepCheck]:
-    """The checks of the search's own steps; what the model computed in it is held to the plain pass."""
-    record = Record(trace.steps, context)
-    with torch.no_grad():
-        for place, step in enumerate(trace):
-            if step.address.startswith("search."):
-                yield _check(Scope(record, place))
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:

@@ -1,15 +1,10 @@
-"""A walk: everything that one run of the model over some sentences shows, from text to the next token.
-
-It holds a recorded pass; nothing is computed a second time.
-"""
+"""A walk: all steps of one run of the model over some sentences."""
 
 import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
@@ -19,10 +14,10 @@ from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, Pag
 from glassformer.explain.recording.sentences import Sentences
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.json import walk_mapping, write_text
-from glassformer.explain.render.markdown import walk_markdown
 from glassformer.explain.render.notebook import attention_html, walk_html
 from glassformer.explain.render.plot import plot_step
-from glassformer.trace import Step, Trace
+from glassformer.explain.render.walk_markdown import walk_markdown
+from glassformer.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,19 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk that can be written as a page, JSON and Markdown, saved, and shown in a notebook.
-
-    ``translator`` is the one that made it; the page takes from it what it computes with.
-    """
+    """A walk with its outputs: page, JSON, Markdown, notebook. ``translator`` made it."""
 
     translator: Translator = field(repr=False, kw_only=True)
 
     def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
         """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.
 
-        ``run`` is a name of the model to show, ``run_option`` how a command names it, such as ``--run runs/first``;
-        with None the page tells how to record in Python what it leaves out. Raises ``TraceError`` for a walk that is
-        not one whole forced pass, ``StorageError`` when the file cannot be written.
+        ``run`` and ``run_option`` are those of ``page_html``. Raises ``TraceError`` for a walk that is not one whole
+        forced pass, ``StorageError`` when the file cannot be written.
         """
         self._check_whole("to_page")
         text = page_html(self, self.translator, run=run, run_option=run_option)
@@ -120,9 +111,8 @@ class Walk(WalkData):
     ) -> "Figure":
         """A matplotlib figure of one step, with tokens on its axes; all heads side by side unless ``head`` names one.
 
-        ``title`` stands in place of the step's own, ``size`` is width and height in inches.
-        ``figure.savefig("weights.svg")`` writes it for a slide. Raises ``TraceError`` for an address, a head or a
-        sentence that is not there, and without matplotlib, which the extra ``plot`` installs.
+        ``size`` is width and height in inches; ``figure.savefig("weights.svg")`` writes it. Raises ``TraceError`` for
+        what is not there, and without matplotlib, which the extra ``plot`` installs.
         """
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
@@ -141,24 +131,16 @@ def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, on
     steps: list[WalkStep] = []
     for step in trace.steps:
         rows.follow(step)
-        if fnmatchcase(step.address, only):
-            steps.append(_walk_step(len(steps) + 1, step, rows, trace.gradients.get(step.key)))
+        if not fnmatchcase(step.address, only):
+            continue
+        gradient = trace.gradients.get(step.key)
+        steps.append(
+            WalkStep(
+                number=len(steps) + 1, address=step.address, call=step.call, axes=resolved_axes(step),
+                value=step.value.cpu(), gradient=None if gradient is None else gradient.cpu(),
+                stage=stage_of(step.address, rows.token), story=story_of(step.address, config), token=rows.token,
+                cells=rows.cells(step), lines=rows.lines(step), labels=rows.labels(step),
+                sentences=rows.sentence_of_rows(step),
+            )
+        )  # fmt: skip
     return Walk(config, sentences, trace, tuple(steps), only, translator=translator, **about)
-
-
-def _walk_step(number: int, step: Step, rows: RowLabels, gradient: Tensor | None) -> WalkStep:
-    return WalkStep(
-        number=number,
-        address=step.address,
-        stage=stage_of(step.address, rows.token),
-        story=story_of(step.address, rows.config),
-        axes=resolved_axes(step),
-        value=step.value.cpu(),
-        cells=rows.cells(step),
-        lines=rows.lines(step),
-        labels=rows.labels(step),
-        sentences=rows.sentence_of_rows(step),
-        token=rows.token,
-        call=step.call,
-        gradient=None if gradient is None else gradient.cpu(),
-    )

@@ -1,7 +1,7 @@
 """The kinds of walks: one pass with a forced target, a generation, a training step; and what `trace` asks for.
 
-A training step is made on a copy of the model by the functions that training itself calls, and nothing is written.
-Its dropout masks are its own: those of a training, which leaves padding out, are drawn in another order.
+A training step is made on a copy of the model by the functions of training. Its dropout masks are its own: a training
+leaves padding out and draws others.
 """
 
 import copy
@@ -92,10 +92,9 @@ def walk_generation(
 ) -> Walk:
     """Translate the sentences as one batch and keep every step, of the model and of the search.
 
-    A blank source is decoded like any other, although translating it gives an empty text without decoding.
-    ``options`` are those of ``Translator.translate``; ``options.cache`` decides whether keys and values are kept.
-    ``constraints`` has one entry for each source. Raises ``InputError`` for sentences that do not fit the model and
-    constraints that no output can meet, ``TraceError`` for an ``only`` that matches nothing.
+    A blank source is decoded, too. ``options`` are those of ``Translator.translate``, ``constraints`` has one entry
+    for each source. Raises ``InputError`` for sentences that do not fit the model and constraints that no output can
+    meet, ``TraceError`` for an ``only`` that matches nothing.
     """
     check_selection(only, None)
     check_texts("sources", sources)
@@ -138,7 +137,8 @@ def walk_training(
     freeze(model, train.freeze, report=lambda _: None)
     strategy, optimizer, state = ParallelStrategy(model, train), new_optimizer(model, train), TrainState()
     saved: dict[str, Tensor] = {}
-    if run is not None and (latest := newest_valid(RunDirectory(run).latest, lambda _: None)) is not None:
+    latest = None if run is None else newest_valid(RunDirectory(run).latest, lambda _: None)
+    if latest is not None:
         state = TrainState.read(latest)
         restore_optimizer(strategy, optimizer, latest)
         saved = read_tensors(latest, OPTIMIZER)

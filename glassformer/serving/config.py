@@ -27,13 +27,9 @@ class ServeConfig(Section):
     body_mb: float = knob(16.0, "size of one request in MB, files included", low=0.001)
     queue: int = knob(2000, "sentences that may wait; a request that comes while more wait is refused", low=1)
     time_limit_s: float = knob(60.0, "time limit of a request in seconds; ten times as long for a file", low=0.1)
-    door_s: float = knob(
-        20.0, "seconds for a client to send its request, and to take each piece of the answer", low=0.1
-    )
+    door_s: float = knob(20.0, "seconds to send a request, and to take each piece of the answer", low=0.1)
     drain_s: float = knob(20.0, "seconds that a stopping server waits for running requests")
-    patience_ms: float = knob(
-        3.0, "milliseconds that a worker waits for more texts, while it has fewer than its share of clients"
-    )
+    patience_ms: float = knob(3.0, "milliseconds that a worker waits for its share of all clients' texts")
     batch_tokens: int = knob(1024, "source tokens of one batch, as estimated by characters", low=1)
     files: bool = knob(True, "translate files")
     suggestions: str = knob("", "directory for suggested translations; without it they are refused")

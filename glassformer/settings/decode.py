@@ -13,15 +13,17 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
 _search, _sampling, _scoring, _batching = (
     partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
 )
+_ALL = ("ctranslate2",)  # engines beside PyTorch
+_RENORMALIZES = {"ctranslate2": "makes the probabilities of what it leaves sum to 1 again"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    Each field says where it acts: in the ``search``, in ``sampling``, in ``scoring`` or in ``batching``, and which
-    engines do not have it. The options of the commands are made from these fields. What acts in sampling does nothing
-    without ``sample``, which ``with_changes`` and the commands turn on.
+    Each field says where it acts, in search, sampling, scoring or batching, and which engines have it; one that does
+    not say so works with PyTorch only. The commands' options are made from these fields. An option of sampling turns
+    ``sample`` on.
     """
 
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {
@@ -30,83 +32,95 @@ class DecodeConfig(Section):
         "cuda_graphs": (("off", "auto"), "2acf25d9"),
     }
 
-    beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000)
+    beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, equal_in=_ALL)
     length_penalty: float = _scoring(
-        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty", symbol="α", high=10.0
-    )
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty",
+        symbol="α", high=10.0, equal_in=_ALL,
+    )  # fmt: skip
     length_norm: Literal["gnmt", "power"] = _scoring(
         "gnmt",
-        "what length_penalty is the exponent of: (5 + length) / 6, as in the paper, or the length itself, as in "
-        "Hugging Face and CTranslate2",
+        "the base of length_penalty: (5 + length) / 6, as in the paper; or the length, as in Hugging Face",
+        equal_in=_ALL,
     )
     early_stopping: Literal["beam", "heuristic", "never"] = _search(
         "beam",
-        "when a beam search ends: when beam outputs have ended or none can be better (Hugging Face: true); when none "
-        "would be better at the length so far (Hugging Face: false); or when none can be better than any of beam",
+        "ends a beam search: beam, at beam outputs (Hugging Face: true); heuristic, when none is better at its "
+        "length (false); never, when none can become better",
+        missing_in={"ctranslate2": "ends a search when beam outputs have ended"},
     )
-    n_best: int = _search(1, "translations returned for each source, best first; at most beam", low=1, high=1000)
-    min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000)
+    n_best: int = _search(
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000, equal_in=_ALL
+    )
+    min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000, differs_in=_RENORMALIZES)
     repetition_penalty: float = _search(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
         symbol="θ", low=1.0, high=100.0,
         missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
     no_repeat_ngram: int = _search(
-        0, "no sequence of this many tokens occurs twice in an output; 0 allows all", high=1_000_000
-    )
+        0, "no sequence of this many tokens occurs twice in an output; 0 allows all",
+        high=1_000_000, differs_in=_RENORMALIZES,
+    )  # fmt: skip
     coverage_penalty: float = _search(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
         symbol="β", high=100.0,
         missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
     )  # fmt: skip
     max_length_a: float = _search(
-        1.0, "the longest output has a times the source's tokens + b; a training sets what its pairs need",
-        symbol="a", high=100.0,
+        1.0, "the longest output has a times the source's tokens + b; training derives both from its pairs",
+        symbol="a", high=100.0, equal_in=_ALL,
     )  # fmt: skip
-    max_length_b: int = _search(50, "see max_length_a; the paper: input length + 50", symbol="b", low=1, high=100_000)
+    max_length_b: int = _search(
+        50, "see max_length_a; paper: input length + 50", symbol="b", low=1, high=100_000, equal_in=_ALL
+    )
     cache: bool = _search(
-        True, "keep keys and values; without them every step decodes all positions again, for comparison",
+        True, "keep keys and values; without, every step decodes all positions again, for comparison",
         missing_in={"ctranslate2": "cannot decode without a cache"},
     )  # fmt: skip
-    sample: bool = _sampling(False, "sample each token from the model's distribution instead of searching")
+    sample: bool = _sampling(
+        False, "sample each token from the model's distribution instead of searching",
+        differs_in={"ctranslate2": "draws other random numbers"},
+    )  # fmt: skip
     temperature: float = _sampling(
-        1.0, "divides the logits before sampling; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0
+        1.0, "divides the logits before sampling; below 1 prefers probable tokens",
+        symbol="T", low=1e-4, high=100.0, equal_in=_ALL,
+    )  # fmt: skip
+    top_k: int = _sampling(
+        0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000, equal_in=_ALL
     )
-    top_k: int = _sampling(0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000)
     top_p: float = _sampling(
-        1.0, "sample from the smallest set of tokens with this much probability", symbol="p", high=1.0
-    )
+        1.0, "sample from the smallest set of tokens with this much probability",
+        symbol="p", high=1.0, equal_in=_ALL,
+    )  # fmt: skip
     min_p: float = _sampling(
         0.0, "sample from tokens with at least this share of the best token's probability",
         high=1.0, missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
     typical_p: float = _sampling(
-        1.0, "sample from the most typical tokens, whose information is closest to the entropy, with this much "
-        "probability", symbol="τ", high=1.0, missing_in={"ctranslate2": "has no such filter"},
+        1.0, "sample from the tokens of this much probability whose information is closest to the entropy",
+        symbol="τ", high=1.0, missing_in={"ctranslate2": "has no such filter"},
     )  # fmt: skip
-    seed: int = _sampling(0, "seed of sampling", high=2**63 - 1)
+    seed: int = _sampling(0, "seed of sampling", high=2**63 - 1, equal_in=_ALL)
     mbr: int = _sampling(
-        0, "samples for minimum Bayes risk, which returns those that agree most with all, by chrF; 0 ranks by score",
-        high=1000,
+        0, "samples for minimum Bayes risk: those that agree most with all, by chrF, win; 0: by score",
+        high=1000, equal_in=_ALL,
     )  # fmt: skip
     split_sentences: bool = _batching(
-        False,
-        "translate each sentence of a text separately and join the translations; with --out that is done unless it "
-        "is turned off",
+        False, "translate each sentence of a text separately; with --out that is the default"
     )
     src_language: str = _batching(
         "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known"
     )
     match_style: bool = _batching(
         False,
-        "read a text in capitals, or without one at its start, as a sentence, and answer in its style; emoji and "
-        "signs at its ends are not read and come back. A training sets it if its pairs are sentences with capitals",
+        "read upper-case texts, and those with a lower-case start, as sentences, and answer in their style; emoji at "
+        "their ends come back unread. Training turns it on if its pairs are sentences",
     )
     copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
     keep_codes: bool = _batching(
         True,
-        "keep placeholders, tags, addresses and paths of a text as they are: they are not read and come back where "
-        "its words are. With --out that is always done",
+        "copy placeholders, tags, addresses and paths of a text, and put them back next to the aligned words; always "
+        "on with --out",
     )
     batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)
 
@@ -118,7 +132,7 @@ class DecodeConfig(Section):
             )
         if self.mbr and not self.sample:
             raise ConfigError(
-                f"decode.mbr: found {self.mbr} with sample = false, expected sampling: it chooses among samples. "
+                f"decode.mbr: found {self.mbr} with sample = false, but it chooses among samples. "
                 "Set sample to true, or mbr to 0."
             )
         if self.mbr and self.n_best > self.mbr:
@@ -128,7 +142,7 @@ class DecodeConfig(Section):
 
     @property
     def pool(self) -> int:
-        """How many ended outputs a beam search keeps: all of the beam, if the worst of them decides when it ends."""
+        """How many ended outputs a beam search keeps: the whole beam if the worst decides when it ends."""
         return self.n_best if self.early_stopping == "beam" else self.beam
 
     @property
@@ -139,8 +153,8 @@ class DecodeConfig(Section):
     def penalty(self, length: Any) -> Any:
         """((5 + length) / 6)^α, by which log_prob is divided, or length^α with ``length_norm`` "power".
 
-        ``length`` is a number of ids, eos included, or a tensor of such numbers. Equation 14 of Wu et al. 2016
-        (arXiv 1609.08144), which section 6.1 of the paper uses with α = 0.6.
+        ``length`` counts ids, eos included; a number or a tensor. Equation 14 of Wu et al. 2016 (arXiv 1609.08144),
+        which section 6.1 of the paper uses with α = 0.6.
         Differs from the paper: "power", which Hugging Face and CTranslate2 have.
         """
         return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
@@ -148,8 +162,7 @@ class DecodeConfig(Section):
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``, as a command applies its own options to those of a run.
 
-        An option of sampling turns it on, one that only a search has turns it off, and a beam that is not given
-        widens to n_best.
+        An option of sampling turns it on, one of beam search turns it off; a beam that is not given widens to n_best.
         Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
         check_type("decode", changes, Mapping, "a dict such as {'beam': 5}", ConfigError)

@@ -11,13 +11,9 @@ from glassformer.settings.section import Section, knob
 class ModelConfig(Section):
     """The Transformer's shape and choices. The defaults are the paper's base model (table 3)."""
 
-    src_vocab: int = knob(
-        37_000, "entries of the source vocabulary; training sets it from the tokenizer", low=4, high=1_000_000
-    )
-    tgt_vocab: int = knob(
-        37_000, "entries of the target vocabulary; training sets it from the tokenizer", low=4, high=1_000_000
-    )
-    d_model: int = knob(512, "width of every token's vector", symbol="d_model", low=1, high=65_536)
+    src_vocab: int = knob(37_000, "entries of the source vocabulary; set by training", low=4, high=1_000_000)
+    tgt_vocab: int = knob(37_000, "entries of the target vocabulary; set by training", low=4, high=1_000_000)
+    d_model: int = knob(512, "width of a token's vector", symbol="d_model", low=1, high=65_536)
     n_heads: int = knob(8, "attention heads", symbol="h", low=1, high=4096)
     d_k: int = knob(0, "width of a query and a key in one head; 0 means d_model / n_heads", symbol="d_k", high=65_536)
     d_v: int = knob(0, "width of a value in one head; 0 means d_k", symbol="d_v", high=65_536)
@@ -28,9 +24,7 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
-    relative_clip: int = knob(
-        16, "distance beyond which relative positions look alike", symbol="k", low=1, high=1_000_000
-    )
+    relative_clip: int = knob(16, "distance at which relative positions are clipped", symbol="k", low=1, high=10**6)
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
     activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
@@ -53,35 +47,29 @@ class ModelConfig(Section):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d_k == 0:
-            self._resolve_d_k()
+            if self.d_model % self.n_heads:
+                raise ConfigError(
+                    f"model.d_model: found {self.d_model}, expected a multiple of n_heads = {self.n_heads}. "
+                    "Change one of them, or set d_k yourself."
+                )
+            object.__setattr__(self, "d_k", self.d_model // self.n_heads)
         if self.d_v == 0:
             object.__setattr__(self, "d_v", self.d_k)
         if self.positions == "rotary" and self.d_k % 2:
             raise ConfigError(
-                f"model.d_k: found {self.d_k}, expected an even number: rotary positions turn pairs. "
-                "Set an even one, or choose other positions."
+                f"model.d_k: found {self.d_k}, expected an even number for rotary positions. Set an even one, or "
+                "choose other positions."
             )
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ConfigError(
-                f"model.d_model: found {self.d_model}, expected an even number: "
-                "sinusoidal positions interleave sine and cosine. Make it even, or choose other positions."
+                f"model.d_model: found {self.d_model}, expected an even number for sinusoidal positions. Make it "
+                "even, or choose other positions."
             )
         if self.tie_embeddings == "all" and self.src_vocab != self.tgt_vocab:
             raise ConfigError(
                 f"model.tie_embeddings: 'all' shares one matrix, but src_vocab is {self.src_vocab} and tgt_vocab "
                 f"is {self.tgt_vocab}. Use a joint vocabulary, or tie_embeddings = 'target' or 'none'."
             )
-        self._check_special_ids()
-
-    def _resolve_d_k(self) -> None:
-        if self.d_model % self.n_heads:
-            raise ConfigError(
-                f"model.d_model: found {self.d_model}, expected a multiple of n_heads = {self.n_heads}. "
-                "Change one of them, or set d_k yourself."
-            )
-        object.__setattr__(self, "d_k", self.d_model // self.n_heads)
-
-    def _check_special_ids(self) -> None:
         special = (self.pad_id, self.bos_id, self.eos_id)
         limit = min(self.src_vocab, self.tgt_vocab)
         if len(set(special)) < 3 or max(special) >= limit:
@@ -143,8 +131,6 @@ class ModelConfig(Section):
 _PAPERS_BASE: dict[str, Any] = {
     "d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "norm": "post",
 }  # fmt: skip
-
-
 NAMED_MODELS: dict[str, dict[str, Any]] = {
     "micro": {
         "src_vocab": 8_000, "tgt_vocab": 8_000, "d_model": 128, "n_heads": 4, "d_ff": 256,

@@ -1,4 +1,4 @@
-"""Everything that one run was made with: the four sections."""
+"""The four sections of settings that a run is made with."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -13,7 +13,7 @@ from glassformer.settings.train import WARMUP, TrainConfig
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that one training run was made with; saved whole in its directory."""
+    """The settings of a training run, saved whole in its directory."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     text: TextConfig = field(default_factory=TextConfig)
@@ -26,30 +26,30 @@ class RunConfig:
             check_type(one.name, getattr(self, one.name), kind, f"a {kind.__name__}", ConfigError)
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ConfigError(
-                "model.tie_embeddings: 'all' shares one matrix between both sides, but text.joint is false. "
-                "Set model.tie_embeddings to 'target' or 'none', or text.joint to true."
+                "model.tie_embeddings: 'all' shares one matrix, but text.joint is false. Set model.tie_embeddings to "
+                "'target' or 'none', or text.joint to true."
             )
         if self.train.r_drop and not self.model.dropout:
             raise ConfigError(
-                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, expected dropout: without it both "
-                "passes are the same. Set model.dropout above 0, or train.r_drop to 0."
+                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, where both passes are the same. "
+                "Set model.dropout above 0, or train.r_drop to 0."
             )
         if self.train.warmup == 0:
             object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))
         if self.languages is not None and not self.decode.src_language:
             object.__setattr__(self, "decode", replace(self.decode, src_language=self.languages[0]))
         if self.text.max_tokens >= self.model.max_length:
-            # A sentence takes one position more than it has tokens.
+            # A sentence has eos, too.
             object.__setattr__(self, "text", replace(self.text, max_tokens=self.model.max_length - 1))
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """The codes of the languages that the model translates from and to; None where the run does not say."""
+        """The codes of the source and the target language; None if not known."""
         return self.text.language_pair
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from nested plain values; ``model`` may carry ``name = "tiny"`` to start from a named one."""
+        """Build from nested plain values; ``name`` in ``model`` is a named model to start from."""
         sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}
         check_type("settings", values, Mapping, "sections such as {'model': {}}", ConfigError)
         for key, value in values.items():

@@ -3,7 +3,7 @@
 import math
 import tomllib
 import types
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
@@ -12,7 +12,6 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.files import read_bounded
 
 _LARGEST_TOML = 2**20  # bytes of settings
-_MAX_DOTS = 100  # of a line: the reader's time grows with the square of the names in a.b.c
 
 
 def knob(
@@ -23,17 +22,20 @@ def knob(
     low: float | None = None,
     high: float | None = None,
     acts_in: str = "",
+    equal_in: Collection[str] = (),
+    differs_in: Mapping[str, str] | None = None,
     missing_in: Mapping[str, str] | None = None,
 ) -> Any:
     """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
 
-    The lower limit of a number is 0 unless ``low`` is given. ``missing_in`` names the engines that have the default
-    only, each with what it does instead.
+    The lower limit of a number is 0 by default. Of the engines beside PyTorch, those in ``equal_in`` do the same,
+    those in ``differs_in`` nearly the same; all others have only the default. The mappings say what they do instead.
     """
     if low is None and type(default) in {int, float}:
         low = type(default)(0)
     metadata = {
-        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in, "missing_in": missing_in or {},
+        "doc": doc, "symbol": symbol, "low": low, "high": high, "acts_in": acts_in,
+        "equal_in": equal_in, "differs_in": differs_in or {}, "missing_in": missing_in or {},
     }  # fmt: skip
     return field(default=default, metadata=metadata)
 
@@ -47,12 +49,11 @@ class Section:
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for knob_field in fields(self):
-            value = getattr(self, knob_field.name)
-            where = f"{_section_name(type(self))}.{knob_field.name}"
-            value = _convert(where, value, hints[knob_field.name])
-            object.__setattr__(self, knob_field.name, value)
-            low, high = knob_field.metadata["low"], knob_field.metadata["high"]
+        for one in fields(self):
+            where = f"{_section_name(type(self))}.{one.name}"
+            value = _convert(where, getattr(self, one.name), hints[one.name])
+            object.__setattr__(self, one.name, value)
+            low, high = one.metadata["low"], one.metadata["high"]
             if isinstance(value, str):
                 continue
             if (low is not None and value < low) or (high is not None and value > high):
@@ -61,7 +62,7 @@ class Section:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from plain values (TOML, JSON, ``--set``); an unknown key is refused and the nearest one named.
+        """Build from plain values (TOML, JSON, ``--set``). Raises ``ConfigError`` for an unknown key.
 
         A retired setting is left out at a value that changed nothing, and refused at any other.
         """
@@ -74,15 +75,13 @@ class Section:
                     f"because it is retired: leave it out, or use commit {last_commit}, the last that has it."
                 )
         values = {key: value for key, value in values.items() if key not in cls.retired}
-        check_known(_section_name(cls), values, [knob_field.name for knob_field in fields(cls)])
+        check_known(_section_name(cls), values, [one.name for one in fields(cls)])
         return cls(**values)
 
     @classmethod
     def choices(cls, name: str) -> tuple[Any, ...]:
         """The values that the setting ``name`` may take, if it is a choice among a few."""
-        hint = get_type_hints(cls)[name]
-        assert get_origin(hint) is Literal, f"{_section_name(cls)}.{name} is not a choice"
-        return get_args(hint)
+        return get_args(get_type_hints(cls)[name])
 
     def to_mapping(self) -> dict[str, Any]:
         """The effective values, ready for JSON."""
@@ -90,7 +89,7 @@ class Section:
 
 
 def check_known(section: str, keys: Iterable[str], known: Sequence[str]) -> None:
-    """Raise ``ConfigError`` for the first of the ``keys`` that is not ``known``; it names the nearest one."""
+    """Raise ``ConfigError``, with the nearest known one, for a key that is not ``known``."""
     for key in keys:
         if key not in known:
             hint = f"{nearest(key, known)} Known: {', '.join(known)}."
@@ -102,11 +101,8 @@ def _section_name(cls: type) -> str:
 
 
 def _convert(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type ``hint``, which may allow some words and a type, or a ``ConfigError``.
-
-    An int is accepted for a float.
-    """
-    is_word = isinstance(value, Hashable)  # an array is equal to nothing, or to something in each of its places
+    """``value`` as the type ``hint``: a choice of words, a type, or both; an int may be a float."""
+    is_word = isinstance(value, Hashable)  # arrays compare by element
     if get_origin(hint) is Literal:
         if not is_word or value not in get_args(hint):
             raise ConfigError(f"{where}: found {value!r}, expected one of {', '.join(map(repr, get_args(hint)))}.")
@@ -134,11 +130,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
         raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
     try:
-        text = read_bounded(path, _LARGEST_TOML).decode()
-        for number, line in enumerate(text.split("\n"), 1):
-            if line.count(".") > _MAX_DOTS:
-                raise ValueError(f"line {number} has {line.count('.'):,} full stops, expected section.key = value")
-        return tomllib.loads(text)
+        return tomllib.loads(read_bounded(path, _LARGEST_TOML).decode())
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

@@ -11,28 +11,19 @@ from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
 from glassformer.tasks.scan import SPLITS, scan
 from glassformer.tasks.task import Task
 
-__all__ = ["ALIASES", "TASK_NAMES", "Task", "load_task"]
+__all__ = ["TASKS", "Task", "load_task"]
 
-_TASKS: dict[str, Callable[[int], Task]] = {
+TASKS: dict[str, Callable[[int], Task]] = {
     "dates": dates,
     **{f"phrasebook-{language}": partial(phrasebook, language) for language in LANGUAGES},
     **{f"scan-{split}": partial(scan, split) for split in SPLITS},
 }
-ALIASES = {"phrasebook": "phrasebook-de", "scan": "scan-simple"}
-
-TASK_NAMES: tuple[str, ...] = tuple(_TASKS)
 
 
 def load_task(name: str, *, seed: int = 1) -> Task:
     """Generate a task: the same name and seed give the same pairs. Raises ``ConfigError`` for an unknown name."""
     check_type("task", name, str, "the name of a task, a str")
-    full_name = ALIASES.get(name, name)
-    if full_name not in _TASKS:
-        known = [*TASK_NAMES, *ALIASES]
-        aliases = ", ".join(f"{alias} for {task}" for alias, task in ALIASES.items())
-        raise ConfigError(
-            f"task: there is no task named {name!r}.{nearest(name, known)} Known: {', '.join(TASK_NAMES)}, and "
-            f"{aliases}."
-        )
-    task = _TASKS[full_name](seed)
+    if name not in TASKS:
+        raise ConfigError(f"task: there is no task named {name!r}.{nearest(name, TASKS)} Known: {', '.join(TASKS)}.")
+    task = TASKS[name](seed)
     return replace(task, settings=deepcopy(task.settings))

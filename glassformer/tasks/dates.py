@@ -10,11 +10,10 @@ from datetime import date, timedelta
 from itertools import cycle, islice
 from operator import attrgetter
 from random import Random
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from babel.dates import format_date
 
-from glassformer.tasks.cldr import DateStyle, normalize_spaces
 from glassformer.tasks.task import Task, divide, drop_ambiguous
 from glassformer.text.corpus.corpus import Pair
 
@@ -22,8 +21,9 @@ from glassformer.text.corpus.corpus import Pair
 LANGUAGES = ("en", "de", "fr", "es", "it", "pt", "nl", "pl", "cs", "sv",
              "da", "fi", "hu", "tr", "ru", "uk", "el", "ja", "zh", "ko")  # fmt: skip
 
+Style = Literal["full", "long", "medium"]
+STYLES: tuple[Style, ...] = get_args(Style)
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
-
 TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 20_000, 500, 1_000
 # More than the three splits need: there are a few duplicates, and a split by content is never exact.
 GENERATED_PAIRS = 24_000
@@ -50,6 +50,11 @@ def dates(seed: int) -> Task:
 
 
 def _generate(random: Random) -> Iterator[Pair]:
-    for language, style in cycle((language, style) for style in get_args(DateStyle) for language in LANGUAGES):
+    for language, style in cycle((language, style) for style in STYLES for language in LANGUAGES):
         day = FIRST + timedelta(days=random.randrange((LAST - FIRST).days + 1))
         yield Pair(normalize_spaces(format_date(day, style, locale=language)), day.isoformat())
+
+
+def normalize_spaces(text: str) -> str:
+    """Text with single ordinary spaces: CLDR also has no-break and narrow spaces, which nobody types."""
+    return " ".join(text.split())

@@ -1,13 +1,11 @@
 """SCAN (Lake and Baroni 2018, arXiv 1711.00350): commands -> action sequences, a test of compositionality.
 
-"jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar (figures 6 and 7) gives all 20,910 pairs.
-Three of the paper's splits follow from it:
+"jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar (figures 6 and 7) gives all 20,910 pairs,
+and two of the paper's splits, as published:
 
-- ``simple``: a random fifth is the test. No rule gives the published split; here it is the fifth with the lowest
-  hashes, so that the sizes are the published ones and the pairs are not. The seed chooses another fifth.
-- ``length``: train on up to 22 actions, test on 24 to 48. As published.
+- ``length``: train on up to 22 actions, test on 24 to 48.
 - ``addprim_jump``: train on all commands without "jump" and on the bare command "jump", repeated to be a tenth of the
-  training pairs; test on all other commands with "jump". As published.
+  training pairs; test on all other commands with "jump".
 
 SCAN has no validation set. A part of the official training set is split off by the hash of the command; the bare
 "jump" stays in training, the only place to learn it.
@@ -16,53 +14,17 @@ SCAN has no validation set. A part of the official training set is split off by 
 from collections.abc import Iterator
 from operator import attrgetter
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any
 
 from glassformer.tasks.task import Task, divide
-from glassformer.text.corpus.corpus import Pair, source_fraction
+from glassformer.text.corpus.corpus import Pair
 
 PRIMITIVES = {"walk": ("I_WALK",), "look": ("I_LOOK",), "run": ("I_RUN",), "jump": ("I_JUMP",)}
 TURNS = {"left": ("I_TURN_LEFT",), "right": ("I_TURN_RIGHT",)}
-
-Actions = tuple[str, ...]
-
-
-def commands() -> Iterator[tuple[str, Actions]]:
-    """All 20,910 commands, each once."""
-    once = list(_sentences())
-    yield from once
-    for first, first_actions in once:
-        for second, second_actions in once:
-            yield f"{first} and {second}", first_actions + second_actions
-            yield f"{first} after {second}", second_actions + first_actions
-
-
-def _sentences() -> Iterator[tuple[str, Actions]]:
-    for phrase, actions in _phrases():
-        yield phrase, actions
-        yield f"{phrase} twice", 2 * actions
-        yield f"{phrase} thrice", 3 * actions
-
-
-def _phrases() -> Iterator[tuple[str, Actions]]:
-    yield from PRIMITIVES.items()
-    # "turn" alone is no command: it needs a direction.
-    for verb, actions in {**PRIMITIVES, "turn": ()}.items():
-        for side, turn in TURNS.items():
-            yield f"{verb} {side}", turn + actions
-            yield f"{verb} opposite {side}", 2 * turn + actions
-            yield f"{verb} around {side}", 4 * (turn + actions)
-
-
-SplitName = Literal["simple", "length", "addprim_jump"]
-SPLITS: tuple[SplitName, ...] = get_args(SplitName)
-
-SIMPLE_TEST_PAIRS = 4_182
+SPLITS = ("length", "addprim_jump")
 LONGEST_TRAINED = 22
-JUMP = Pair("jump", "I_JUMP")
-JUMP_COPIES = 1_467
+JUMP, JUMP_COPIES = Pair("jump", "I_JUMP"), 1_467
 VALID_SHARE = 0.03
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {
         "d_model": 128, "n_heads": 8, "d_ff": 256, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1,
@@ -75,10 +37,34 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+Actions = tuple[str, ...]
 
-def scan(split: SplitName, seed: int) -> Task:
+
+def commands() -> Iterator[tuple[str, Actions]]:
+    """All 20,910 commands, each once."""
+    sentences = []
+    for phrase, actions in _phrases():
+        sentences += [(phrase, actions), (f"{phrase} twice", 2 * actions), (f"{phrase} thrice", 3 * actions)]
+    yield from sentences
+    for first, first_actions in sentences:
+        for second, second_actions in sentences:
+            yield f"{first} and {second}", first_actions + second_actions
+            yield f"{first} after {second}", second_actions + first_actions
+
+
+def _phrases() -> Iterator[tuple[str, Actions]]:
+    yield from PRIMITIVES.items()
+    # "turn" alone is no command: it needs a direction.
+    for verb, actions in {**PRIMITIVES, "turn": ()}.items():
+        for side, turn in TURNS.items():
+            yield f"{verb} {side}", turn + actions
+            yield f"{verb} opposite {side}", 2 * turn + actions
+            yield f"{verb} around {side}", 4 * (turn + actions)
+
+
+def scan(split: str, seed: int) -> Task:
     """One split, in a random order that depends on the seed."""
-    official_train, test = official_split(split, seed=seed)
+    official_train, test = official_split(split)
     others = (pair for pair in official_train if pair != JUMP)
     train, valid, _ = divide(others, attrgetter("src"), valid=VALID_SHARE, test=0.0)
     train += [pair for pair in official_train if pair == JUMP]
@@ -89,21 +75,12 @@ def scan(split: SplitName, seed: int) -> Task:
     return Task(f"scan-{split}", summary, train, valid, test, settings=SETTINGS)
 
 
-def official_split(split: SplitName, *, seed: int = 1) -> tuple[list[Pair], list[Pair]]:
-    """Training and test pairs, in the grammar's order; only ``simple`` depends on the seed."""
-    pairs = [Pair(command, " ".join(actions)) for command, actions in commands()]
-    match split:
-        case "simple":
-            lowest = sorted(pairs, key=lambda pair: source_fraction(f"{seed} {pair.src}"))[:SIMPLE_TEST_PAIRS]
-            chosen = {pair.src for pair in lowest}
-            return _split_off(pairs, [pair.src in chosen for pair in pairs])
-        case "length":
-            return _split_off(pairs, [len(pair.tgt.split()) > LONGEST_TRAINED for pair in pairs])
-        case "addprim_jump":
-            train, test = _split_off(pairs, ["jump" in pair.src.split() for pair in pairs])
-            return train + JUMP_COPIES * [JUMP], [pair for pair in test if pair != JUMP]
-
-
-def _split_off(pairs: list[Pair], is_test: list[bool]) -> tuple[list[Pair], list[Pair]]:
-    train = [pair for pair, test in zip(pairs, is_test, strict=True) if not test]
-    return train, [pair for pair, test in zip(pairs, is_test, strict=True) if test]
+def official_split(split: str) -> tuple[list[Pair], list[Pair]]:
+    """Training and test pairs, in the grammar's order."""
+    train, test = list[Pair](), list[Pair]()
+    for command, actions in commands():
+        is_test = len(actions) > LONGEST_TRAINED if split == "length" else "jump" in command.split()
+        (test if is_test else train).append(Pair(command, " ".join(actions)))
+    if split == "length":
+        return train, test
+    return train + JUMP_COPIES * [JUMP], [pair for pair in test if pair != JUMP]

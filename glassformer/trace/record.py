@@ -26,6 +26,7 @@ from glassformer.trace.heat_maps import Heads, heads_html
 
 FORMAT, VERSION = "glassformer trace", 1
 _HEAD = ("address", "call", "axes", "shape", "min", "mean", "max")
+_ATTENTION = ("batch", "heads", "query", "key")
 _INDEX, _VALUES = "trace.json", "values.safetensors"
 _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
@@ -187,7 +188,8 @@ class Trace:
         """For a notebook: small maps of all heads of the first sentence, and the same table."""
         rows = [(f"<code>{escape(step.address)}</code>", *_cells(step)) for step in self.steps]
         table = f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
-        return heads_html([_heads(step) for step in self.steps if _is_attention(step)]) + table
+        maps = [step for step in self.steps if step.name == "weights" and step.axes == _ATTENTION and step.shape[0]]
+        return heads_html(list(map(_heads, maps))) + table
 
 
 def _step(mapping: dict[str, Any], value: Tensor) -> Step:
@@ -227,10 +229,6 @@ def _is_index(path: Path) -> bool:
     except TraceError:
         return False
     return True
-
-
-def _is_attention(step: Step) -> bool:
-    return step.name == "weights" and step.axes == ("batch", "heads", "query", "key") and step.shape[0] > 0
 
 
 def _heads(step: Step) -> Heads:

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from glassformer.checkpoint import checkpoints, update_number
-from glassformer.errors import CheckpointError, RunError, TextError, check_type
+from glassformer.errors import RunError, TextError, check_type
 from glassformer.run_directory import MIX, RunDirectory
-from glassformer.settings import LIMITS, DecodeConfig, RunConfig, TrainConfig
+from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.filtering import find_mistakes
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
 from glassformer.text.lines import without_surrogates
@@ -23,10 +22,7 @@ from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
 from glassformer.training.evaluation.evaluation import tokenised_warning
 from glassformer.training.evaluation.results import Validation
-from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.cpu import choose_threads
-from glassformer.training.loop.schedule import cancel_stale_cooldown
-from glassformer.training.loop.stopping import stop_reason
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.reporting.diagnosis import describe
 from glassformer.training.reporting.report import make_report, read_metrics, write_report
@@ -34,21 +30,11 @@ from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import decode_defaults, describe_settings
+from glassformer.training.resume_check import check_resume
 from glassformer.version import __version__
 from glassformer.world import ALONE, World
 
-# Settings of how long, how fast and how verbosely to train: they may change when a run is resumed.
-MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
-    "train.log_every", "train.tensorboard", "train.device", "train.sharding", "train.save_minutes",
-    "train.average_last", "train.on_divergence", "train.threads", "text.workers", "text.languages",
-}  # fmt: skip
-
-# What --force cannot change, with all of the model: the weights belong to it and to ids that these tokenizers make.
-FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
-
-_TRANSLATIONS = "train.valid_translations"  # may change if the loss, which uses all pairs, decides what is best
 _MIN_PAIRS, _FEW_PAIRS = 3, 1000
-_ACCUMULATE = "train.accumulate"  # may change with the number of processes
 
 
 @dataclass(frozen=True)
@@ -112,14 +98,15 @@ def _prepare_run(
     data = _describe_data(request, world)
     trained = run.has_checkpoints
     if trained:
-        _check_can_continue(run, request, data, log)
+        check_resume(run, request, data, log)
         if init is not None and init.recorded is not None:
             log.log(
                 "The model of --init is gone or has been trained further since; this run, which has begun, continues."
             )
     elif run.exists:
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
-    if (remark := source.describe()) is not None:
+    remark = source.describe()
+    if remark is not None:
         log.log(remark)
     tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
@@ -130,16 +117,20 @@ def _prepare_run(
     )  # fmt: skip
     both = text.src_tokenizer, text.tgt_tokenizer
     other = None if mix is None else _prepare_mix(run.text / MIX, mix, config, log, text)
+    mistakes = list(find_mistakes(text.counts))
     difference = None if trained or init is None else init.describe_difference(config)
-    for mistake in [*find_mistakes(text.counts), *([difference] if difference else [])]:
+    if difference is not None:
+        mistakes.append(difference)
+    for mistake in mistakes:
         log.warn(f"Warning: {mistake}")
-    if seen := _valid_seen(text, other):
+    seen = _valid_seen(text, other)
+    if seen:
         log.warn(
             f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too. "
-            "How well the model translates these says little of text that it has not seen: leave them out of "
-            "one of the two."
+            "They say little about text that the model has not seen: leave them out of one of the two."
         )
-    config = _with_vocabularies(config, text.src_tokenizer.size, text.tgt_tokenizer.size)
+    model = replace(config.model, src_vocab=text.src_tokenizer.size, tgt_vocab=text.tgt_tokenizer.size)
+    config = replace(config, model=model)
     check_tokenizers(config.model, *both)
     if trained:
         saved, _ = run.read_config()
@@ -181,7 +172,7 @@ def _prepare_mix(
 
 
 def _valid_seen(text: PreparedText, other: PreparedText | None) -> int:
-    """How many validation sources are learned too: those in the text or in the other text, whichever has more."""
+    """How many validation sources are in the training text, or in the other text if that has more."""
     return max(one.counts.get("valid_seen", 0) for one in (text, other) if one is not None)
 
 
@@ -190,8 +181,8 @@ def _read_text(directory: Path, config: RunConfig) -> PreparedText:
     text = read_prepared(directory, config.text)
     if text is None:
         raise RunError(
-            f"{directory}: holds no prepared text on this machine, though the first process has made it; expected "
-            "one directory for all machines. Name a --run on storage that they share."
+            f"{directory}: holds no prepared text on this machine, though the first process has made it. "
+            "Name a --run on storage that all machines share."
         )
     return text
 
@@ -200,99 +191,6 @@ def _decode_of_run(asked: DecodeConfig, saved: DecodeConfig) -> DecodeConfig:
     """The settings of this request, except that where one is the default, the run's own is kept."""
     now, default = asked.to_mapping(), DecodeConfig().to_mapping()
     return replace(saved, **{name: value for name, value in now.items() if value != default[name]})
-
-
-def _with_vocabularies(config: RunConfig, src_vocab: int, tgt_vocab: int) -> RunConfig:
-    return replace(config, model=replace(config.model, src_vocab=src_vocab, tgt_vocab=tgt_vocab))
-
-
-def _check_can_continue(run: RunDirectory, request: TrainRequest, data: dict[str, Any], log: Display) -> None:
-    """Refuse a run that these settings, this text or what it holds do not let continue; log what is forced."""
-    changed = _check_same_run(run, request, data)
-    run.check_resumable()
-    _check_not_ended(run, request.config.train, changed=bool(changed))
-    for line in changed:
-        log.log(f"--force: {line}")
-
-
-def _check_same_run(run: RunDirectory, request: TrainRequest, data: dict[str, Any]) -> list[str]:
-    """Refuse other settings and text, since one configuration must describe a run; if forced, return the changes."""
-    saved, saved_data = run.read_config()
-    config = _with_vocabularies(request.config, saved.model.src_vocab, saved.model.tgt_vocab)
-    fixed, others = _list_changes(saved, config, saved_data, data)
-    if fixed or (others and not request.force):
-        advice = " Or continue with them: --force, which records them in the log." if not fixed else ""
-        raise RunError(
-            f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
-            f"Repeat its command to resume it, or name another --run.{advice}"
-        )
-    return others
-
-
-def _list_changes(
-    saved: RunConfig, config: RunConfig, saved_data: dict[str, Any], data: dict[str, Any]
-) -> tuple[list[str], list[str]]:
-    """What is another than the run has: what its weights cannot do without, and the rest."""
-    before, now = _flatten(saved), _flatten(config)
-    may_change = {*MAY_CHANGE, _ACCUMULATE, *([_TRANSLATIONS] if saved.train.metric == "loss" else ())}
-    fixed, others = list[str](), list[str]()
-    for key in before:
-        if before[key] != now[key] and key not in may_change and not key.startswith("decode."):
-            is_fixed = key.startswith("model.") or key in FIXED
-            (fixed if is_fixed else others).append(f"{key}: {before[key]!r}, now {now[key]!r}")
-    processes = saved_data.get("processes", 1)
-    if saved.train.accumulate * processes != config.train.accumulate * data["processes"]:  # batches per update
-        others.append(
-            f"{_ACCUMULATE} times processes: {saved.train.accumulate} times {processes}, now "
-            f"{config.train.accumulate} times {data['processes']}"
-        )
-    if saved_data.get("fingerprint") != data["fingerprint"]:
-        others += _list_text_changes(saved_data, data)
-    first_model = "the teacher" if "teacher" in data else "the model of --init"
-    for name, option, key in (("init", first_model, "sha256"), ("mix", "the text of --mix", "fingerprint")):
-        if saved_data.get(name, {}).get(key) != data.get(name, {}).get(key):
-            others.append(f"{option} is another")
-    return fixed, others
-
-
-def _list_text_changes(saved_data: dict[str, Any], data: dict[str, Any]) -> list[str]:
-    """What is another in the training text; where a teacher writes it, what is of its search, not its weights."""
-    before, now = (one.get("written_by", {}) for one in (saved_data, data))
-    if not before or not now or saved_data["text"]["fingerprint"] != data["text"]["fingerprint"]:
-        return ["the training text has changed"]
-    before, now = ({**one, **one["search"]} for one in (before, now))
-    return [
-        f"{key}: {before.get(key)!r}, now {value!r}"
-        for key, value in now.items()
-        if key not in {"weights", "search"} and before.get(key) != value
-    ]
-
-
-def _check_not_ended(run: RunDirectory, settings: TrainConfig, *, changed: bool) -> None:
-    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly.
-
-    Where a limit has been reached, nothing would be learned: that is refused if settings or text have ``changed``.
-    """
-    final, latest = checkpoints(run.final), checkpoints(run.latest)
-    if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
-        return
-    try:
-        state = cancel_stale_cooldown(settings, TrainState.read(latest[-1]))
-    except CheckpointError:  # damaged: an earlier one is resumed
-        return
-    reached = stop_reason(settings, state, state.elapsed_s)
-    if reached is not None and not changed:
-        return
-    before, default = run.read_config()[0].train, TrainConfig()
-    now = {name: getattr(settings, name) for name in LIMITS}
-    if reached or all(value in (getattr(before, name), getattr(default, name)) for name, value in now.items()):
-        more = f"--max-minutes {state.elapsed_s / 30 + 1:.0f}"
-        if state.update >= settings.max_updates:
-            more = f"--max-updates {2 * state.update}"
-        raise RunError(
-            f"{run.path}: this run has ended, after {state.update:,} updates and {state.elapsed_s / 60:.0f} minutes; "
-            f"expected a new limit to continue. Name one that counts what was done, such as {more}, or another --run."
-        )
 
 
 def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
@@ -304,24 +202,20 @@ def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init
         )
     if pairs < _FEW_PAIRS and settings.metric != "exact_match" and not init:
         log.warn(
-            f"Warning: {pairs:,} pairs are few. A model that learns from these alone will hardly translate a "
-            f"sentence that it has not seen; from some {_FEW_PAIRS:,} on it begins to be of use for one kind of "
-            "text. With --init it starts from a model that exists, and learns more from few pairs."
+            f"Warning: {pairs:,} pairs are few: a model of these alone will hardly translate a new sentence. It "
+            f"begins to be useful, for one kind of text, from some {_FEW_PAIRS:,} pairs on. With --init, which "
+            "starts from an existing model, fewer are enough."
         )
 
 
 def _report(trainer: Trainer, final: Validation) -> None:
-    """Say in words what the training came to, and write report.html."""
+    """Log the result in words, and write report.html."""
     run, text = trainer.run, trainer.text
-    records, seen = read_metrics(run), _valid_seen(text, trainer.mix)
+    records = read_metrics(run)
     lines = describe(
-        final.examples,
-        records,
-        len(text.train),
-        seen=seen,
-        loss_is_comparable=trainer.loss_is_comparable,
-        limited=final.scores.limited,
-    )
+        final.examples, records, len(text.train), seen=_valid_seen(text, trainer.mix),
+        loss_is_comparable=trainer.loss_is_comparable, limited=final.scores.limited,
+    )  # fmt: skip
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
@@ -342,11 +236,6 @@ def _report(trainer: Trainer, final: Validation) -> None:
     trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
-def _flatten(config: RunConfig) -> dict[str, Any]:
-    sections = config.to_mapping().items()
-    return {f"{section}.{key}": value for section, values in sections for key, value in values.items()}
-
-
 def _log_start(trainer: Trainer) -> None:
     n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
     processes = f", {trainer.world.size} processes" if trainer.world.size > 1 else ""
@@ -355,7 +244,8 @@ def _log_start(trainer: Trainer) -> None:
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
     trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=trainer.init is not None))
-    if warning := tokenised_warning(pair.tgt for pair in trainer.text.valid_text):
+    warning = tokenised_warning(pair.tgt for pair in trainer.text.valid_text)
+    if warning:
         trainer.display.warn(warning)
     if trainer.device.type == "cpu":
         choose_threads(trainer.config, trainer.world, trainer.display, trainer.checkpoints.saved_threads)

@@ -10,7 +10,7 @@ from three_sentences import SOURCES
 from glassformer.errors import InputError
 from glassformer.explain.recording import recording
 from glassformer.explain.render.outline import outline
-from glassformer.explain.render.tables import TableLimits, step_lines, value_tables
+from glassformer.explain.render.walk_tables import TableLimits, step_lines, value_tables
 from glassformer.explain.walks import walk_generation
 from glassformer.settings import DecodeConfig
 

@@ -9,7 +9,7 @@ from three_sentences import SOURCES, TARGETS
 from glassformer.checkpoint import save_checkpoint
 from glassformer.explain.plain import number_text
 from glassformer.explain.render.outline import gradient_line, outline
-from glassformer.explain.render.tables import TableLimits, value_tables
+from glassformer.explain.render.walk_tables import TableLimits, value_tables
 from glassformer.explain.verify import verify_walk
 from glassformer.explain.walks import walk_training
 from glassformer.run_directory import RunDirectory

@@ -19,7 +19,7 @@ from glassformer.decoding.search import beam_search, filters, outputs, sampling
 from glassformer.decoding.search import constraints as search_constraints
 from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
-from glassformer.explain.entries.sampling import FILTER_EQUATIONS
+from glassformer.explain.entries.sampling_entries import FILTER_EQUATIONS
 from glassformer.explain.entries.scope import PassContext, Record, Scope
 from glassformer.explain.recording import sentences
 from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
@@ -345,7 +345,7 @@ def test_the_report_counts_what_it_checked(build):
     translator = build()
     proof = prove(walk(translator, SOURCES, TARGETS), translator.model)
     lines = list(proof.lines())
-    assert lines[-1].endswith(" Everything follows.")
+    assert lines[-1].endswith(" All checks passed.")
     assert f"{proof.verification.n_recomputed:,} steps recomputed" in lines[-3]
     assert proof.verification.n_recomputed == sum(step.result != "given" for step in proof.verification.steps)
 
@@ -416,7 +416,7 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
     walked = walk(translator, SOURCES, TARGETS) if options is None else walk_generation(translator, SOURCES, options)
     proof = prove(walked, translator.model)
     assert proof.verification.off[0].address == address
-    assert list(proof.lines())[-1].endswith(" Not everything follows.")
+    assert list(proof.lines())[-1].endswith(" Some checks failed.")
 
 
 def worst_first(monkeypatch):

@@ -74,7 +74,7 @@ def test_the_examples_of_the_paper(command, actions, everything):
 
 @pytest.mark.parametrize(
     ("split", "train_lines", "test_lines"),
-    [("simple", 16_728, 4_182), ("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)],
+    [("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)],
 )
 def test_the_official_splits_have_the_published_sizes(split, train_lines, test_lines, everything):
     train, test = official_split(split)
@@ -96,23 +96,17 @@ def test_the_jump_split_trains_on_jump_alone():
     assert all("jump" in pair.src for pair in test)
 
 
-def test_the_seed_chooses_another_fifth_of_simple_and_nothing_else():
-    assert set(official_split("simple", seed=1)[1]) != set(official_split("simple", seed=2)[1])
-    for split in ("length", "addprim_jump"):
-        assert official_split(split, seed=1) == official_split(split, seed=2)
-
-
-@pytest.mark.parametrize("split", ["simple", "length", "addprim_jump"])
+@pytest.mark.parametrize("split", ["length", "addprim_jump"])
 def test_training_and_validation_together_are_the_official_training_set(split, get_task):
     task = get_task(f"scan-{split}", seed=2)
-    train, test = official_split(split, seed=2)
+    train, test = official_split(split)
     assert Counter(task.train + task.valid) == Counter(train)
     assert sorted(task.test) == sorted(test)
     assert Pair("jump", "I_JUMP") not in task.valid
 
 
 def test_every_split_trains_on_every_word_and_every_action(get_task):
-    for split in ("simple", "length", "addprim_jump"):
+    for split in ("length", "addprim_jump"):
         train = get_task(f"scan-{split}").train
         assert len({word for pair in train for word in pair.src.split()}) == 13
         assert len({action for pair in train for action in pair.tgt.split()}) == 6

@@ -16,8 +16,14 @@ from itertools import islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from glassformer.decoding.batching import EncodedSource, output_limit, plan_decoding, read_sources
-from glassformer.decoding.engines.ctranslate2_engine import CTranslate2Engine, lacking_options, split_device
+from glassformer.decoding.batching import read_sources
+from glassformer.decoding.engines.agreement import OutputPair, compare_outputs, search_sources
+from glassformer.decoding.engines.ctranslate2_engine import (
+    CTranslate2Engine,
+    differing_options,
+    lacking_options,
+    split_device,
+)
 from glassformer.decoding.engines.ctranslate2_run import count_gpus, may_have_gpu, open_engine
 from glassformer.decoding.engines.engine import Engine, SearchResult
 from glassformer.decoding.engines.export_cache import find_export
@@ -137,11 +143,10 @@ def _search(engine: Engine, jobs: Mapping[int, SearchJob]) -> Iterator[tuple[int
 
 
 def is_equal_search(job: SearchJob) -> bool:
-    """Whether CTranslate2 searches as PyTorch does: without samples, required phrases and filters."""
-    options = job.options
-    filtered = options.sample or options.min_length or options.no_repeat_ngram
-    constrained = any(one.required or one.banned for one in job.constraints or ())
-    return not filtered and not constrained and not any(lacking_options(options))
+    """Whether CTranslate2 searches as PyTorch does; the settings say so, each for itself."""
+    if any(one.required or one.banned for one in job.constraints or ()):
+        return False
+    return not any(lacking_options(job.options)) and not any(differing_options(job.options))
 
 
 Opened = tuple[AutoEngine, tuple[Tokenizer, Tokenizer], RunConfig]
@@ -252,21 +257,11 @@ def _prove(
 def _compare(fast: Engine, torch: Engine, options: DecodeConfig, sources: list[list[int]]) -> dict[str, Any]:
     """Translate by both engines, half greedily, half by beams: how many outputs are the same, and how nearly."""
     options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
-    same, total, largest = 0, 0, 0.0
+    pairs: list[OutputPair] = []
     for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):
-        jobs = _jobs(torch.config, replace(options, beam=beam), half)
-        found, expected = (dict(one.search(jobs)) for one in (fast, torch))
-        for number in found:
-            for ours, theirs in zip(found[number].candidates, expected[number].candidates, strict=True):
-                total += 1
-                if ours[0].ids == theirs[0].ids:
-                    same += 1
-                    largest = max(largest, abs(ours[0].log_prob - theirs[0].log_prob))
-    equal = same == total > 0 and largest <= _TOLERANCE
-    return {"equal": equal, "outputs": total, "same": same, "largest_difference": largest}
-
-
-def _jobs(config: ModelConfig, options: DecodeConfig, sources: list[list[int]]) -> list[SearchJob]:
-    plan = plan_decoding(list(map(len, sources)), range(len(sources)), options.rows_per_source, options.batch_tokens)
-    limits = [output_limit(EncodedSource("", ids, truncated=False), config, options) for ids in sources]
-    return [SearchJob([sources[at] for at in batch], [limits[at] for at in batch], options) for batch in plan]
+        found, expected = (search_sources(one, half, replace(options, beam=beam)) for one in (fast, torch))
+        pairs += (best for best, *_ in compare_outputs(found, expected))
+    gaps = [pair.gap for pair in pairs if pair.step is None]
+    largest = max(gaps, default=0.0)
+    equal = len(gaps) == len(pairs) > 0 and largest <= _TOLERANCE
+    return {"equal": equal, "outputs": len(pairs), "same": len(gaps), "largest_difference": largest}

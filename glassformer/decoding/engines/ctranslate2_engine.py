@@ -10,7 +10,7 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
     from torch import Tensor
 
+NAME = "ctranslate2"
 # The precisions, as CTranslate2 calls them.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "float16": "float16", "int8": "int8"}
 ONLY_HERE = ("float16", "int8")  # the precisions that PyTorch does not have
@@ -41,13 +42,27 @@ _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its f
 
 
 def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
-    """Each option that CTranslate2 does not have: its name, the only value that it has, and what it does instead."""
-    if options.early_stopping != "beam" and options.rows_per_source > 1 and not options.sample:
-        yield "early_stopping", "beam", "ends a search when beam outputs have ended"
+    """Each option that no field says CTranslate2 has: its name, the only value there, and what is done instead."""
+    for knob in _changed_fields(options):
+        known = knob.metadata
+        if NAME not in known["equal_in"] and NAME not in known["differs_in"]:
+            yield knob.name, knob.default, known["missing_in"].get(NAME, "does not have it")
+
+
+def differing_options(options: DecodeConfig) -> Iterator[tuple[str, str]]:
+    """Each option that CTranslate2 has in its own way, and that way."""
+    for knob in _changed_fields(options):
+        if NAME in knob.metadata["differs_in"]:
+            yield knob.name, knob.metadata["differs_in"][NAME]
+
+
+def _changed_fields(options: DecodeConfig) -> Iterator[Field[Any]]:
+    """The fields of an engine's work that are not at their default."""
+    is_beam_search = options.beam > 1 and not options.sample
     for knob in fields(options):
-        reason = knob.metadata["missing_in"].get("ctranslate2")
-        if reason and getattr(options, knob.name) != knob.default:
-            yield knob.name, knob.default, reason
+        acts = knob.metadata["acts_in"] != "batching" and (is_beam_search or knob.name != "early_stopping")
+        if acts and getattr(options, knob.name) != knob.default:
+            yield knob
 
 
 def check_precision(name: str | None, device: str = "cpu") -> str:
@@ -287,8 +302,7 @@ class CTranslate2Engine:
     def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
         """The same with the model's own log-probabilities, where CTranslate2 has others."""
         options, constraints = job.options, _constraints_of(job, row)
-        filtered = options.sample or options.min_length or options.no_repeat_ngram or constraints != Constraints()
-        if not filtered:
+        if constraints == Constraints() and not any(differing_options(options)):
             return outputs
         rows = [ids for ids, _ in outputs]
         return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))

@@ -1,8 +1,6 @@
-"""The CTranslate2 directory of a run, written once and found again.
+"""The CTranslate2 directory of a run, in the run or in the user's cache, written once and verified at each start.
 
-It lies in the run, in ``ctranslate2/``, or, where that cannot be written, in the user's cache directory. Its name and
-its manifest say which weights, settings and tokenizers it has, so that new weights get a new one; the manifest's
-sums are verified at each start. PyTorch is imported only to write one.
+Its manifest says which weights, settings and tokenizers it has. PyTorch is imported only to write one.
 """
 
 import os
@@ -38,11 +36,12 @@ _MAX_WAIT = 600.0  # seconds for another process to write an export
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None], *, wait: bool = True) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises what ``RunDirectory.load`` and ``export_ctranslate2`` raise, ``StorageError`` if it can be written nowhere,
-    and ``RunError`` if another process does not end writing: without ``wait`` at once.
+    Raises ``StorageError`` if it can be written nowhere, and ``RunError`` if another process writes too long: without
+    ``wait`` at once.
     """
     checkpoint, origin = _origin(run, quantization, warn)
-    if found := _find(run, origin):
+    found = _find(run, origin)
+    if found is not None:
         return found
     return _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
 
@@ -135,10 +134,7 @@ def _write(
 
 @contextmanager
 def _lock(directory: Path, warn: Callable[[str], None], max_wait: float) -> Iterator[None]:
-    """Only one process writes to a directory of exports; the others say so and wait, ``RunError`` if for too long.
-
-    ``max_wait`` is in seconds.
-    """
+    """Only one process writes to a directory; others wait ``max_wait`` seconds, then ``RunError``."""
     path = directory / ".lock"
     with open_to_append(path) as file:
         began = time.monotonic()

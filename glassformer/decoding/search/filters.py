@@ -5,7 +5,7 @@ log-probabilities (rows vocab) and the ids so far (rows step); what they forbid 
 early end of a beam search rests on that. The constraints act after all of them. Sampling filters choose which tokens
 may be sampled, and return log-probabilities whose exponentials sum to 1.
 
-A new filter is one field of ``DecodeConfig``, which says what other engines have instead, and one entry here with its
+A new filter is one field of ``DecodeConfig``, which says which other engines have it, and one entry here with its
 function. Its check in a trace is one function in ``explain/entries``. The paper has no sampling; top_p is Holtzman et
 al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (arXiv 2407.01082), typical_p Meister et al. 2022 (2202.00666).
 """
@@ -39,7 +39,7 @@ class Filter:
 
     def is_active(self, options: DecodeConfig) -> bool:
         """Whether it acts in a search with these options."""
-        return self.always or getattr(options, self.setting) != getattr(DecodeConfig, self.setting)
+        return self.always or getattr(options, self.setting) != getattr(type(options), self.setting)
 
 
 def has_processors(options: DecodeConfig, constraints: ConstraintBatch | None) -> bool:

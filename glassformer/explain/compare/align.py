@@ -1,8 +1,4 @@
-"""Taps in one layout, so that passes made in different ways can be compared cell by cell.
-
-The calls of a stepwise decoding become one pass over all positions, single sentences become rows of a batch; a mask
-says which cells exist. Imports no model.
-"""
+"""Taps in one layout, so that passes made in different ways can be compared cell by cell."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,10 +18,7 @@ _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined al
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Step):
-    """One tap of one side; ``present`` is True at the cells that exist, and None where all do.
-
-    ``unit`` is what the tolerance is a share of; None stands for 1 + the tap's greatest number.
-    """
+    """One tap; ``present`` marks the cells that exist, ``unit`` scales the tolerance."""
 
     present: Tensor | None = None
     unit: float | None = None
@@ -36,10 +29,7 @@ class Aligned(Step):
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
     def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The tap with further axes of size 1; None where ``axes`` does not contain its own axes in order.
-
-        An axis ``one``, of a single broadcast entry, may stand for any other.
-        """
+        """The tap with further axes of size 1; None where ``axes`` lacks one of its own."""
         shape, found = [], 0
         for word in axes:
             has = found < len(self.axes) and self.axes[found] in (word, "one")
@@ -63,10 +53,7 @@ def align_steps(steps: Sequence[Step]) -> list[Aligned]:
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of a stepwise decoding as one pass; a query lacks the cells of keys that come after it.
-
-    What the cache held at each call gets an axis of queries, for the step that read it.
-    """
+    """The calls of a stepwise decoding as one pass; a query lacks the keys after it."""
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
@@ -101,10 +88,7 @@ def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
 
 
 def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Aligned]:
-    """Taps of a pass without padding, with each packed row back at its sentence and position.
-
-    ``real`` maps src and tgt to (batch positions), True where the batch has a token.
-    """
+    """Taps of a pass without padding, each packed row put back where ``real`` has a token."""
     return [_unpack(tap, real) for tap in align_steps(steps)]
 
 
@@ -137,10 +121,7 @@ def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
-    """Both sides with the same axes and sizes, cropped to the positions that both have; or None.
-
-    Where one side lacks an axis, such as the batch, its values are compared with every entry of the other's.
-    """
+    """Both sides with the same axes, cropped to the positions of both; None if these do not fit."""
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
     axes = max(first.axes, second.axes, key=lambda axes: (len(axes), -axes.count("one")))
@@ -156,7 +137,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
     return left.crop(shape), right.crop(shape)
 
 
-def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
+def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
     """The taps, and after each v the keys and values that a cache would hold, where ``wanted`` names such a tap."""
     latest: dict[str, Aligned] = {}
     for tap in taps:
@@ -172,11 +153,10 @@ def with_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterat
 
 
 @dataclass(frozen=True, eq=False)
-class Positions:
-    """What each position of a batch holds: a token or padding, and which token.
+class PositionTokens:
+    """Which positions of a batch hold a token, and which: ``real`` is (batch positions) for src and tgt.
 
-    ``real`` maps src and tgt to (batch positions) of bool; ``labels`` maps them to the tokens of each row, and
-    vocab to one row of tokens.
+    ``labels`` are the tokens of each row for src and tgt, and one row for vocab.
     """
 
     real: Mapping[str, Tensor]
@@ -202,7 +182,7 @@ class Positions:
         return counted
 
     def tokens(self, tap: Aligned, cell: Sequence[int]) -> tuple[str | None, ...]:
-        """The token at each index of a cell; None along axes without tokens, and where the token is unknown."""
+        """The token at each index of a cell; None where there is none."""
         row = cell[tap.axes.index("batch")] if "batch" in tap.axes else 0
         return tuple(self._token(word, row, index) for word, index in zip(resolved_axes(tap), cell, strict=True))
 
@@ -213,7 +193,7 @@ class Positions:
 
 
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
-    """The greatest absolute difference of two tensors of one shape, and its cell; equal infinities do not differ."""
+    """The greatest absolute difference and its cell; equal infinities do not differ."""
     left, right = first.double(), second.double()
     difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
     if difference.numel() == 0:

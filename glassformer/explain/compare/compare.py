@@ -1,7 +1,4 @@
-"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much.
-
-The recorded values themselves are compared; nothing is computed again. Imports no model.
-"""
+"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,13 +9,13 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.explain.compare.align import (
     Aligned,
-    Positions,
+    PositionTokens,
+    add_cached,
     align_steps,
     largest_difference,
     match_shapes,
-    with_cached,
 )
-from glassformer.explain.compare.report import Difference, TapDifference
+from glassformer.explain.compare.difference import Difference, TapDifference
 from glassformer.text.tokenizer.tokenizer import PAD_ID
 from glassformer.trace import Trace
 
@@ -26,16 +23,14 @@ _IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
 
 
 def diff_traces(
-    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: Positions | None = None
+    first: Trace, second: Trace, tolerance: float = 0.0, *, positions: PositionTokens | None = None
 ) -> Difference:
     """Compare two traces, live or loaded, address by address and call by call.
 
     A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
-    of the tap in the first trace: sums that cancel are rounded by the size of what they add. With a tolerance of 0 it
-    differs unless the numbers are equal. Equal infinities do not differ, NaN always does. Axes of positions are
-    cropped to the shorter side. With ``positions``, padding does not count; for two walks whose ids are padded
-    differently, it is found from their ids. Raises ``TraceError`` when the traces have no tap in common, or the
-    tolerance is not a number from 0 on.
+    of the tap in the first trace. Equal infinities do not differ, NaN always does. Axes of positions are cropped to
+    the shorter side. Padding does not count: it is that of ``positions``, or found from the ids of both traces.
+    Raises ``TraceError`` when no tap is in both, or the tolerance is not a number from 0 on.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)
@@ -46,15 +41,15 @@ def compare(
     first: Sequence[Aligned],
     second: Sequence[Aligned],
     tolerance: float = 0.0,
-    positions: Positions | None = None,
+    positions: PositionTokens | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Difference:
     """``diff_traces`` for taps that have one layout."""
     if not 0.0 <= tolerance < float("inf"):
         raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
     keys = [{tap.key for tap in side} for side in (first, second)]
-    left = {tap.key: tap for tap in with_cached(first, keys[1] - keys[0])}
-    right = {tap.key: tap for tap in with_cached(second, keys[0] - keys[1])}
+    left = {tap.key: tap for tap in add_cached(first, keys[1] - keys[0])}
+    right = {tap.key: tap for tap in add_cached(second, keys[0] - keys[1])}
     common = [key for key in left if key in right]
     if not common:
         raise TraceError(
@@ -66,7 +61,7 @@ def compare(
     return Difference(taps, tolerance, only, names)
 
 
-def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Positions | None) -> TapDifference:
+def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: PositionTokens | None) -> TapDifference:
     """Compare one tap of two sides, over the cells that both have and that are not padding."""
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
@@ -90,7 +85,7 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
 
 
-def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) -> Tensor:
+def _counting_cells(pair: tuple[Aligned, Aligned], positions: PositionTokens | None) -> Tensor:
     """True at the cells that both sides have and in which no padding takes part."""
     counted = torch.ones(pair[0].shape, dtype=torch.bool)
     for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
@@ -99,7 +94,7 @@ def _counting_cells(pair: tuple[Aligned, Aligned], positions: Positions | None) 
     return counted
 
 
-def _differing_padding(first: Trace, second: Trace) -> Positions | None:
+def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:
     """The positions that hold a token on either side, for walks whose ids are padded differently."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
@@ -107,4 +102,4 @@ def _differing_padding(first: Trace, second: Trace) -> Positions | None:
         if len(ids) == 2 and len(ids[0]) == len(ids[1]) and ids[0].shape != ids[1].shape:
             columns = min(ids[0].shape[1], ids[1].shape[1])
             real[side] = (ids[0][:, :columns] != PAD_ID) | (ids[1][:, :columns] != PAD_ID)
-    return Positions(real) if real else None
+    return PositionTokens(real) if real else None

@@ -1,8 +1,4 @@
-"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled.
-
-A model compiled by ``torch.compile`` holds no taps. This graph has the same operations and returns each tap as well
-as the logits, so the compiler may fuse fewer of them.
-"""
+"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled."""
 
 from dataclasses import replace
 from typing import Any
@@ -32,7 +28,7 @@ class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 def capture_pass(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> tuple[fx.GraphModule, list[Step]]:
-    """The graph from ids to the value of every tap of one pass with teacher forcing, and the steps that these are."""
+    """The graph from ids to the value of every tap of one pass, and these steps."""
     steps: list[Step] = []
 
     def values(src_ids: Tensor, tgt_in_ids: Tensor) -> list[Tensor]:

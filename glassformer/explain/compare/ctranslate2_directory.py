@@ -1,7 +1,6 @@
 """What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
 
-The directory is one that ``export`` wrote. Names, shapes and types of the arrays in ``model.bin`` and single numbers,
-such as how many heads there are, are read at once; the values of an array when they are needed.
+Names, shapes and types of the arrays in ``model.bin`` are read at once; the values of an array when they are needed.
 """
 
 import struct
@@ -40,7 +39,7 @@ _ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out N
 
 @dataclass(frozen=True)
 class Array:
-    """An array of ``model.bin``: its own name, shape and type, where it begins, and its number if it is one."""
+    """An array of ``model.bin``; ``number`` is its value if it is a single one."""
 
     name: str
     shape: tuple[int, ...]
@@ -104,7 +103,7 @@ class CTranslate2Directory:
 
 @contextmanager
 def name_failures(place: Path) -> Iterator[None]:
-    """Turn what CTranslate2 raises for files that it cannot use into a ``CheckpointError`` that names the place."""
+    """Turn what CTranslate2 raises for its files into a ``CheckpointError`` with the place."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
@@ -114,7 +113,7 @@ def name_failures(place: Path) -> Iterator[None]:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a ``model.bin``, none of a version that is not known; ``CheckpointError`` if it is cut short."""
+    """The arrays of a ``model.bin``, none of an unknown version; ``CheckpointError`` if cut."""
     try:
         with open_to_read(path) as file:
             if _read(file, "I") != _VERSION:

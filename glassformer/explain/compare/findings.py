@@ -1,7 +1,4 @@
-"""What differs between a model and its conversion, by name: tokenizers, settings, weights and search settings.
-
-Each function compares one thing of the two sides, A and B, and recognises known mistakes. It runs neither model.
-"""
+"""What differs between a model and its conversion, by name: tokenizers, settings, weights and search settings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -10,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.decoding.engines.ctranslate2_engine import lacking_options
+from glassformer.decoding.engines.ctranslate2_engine import differing_options, lacking_options
 from glassformer.explain.compare.ctranslate2_directory import Floats
 from glassformer.explain.compare.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
@@ -36,13 +33,13 @@ class Finding:
 def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> list[Finding]:
     """Everything that differs in what the sides are made of, most decisive first."""
     return [
-        *_tokenizers(a, b, sources, targets),
-        *_settings(a, b),
-        *_control_tokens(a, b),
-        *_weights(a, b),
-        *_clashes(a, b),
-        *_quantization(a, b),
-        *_searches(a, b),
+        *_compare_tokenizers(a, b, sources, targets),
+        *_compare_settings(a, b),
+        *_compare_control_tokens(a, b),
+        *_compare_weights(a, b),
+        *_find_conflicts(a, b),
+        *_compare_quantization(a, b),
+        *_compare_search(a, b),
     ]
 
 
@@ -50,14 +47,14 @@ def explain_gap(a: Side, b: Side, place: str) -> Finding:
     """What is wrong when log-probabilities differ and nothing that was found can be the reason."""
     if a.weights is not None and b.weights is not None:
         biases = [side.get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a.weights, b.weights)]
-        if not _same(*biases):
+        if not _is_close(*biases):
             one, other = ([round(float(number), 3) for number in bias] for bias in biases)
             return Finding(BIAS, f"<pad> and <s> have {one} in A, {other} in B")
     return Finding(WEIGHTS, f"the same targets have other log-probabilities{place}")
 
 
-def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
-    """For source and target the first text that is cut otherwise, or else the first id with another entry."""
+def _compare_tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
+    """For each side the first text with other tokens, or else the first id with another entry."""
     for which, texts in enumerate((sources, targets)):
         one, other = a.tokenizers[which], b.tokenizers[which]
         side = ("source", "target")[which]
@@ -76,7 +73,7 @@ def _tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]
 
 
 def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
-    """The first id with another entry, as a sentence with room for the names of both sides; nothing if all agree."""
+    """The first id with another entry, as a sentence with {} for the names; else empty."""
     if len(mine) != len(theirs):
         return f"{len(mine)} entries in {{}}, {len(theirs)} in {{}}"
     at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), None)
@@ -86,15 +83,15 @@ def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
     return f"id {at} is {one} in {{}}, {other} in {{}}"
 
 
-def _settings(a: Side, b: Side) -> Iterator[Finding]:
+def _compare_settings(a: Side, b: Side) -> Iterator[Finding]:
     """Each setting of the model that both sides tell and that differs."""
     for name in a.settings:
         if name in b.settings and a.settings[name] != b.settings[name]:
             yield Finding(SETTING, f"{name} is {a.settings[name]!r} in A, {b.settings[name]!r} in B")
 
 
-def _control_tokens(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target, where a side is a CTranslate2 directory, which says them."""
+def _compare_control_tokens(a: Side, b: Side) -> Iterator[Finding]:
+    """The tokens that start and end a target, where a side is a CTranslate2 directory."""
     names = [
         (CONTROL_TOKENS[BOS_ID], CONTROL_TOKENS[EOS_ID])
         if side.directory is None
@@ -106,41 +103,43 @@ def _control_tokens(a: Side, b: Side) -> Iterator[Finding]:
             yield Finding(what, f"A {verb} a target with {one}, B with {other}")
 
 
-def _weights(a: Side, b: Side) -> Iterator[Finding]:
+def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
     """What differs among the weights, recognised if it is a known mistake."""
     if a.weights is None or b.weights is None:
-        yield from _arrays(a, b)
+        yield from _compare_arrays(a, b)
         return
-    mine, theirs = _alike(a.weights, b.weights), _alike(b.weights, a.weights)
+    mine, theirs = _complete_names(a.weights, b.weights), _complete_names(b.weights, a.weights)
     biases = [side.pop(OUT_BIAS, torch.zeros(side[TGT if TGT in side else SRC].shape[0])) for side in (mine, theirs)]
-    if mine.keys() == theirs.keys() and (found := _layout(mine, theirs)):
-        yield found
+    layout = _recognize_layout(mine, theirs) if mine.keys() == theirs.keys() else None
+    if layout is not None:
+        yield layout
         return
-    yield from _start_rows(a, b, mine, theirs)
-    if not _same(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
+    yield from _compare_start_rows(a, b, mine, theirs)
+    if not _is_close(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
         sizes = [f"up to {float(bias.abs().max()):.3g}" if bias.any() else "none" for bias in biases]
         yield Finding(BIAS, f"A has {sizes[0]}, B {sizes[1]}")
-    yield from _others(mine, theirs)
+    yield from _compare_rest(mine, theirs)
 
 
-def _arrays(a: Side, b: Side) -> Iterator[Finding]:
+def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
     """The vectors and matrices of CTranslate2 that differ by more than their types round."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
-    odd = {name: row for name in names if (row := _first_row(a.values(name), b.values(name))) is not None}
+    rows = {name: _first_row(a.values(name), b.values(name)) for name in names}
+    odd = [name for name in names if rows[name] is not None]
     if odd:
-        name, row = next(iter(odd.items()))
+        name, row = odd[0], rows[odd[0]]
         yield Finding(WEIGHTS, f"{len(odd)} of {len(names)} arrays differ, the first is {name}, there row {row}")
 
 
 def _first_row(mine: tuple[Floats, Floats], theirs: tuple[Floats, Floats]) -> int | None:
-    """The first row of an array, or number of a vector, that differs by more than both may have been rounded."""
+    """The first row, or number of a vector, that differs by more than rounding."""
     gap = np.abs(mine[0] - theirs[0])
     rows = np.argwhere(~(gap <= mine[1] + theirs[1]))
     return int(rows[0][0]) if len(rows) else None
 
 
-def _alike(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """My weights under all names that theirs have: a tied matrix again, and a bias that is not there as zeros."""
+def _complete_names(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """My weights under all names of theirs, with tied matrices and zeros for lacking biases."""
     found = dict(mine)
     for name, tied in ((TGT, SRC), (OUT, TGT)):
         if name in theirs and tied in found:
@@ -151,11 +150,11 @@ def _alike(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str
     return found
 
 
-def _layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding | None:
-    if mine[SRC].shape != theirs[SRC].shape or _equal(mine, theirs):
+def _recognize_layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding | None:
+    if mine[SRC].shape != theirs[SRC].shape or _all_close(mine, theirs):
         return None
     for turn, words in ((interleave, "is permuted twice"), (separate, "is not permuted")):
-        if _equal(turn(mine), theirs):
+        if _all_close(turn(mine), theirs):
             return Finding(
                 LAYOUT,
                 f"the width of B's weights {words}: its table has sines and cosines in other places than they",
@@ -163,11 +162,11 @@ def _layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Finding
     return None
 
 
-def _start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> Iterator[Finding]:
+def _compare_start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> Iterator[Finding]:
     """The rows of <s>, with which a target starts; afterwards they are the same on both sides."""
     name = TGT if TGT in mine else SRC
     one, other = mine[name], theirs[name]
-    if one.shape != other.shape or _same(one[BOS_ID], other[BOS_ID]):
+    if one.shape != other.shape or _is_close(one[BOS_ID], other[BOS_ID]):
         return
     yield Finding(START, f"A starts a target with {a.starts_with}, B with {b.starts_with}: the rows of <s> differ")
     for matrix in (SRC, TGT, OUT):
@@ -176,23 +175,23 @@ def _start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Ten
             theirs[matrix][BOS_ID] = mine[matrix][BOS_ID]
 
 
-def _others(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Iterator[Finding]:
-    odd = [name for name in mine.keys() & theirs.keys() if not _same(mine[name], theirs[name])]
+def _compare_rest(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Iterator[Finding]:
+    odd = [name for name in mine.keys() & theirs.keys() if not _is_close(mine[name], theirs[name])]
     odd += sorted(mine.keys() ^ theirs.keys())
     if odd:
         yield Finding(WEIGHTS, f"{len(odd)} of {len(mine)} differ, the first is {min(odd)}")
 
 
-def _equal(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
-    return all(_same(value, theirs[name]) for name, value in mine.items())
+def _all_close(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
+    return all(_is_close(value, theirs[name]) for name, value in mine.items())
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
+def _is_close(one: Tensor, other: Tensor) -> bool:
     return one.shape == other.shape and torch.allclose(one.cpu(), other.cpu(), rtol=1e-5, atol=1e-6)
 
 
-def _clashes(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target, where the two files of a directory of Hugging Face do not agree."""
+def _find_conflicts(a: Side, b: Side) -> Iterator[Finding]:
+    """The start and end tokens on which the two files of Hugging Face do not agree."""
     for label, side in (("A", a), ("B", b)):
         for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
             if name in side.clashes:
@@ -202,13 +201,13 @@ def _clashes(a: Side, b: Side) -> Iterator[Finding]:
                 )
 
 
-def _quantization(a: Side, b: Side) -> Iterator[Finding]:
+def _compare_quantization(a: Side, b: Side) -> Iterator[Finding]:
     one, other = ("float32" if side.directory is None else side.directory.quantization for side in (a, b))
     if one != other:
         yield Finding(QUANTIZATION, f"the weights are {one} in A, {other} in B")
 
 
-def _searches(a: Side, b: Side) -> Iterator[Finding]:
+def _compare_search(a: Side, b: Side) -> Iterator[Finding]:
     """Each setting of the search that differs, or that a run or CTranslate2 does not have."""
     for label, side, other in (("A", a, b), ("B", b, a)):
         known = [*side.clashes, *other.notes]  # named already, or true of both
@@ -224,7 +223,7 @@ def _searches(a: Side, b: Side) -> Iterator[Finding]:
         return
     for label, options in (("A", a.decode), ("B", b.decode)):
         if options is not None:
-            for name, reason in _lacking(options):
+            for name, reason in _missing_settings(options):
                 yield Finding(SEARCH, f"decode.{name} is {getattr(options, name)!r} in {label}; CTranslate2 {reason}")
 
 
@@ -240,34 +239,30 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
     return idle
 
 
-def _lacking(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    """The settings that change outputs and that CTranslate2 does not have, each with what it does instead."""
+def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
+    """The settings that change outputs and that CTranslate2 lacks, with what it does instead."""
     idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
-        yield "sample", "draws other random numbers"
+        yield from differing_options(options)
 
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
-    """The settings that a side searches with: its own, or of CTranslate2 those of the other as far as it has them."""
-    options = replace(side.decode or other.decode or DecodeConfig(), n_best=1)
+    """The settings that a side searches with: its own, or CTranslate2's part of the other's."""
+    options = replace(side.decode or other.decode or DecodeConfig(), n_best=1, mbr=0)
     if side.directory is None:
         return options
     return replace(options, **{name: neutral for name, neutral, _ in lacking_options(options)})
 
 
 def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
-    """The settings that CTranslate2 takes in its own way, which seldom changes an output; empty without any.
-
-    ``is_cut`` says that an output has reached the greatest length.
-    """
+    """CTranslate2's own ways of settings; ``is_cut``: an output has the greatest length."""
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]
     if options.length_penalty and options.length_norm != "power":
         ways.append(("length_norm", "divides by length^α while it searches"))
-    filters = [name for name in ("min_length", "no_repeat_ngram") if getattr(options, name)]
-    ways += [(name, "makes the probabilities of what it leaves sum to 1 again") for name in filters]
+    ways += differing_options(options)
     if is_cut:
         ways.append(("max_length_b", "does not rank complete outputs before those cut at the greatest length"))
     return "; ".join(f"decode.{name} is {getattr(options, name)!r}; CTranslate2 {reason}" for name, reason in ways)

@@ -1,7 +1,4 @@
-"""The ways to run one pass over the same ids, in one table: what must agree with the plain pass, and how closely.
-
-Each way gives the taps of a pass with teacher forcing in the layout of the plain one.
-"""
+"""The ways to run one pass with teacher forcing: what must agree with the plain pass, and how closely."""
 
 import copy
 from collections.abc import Callable
@@ -81,7 +78,7 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def fused_copy(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, so that a choice made for one model does not reach the other."""
+    """New modules with the same weight tensors, for a choice that the model does not make."""
     copied = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
     copied.use_fused_attention(in_traces=True)
     return copied
@@ -107,10 +104,7 @@ def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 class Mode(StrEnum):
-    """How a pass is run: its name, what it is in words, how it runs, and how far it may differ from the plain pass.
-
-    ``tolerance`` is a share of 1 + the tap's greatest number: 1e-5 for sums in another order, more for few bits.
-    """
+    """How a pass is run: its name, meaning and function, and how far it may differ."""
 
     meaning: str
     run: Callable[[Transformer, Tensor, Tensor], list[Aligned]]

@@ -1,10 +1,8 @@
 """What translating and training compute as they run, untraced, compared with the plain pass, which a trace shows.
 
-Translating: the engine searches all sentences as one batch, a source's hypotheses as slots of one row, or with the
-greedy loop. Every log-probability that it searched by is held to the plain pass over the same ids, and its outputs to
-those of the search that a trace records. Training: the loss and its gradients, fused and without padding.
-
-The batch has the first halves of the sentences as well, so that it is one of several lengths.
+Translating: the log-probabilities of the engine's search, and its outputs against those of a traced search. Training:
+the loss and its gradients, fused and without padding. The first halves of the sentences are added to the batch, so
+that it has several lengths.
 """
 
 import copy
@@ -16,12 +14,13 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.batching import EncodedSource, output_limit
+from glassformer.decoding.engines.agreement import OutputPair, compare_outputs
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.search.search import result_tensors
 from glassformer.decoding.search.steps import Steps, pad_ids
-from glassformer.explain.compare.align import Aligned, pad_to
+from glassformer.explain.compare.align import Aligned
 from glassformer.explain.compare.passes import EXACT
 from glassformer.explain.recording.recording import record_pass, record_search
 from glassformer.model import Transformer
@@ -39,7 +38,7 @@ GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
 class _WatchedSteps:
-    """Steps of a search that keep, for each row, what it has read, and the log-probabilities that followed."""
+    """Steps of a search that keep the log-probabilities after what each row has read."""
 
     def __init__(self, steps: Steps, n_sources: int) -> None:
         self._steps = steps
@@ -83,7 +82,7 @@ class _WatchedEngine(TorchEngine):
 
 @dataclass(frozen=True)
 class Searched:
-    """The taps of the plain side and of translating, the recorded searches with their options, and the ids read."""
+    """The taps of both sides, the recorded searches with their options, and the ids read."""
 
     sides: Sides
     records: list[tuple[Trace, DecodeConfig]]
@@ -98,7 +97,7 @@ def search_sides(
     Of the log-probabilities after each id that was read, those of the worst entry of the vocabulary are compared. All
     of a beam are ranked. Outputs with one score may be exchanged.
     """
-    sources, records, tokens = with_halves(sources), [], 0
+    sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])
     jobs = {"search": decode if decode.sample else replace(decode, n_best=decode.beam)}
     if decode.beam > 1 or decode.sample:
@@ -114,7 +113,7 @@ def search_sides(
             _extend(sides, _log_prob_taps(plain, job, read[place : place + _MAX_ROWS], log_probs, prefix, place))
         own = _tap(found, plain, "result_log_probs", prefix)
         _extend(sides, (replace(own, value=_sums(found, log_probs, plain.config.bos_id, own.value)), own))
-        for pair in zip(*_outputs(expected, found, plain, prefix), strict=True):
+        for pair in _output_taps(expected, found, plain, prefix):
             _extend(sides, pair)
         records.append((trace, options))
         tokens += sum(len(ids) for _, ids in read)
@@ -166,29 +165,23 @@ def _tap(found: Sequence[Sequence[Output]], model: Transformer, name: str, prefi
     return Aligned(f"{prefix}.{name}", ("batch", "n_best", "tgt")[: value.ndim], value)
 
 
-def _outputs(
-    expected: Sequence[Sequence[Output]], found: Sequence[Sequence[Output]], model: Transformer, prefix: str
-) -> tuple[list[Aligned], list[Aligned]]:
-    """Both sides' ranked outputs; where both have one score at a place, with the ids of the first side."""
-    first, second = (
-        [_tap(side, model, name, prefix) for name in ("result_scores", "result_ended", "results")]
-        for side in (expected, found)
-    )
-    scores, _, ids = (tap.value for tap in first)
-    other_scores, _, other_ids = (tap.value for tap in second)
-    if scores.shape != other_scores.shape:
-        return first, second
-    longest = [*scores.shape, max(ids.shape[2], other_ids.shape[2])]
-    ids, other_ids = pad_to(ids, longest), pad_to(other_ids, longest)
-    gaps = torch.where(scores == other_scores, 0.0, (scores - other_scores).abs())
-    equal = gaps <= EXACT * (1 + scores.abs())
-    first[2] = replace(first[2], value=ids)
-    second[2] = replace(second[2], value=torch.where(equal[..., None], ids, other_ids))
-    return first, second
+def _output_taps(
+    expected: list[list[Output]], found: list[list[Output]], model: Transformer, prefix: str
+) -> Iterator[tuple[Aligned, Aligned]]:
+    """Both sides' ranked outputs; of a tie the second side has the ids of the first."""
+    if list(map(len, expected)) == list(map(len, found)):
+        found = [[_untie(pair) for pair in of_source] for of_source in compare_outputs(expected, found)]
+    for name in ("result_scores", "result_ended", "results"):
+        yield _tap(expected, model, name, prefix), _tap(found, model, name, prefix)
+
+
+def _untie(pair: OutputPair) -> Output:
+    first, second = pair.outputs
+    return replace(second, ids=first.ids) if pair.is_tie(EXACT) else second
 
 
 def _sums(found: Sequence[Sequence[Output]], log_probs: dict[_Row, Tensor], bos_id: int, like: Tensor) -> Tensor:
-    """The log-probability of each output by what the search went by; NaN for one whose ids it did not read."""
+    """The log-probability of each output by those of the search; NaN where it has none."""
     sums = torch.full_like(like, -math.inf)
     for source, outputs in enumerate(found):
         for place, one in enumerate(outputs):
@@ -208,19 +201,22 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients as training computes them with ``used``, compared with ``plain``; without dropout.
-
-    Training accumulates them over two batches, of the sentences and of their halves; ``plain`` has all in one.
-    """
+    """The loss and its gradients: of training with ``used``, and of ``plain``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
-    src, tgt_out = with_halves(sources), with_halves(targets)
+    src, tgt_out = add_halves(sources), add_halves(targets)
     whole, *parts = (
         _batch(src[rows], tgt_out[rows], pad_id, bos_id)
         for rows in (slice(None), slice(len(sources)), slice(len(sources), None))
     )
     models = [copy.deepcopy(model).eval().requires_grad_(True) for model in (plain, used)]
     losses = [_plain_loss(models[0], whole, config), accumulate_gradients(models[1], parts, config).loss]
-    gradients = [{name: _gradient(weight) for name, weight in model.named_parameters()} for model in models]
+    gradients = [
+        {
+            name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+            for name, weight in model.named_parameters()
+        }
+        for model in models
+    ]
     greatest = max(float(value.abs().max()) for value in gradients[0].values())
     sides: Sides = ([], [])
     for side, loss, of_weights in zip(sides, losses, gradients, strict=True):
@@ -236,12 +232,8 @@ def _batch(src: Sequence[Sequence[int]], tgt_out: Sequence[Sequence[int]], pad_i
     return Batch(*(pad_ids(rows, pad_id, torch.device("cpu")) for rows in (src, tgt_in, tgt_out)))
 
 
-def _gradient(weight: Tensor) -> Tensor:
-    return torch.zeros_like(weight) if weight.grad is None else weight.grad
-
-
 def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
-    """The sum of the smoothed losses from the logits of the plain pass, in float64; the gradients of the mean."""
+    """The sum of the smoothed losses in float64, and the gradients of their mean."""
     batch = batch.to(next(model.parameters()).device)
     with tracing(model, only="output_projection.logits"):
         log_p = model(batch.src_ids, batch.tgt_in_ids).double().log_softmax(dim=-1)
@@ -252,7 +244,7 @@ def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
     return float(loss.detach())
 
 
-def with_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
+def add_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
     """The rows of ids and the first halves of the first of them, each with the last id of its row."""
     halves = [[*row[: len(row) // 2], row[-1]] for row in rows[:_MAX_HALVES]]
     return [*map(list, rows), *halves]

@@ -10,12 +10,12 @@ from torch import Tensor
 from glassformer.bundled import find_run
 from glassformer.decoding import Translator
 from glassformer.errors import ConfigError, TokenizerError
-from glassformer.explain.compare.align import Positions
+from glassformer.explain.compare.align import PositionTokens
 from glassformer.explain.compare.compare import compare, diff_traces
-from glassformer.explain.compare.exchange import ExchangeDifference, diff_exchange
+from glassformer.explain.compare.conversion import ConversionDifference, diff_conversion
+from glassformer.explain.compare.difference import Difference
 from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
 from glassformer.explain.compare.production import Sides, loss_sides, search_sides
-from glassformer.explain.compare.report import Difference
 from glassformer.explain.recording.sentences import read_sentences
 from glassformer.interop.programs import find_program
 from glassformer.model import Transformer
@@ -28,7 +28,7 @@ _PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ModelPass:
     """One of two passes to compare: the model, the way in which it runs, and what to call that."""
 
     model: Transformer
@@ -37,8 +37,8 @@ class Side:
 
 
 def diff_sides(
-    first: Side,
-    second: Side,
+    first: ModelPass,
+    second: ModelPass,
     src_ids: Int[Tensor, "batch src"],
     tgt_in_ids: Int[Tensor, "batch tgt"],
     tolerance: float | None = None,
@@ -48,21 +48,23 @@ def diff_sides(
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without the padding.
 
-    Without a ``tolerance`` it is ``usual_tolerance`` of the two ways. ``labels`` are those of ``Positions``,
-    ``config`` has the options by which ``translated`` searches and ``packed`` trains.
+    ``tolerance`` is ``usual_tolerance`` by default, ``labels`` are those of ``PositionTokens``. By the options of
+    ``config``, ``translated`` searches and ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
     taps = [run_pass(side.way, side.model, src_ids, tgt_in_ids) for side in (first, second)]
     wanted = usual_tolerance(first.way, second.way) if tolerance is None else tolerance
     names = first.name or str(first.way), second.name or str(second.way)
-    found = compare(taps[0], taps[1], wanted, Positions(real, labels or {}), names)
+    found = compare(taps[0], taps[1], wanted, PositionTokens(real, labels or {}), names)
     used = _production(first, second, src_ids, tgt_in_ids, config or RunConfig())
     return replace(found, taps=(*found.taps, *compare(*used, wanted).taps)) if used else found
 
 
-def _production(first: Side, second: Side, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig) -> Sides | None:
-    """The outputs of translating, or the loss and gradients of training, where the other side runs the plain pass."""
+def _production(
+    first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
+) -> Sides | None:
+    """The outputs of translating, or the loss and gradients of training, beside a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None
@@ -87,18 +89,17 @@ def diff_places(
     ways: Ways = _PLAIN,
     tolerance: float | None = None,
     device: str = "auto",
-) -> Difference | ExchangeDifference:
+) -> Difference | ConversionDifference:
     """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
     A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
-    Raises ``ConfigError`` when only one side is a trace, when texts or ways are given for traces, and when both sides
-    are the same, ``TokenizerError`` when the tokenizers of the runs differ, and whatever loading and walking raise.
+    Raises ``ConfigError`` for sides that cannot be compared, ``TokenizerError`` for runs of other tokenizers.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):
         if ways != _PLAIN or tolerance is not None:
             raise ConfigError("diff: found a model of another program, to which no way and no tolerance applies.")
-        return diff_exchange(first, second, sources, targets, device)
+        return diff_conversion(first, second, sources, targets, device)
     saved = [place for place in (first, second) if place is not None and (place / "trace.json").is_file()]
     if len(saved) == 2 and (sources or targets or ways != _PLAIN):
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
@@ -110,7 +111,7 @@ def diff_places(
             f"Name another run, or another way: {', '.join(way for way in Mode if way != ways[0])}."
         )
     if not sources:
-        raise ConfigError("diff: found no text, expected at least one sentence to compare the runs on. Give --text.")
+        raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
     left = load_run(first, device)
     right = left if second is None else load_run(second, device)
     _check_tokenizers(left, right)
@@ -118,8 +119,8 @@ def diff_places(
     sentences = read_sentences(translator, sources, targets)
     names = ("", "") if second is None else (_name(first, ways[0]), _name(second, ways[1]))
     return diff_sides(
-        Side(left.model, ways[0], names[0]),
-        Side(right.model, ways[1], names[1]),
+        ModelPass(left.model, ways[0], names[0]),
+        ModelPass(right.model, ways[1], names[1]),
         sentences.batch.src_ids,
         sentences.batch.tgt_in_ids,
         tolerance,

@@ -1,8 +1,4 @@
-"""The two sides of a comparison with another program: what each is made of, how it scores and how it translates.
-
-A side is a run, a directory of Hugging Face or Marian, or a CTranslate2 directory that ``export`` wrote. Of the last
-one the model cannot be seen: what is known of it is what its files say.
-"""
+"""The two sides of a comparison with another program: parts, scores and outputs of each."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -17,9 +13,11 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoint import read_json, weights_of
-from glassformer.decoding import Translator
+from glassformer.decoding.batching import read_sources
+from glassformer.decoding.engines.agreement import search_sources
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.engines.torch_engine import TorchEngine
+from glassformer.decoding.search.outputs import Output
 from glassformer.errors import ConfigError
 from glassformer.explain.compare.ctranslate2_directory import CTranslate2Directory, Floats, name_failures
 from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, read_arrays
@@ -27,7 +25,7 @@ from glassformer.interop.programs import find_program, read_model
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import DecodeConfig, ModelConfig
-from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID, Tokenizer, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, Tokenizer, check_tokenizers
 
 # Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
@@ -88,30 +86,26 @@ class Side:
         return read_arrays(self.model, (src, tgt))
 
     @property
-    def max_length(self) -> int:
-        """The longest source or target, in tokens."""
-        return self.engine.config.max_length
-
-    @property
     def can_run(self) -> bool:
-        """Whether the vocabulary of the model holds the very entries of its tokenizers, in whatever order."""
+        """Whether model and tokenizers have the same entries, in whatever order."""
         if self.directory is None:
             return True
         pairs = zip(self.tokenizers, self.directory.vocabularies, strict=True)
         return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
 
     def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
-        """The log-probability of each id of each target; of what is too long, that of the ids that the side takes."""
-        room = self.max_length - 1  # </s> needs a position
-        src = [[*self.tokenizers[0].to_ids(text)[:room], EOS_ID] for text in sources]
+        """The log-probability of each id of each target, up to the model's greatest length."""
+        room = self.engine.config.max_length - 1  # </s> needs a position
         with self._naming_failures():
-            return self.engine.score(src, [list(ids[:room]) for ids in targets])
+            return self.engine.score(self._source_ids(sources), [list(ids[:room]) for ids in targets])
 
-    def translate(self, texts: Sequence[str], options: DecodeConfig) -> list[list[int]]:
-        """The ids of the best output for each text."""
-        translator = Translator.from_engine(self.engine, self.tokenizers, options)
+    def search(self, texts: Sequence[str], options: DecodeConfig) -> list[list[Output]]:
+        """The outputs for each text, best first."""
         with self._naming_failures():
-            return [one.hypotheses[0].ids for one in translator.translate(texts)]
+            return search_sources(self.engine, self._source_ids(texts), options)
+
+    def _source_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [source.ids for source in read_sources(texts, self.tokenizers[0], self.engine.config)]
 
     def without_control_tokens(self) -> "Side":
         """The same with no probability for <pad> and <s>, as CTranslate2 has it."""
@@ -126,7 +120,7 @@ class Side:
 def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
     """The models at two places, each of whatever program."""
     ours = {place: _open_model(place, device) for place in (first, second) if not is_ctranslate2(place)}
-    longest = max((side.max_length for side in ours.values()), default=ModelConfig().max_length)
+    longest = max((side.engine.config.max_length for side in ours.values()), default=ModelConfig().max_length)
     a, b = (ours[place] if place in ours else _open_ctranslate2(place, longest) for place in (first, second))
     return a, b
 

@@ -4,21 +4,19 @@ from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, check_type, nearest
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
-    embedding, positions, attention, layers, search, rules, candidates, sampling, results, training,
+    embedding_entries, position_entries, attention_entries, layer_entries, search_entries, rule_entries,
+    candidate_entries, sampling_entries, result_entries, training_entries,
 )  # fmt: skip
-from glassformer.explain.entries.entry import ENTRIES, Check, Story, TapEntry, Variant
+from glassformer.explain.entries.entry import ENTRIES, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope
 
 __all__ = [
-    "ENTRIES", "Check", "PassContext", "Record", "Scope", "Story", "TapEntry", "Variant", "entry_of", "story_of",
+    "ENTRIES", "PassContext", "Record", "Scope", "Story", "TapEntry", "Variant", "entry_of", "story_of",
 ]  # fmt: skip
 
 
 def entry_of(address: str) -> TapEntry:
-    """The entry of the tap at an address; raises ``TraceError`` where there is none.
-
-    A tap's name is unique in its module, not in the model, so an entry is found by the kind of module and the name.
-    """
+    """The entry of the tap at an address, by kind of module and name; raises ``TraceError`` where there is none."""
     kind, name = kind_of(address), address.rpartition(".")[2]
     if kind not in ENTRIES:
         raise TraceError(

@@ -1,8 +1,4 @@
-"""The operations of the equations whose derivatives are stated by hand: linear map, softmax, layer norm and relu.
-
-Forward each is the function of torch that an equation names; backward it is the line that a textbook has. What else
-an equation does (sums, products, moves) is differentiated by torch. In each, g is the gradient of the result.
-"""
+"""The derivatives that are stated by hand: linear map, softmax, layer norm and relu; g is that of the result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +11,7 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class _Stated(torch.autograd.Function):
-    """A function and its derivative, which takes the gradient of the result, the result and the arguments."""
+    """A function and its derivative, of the gradient, the result and the arguments."""
 
     @staticmethod
     def forward(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -11,23 +10,14 @@ from glassformer.explain.entries.scope import Scope
 from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
-"""What a step must be, from the steps recorded before it and the weights; None where it does not apply."""
+"""What a step must be, from earlier steps and the weights; None where it is an input."""
+NOT_IN_PAPER = "not in the paper"
 _Own = TypeVar("_Own", bound=Compute)
-
-
-class Check(StrEnum):
-    """How the value of one step was checked."""
-
-    INDEPENDENT = "independent"  # recomputed from torch's operations, which the entry states anew
-    GIVEN = "given"  # an input of the pass: taken as it is
 
 
 @dataclass(frozen=True)
 class Story:
-    """What one named tensor is.
-
-    ``equation`` is plain Unicode in the paper's symbols; ``section`` is the paper's, or names another source.
-    """
+    """What one named tensor is; ``section`` is the paper's, or names another source."""
 
     title: str
     sentence: str
@@ -37,7 +27,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a story says instead when the configuration's ``field`` has ``value``; an empty ``sentence`` keeps it."""
+    """What a story says instead when the ``field`` of the configuration has ``value``."""
 
     field: str
     value: object
@@ -53,10 +43,9 @@ class Variant:
 class TapEntry(Story):
     """All that is known of one tap: its story, and how a recorded value of it is checked.
 
-    ``compute`` states the equation anew, in torch's own operations. A tap without it is given, and so is a step for
-    which it returns None.
-    A difference is measured by the size of the number itself or by ``error_scale``, and by ``floor`` where that is
-    less: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight, which are small.
+    ``compute`` states the equation anew, in torch's own operations. A tap without it is an input, and so is a step
+    for which it returns None. A difference is relative to the number itself or to ``error_scale``, at least to
+    ``floor``: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight.
     """
 
     compute: Compute | None = None
@@ -72,15 +61,9 @@ class TapEntry(Story):
                 story = replace(story, equation=variant.equation, sentence=variant.sentence or story.sentence)
         return story
 
-    @property
-    def check(self) -> Check:
-        """How steps of this tap are checked, where that does not depend on the options."""
-        return Check.GIVEN if self.compute is None else Check.INDEPENDENT
-
-    def recompute(self, scope: Scope) -> tuple[Check, Tensor | None]:
-        """What the step must be, and how that was found; None where the step is given."""
-        value = None if self.compute is None else self.compute(scope)
-        return (Check.GIVEN if value is None else Check.INDEPENDENT), value
+    def recompute(self, scope: Scope) -> Tensor | None:
+        """What the step must be; None where it is an input."""
+        return None if self.compute is None else self.compute(scope)
 
 
 ENTRIES: dict[str, dict[str, TapEntry]] = {}

@@ -75,7 +75,7 @@ class Record:
 
 
 def shared_name(weight: str, config: ModelConfig) -> str:
-    """The name of a weight, or that of the target embedding where the configuration says that they are one."""
+    """The name of a weight, or that of the target embedding where both are tied."""
     tied = {"all": _TIED, "target": _TIED[:1], "none": ()}[config.tie_embeddings]
     return "tgt_embedding.tokens.weight" if weight in tied else weight
 
@@ -128,7 +128,7 @@ class Scope:
         return [self.at(address) for address in self._record.places if address.endswith(f".{name}")]
 
     def sizes_before(self, name: str) -> list[int]:
-        """How many numbers each value of this name has, in any module, that was recorded before this step."""
+        """The sizes of all values of this name, in any module, before this step."""
         earlier = self._record.steps[: self._place]
         return [step.value.numel() for step in earlier if step.address.endswith(f".{name}")]
 
@@ -146,7 +146,7 @@ class Scope:
         return self._record.steps[place].value
 
     def weight(self, name: str) -> Tensor:
-        """A parameter, by its name in the step's module, which is the parameter itself if ``name`` is empty."""
+        """A parameter, by its name in the step's module, or the module itself."""
         return self._record.weights[f"{self.module}.{name}".rstrip(".")]
 
     def bias(self, name: str) -> Tensor | None:
@@ -169,31 +169,23 @@ def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
 
 
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """What the residual connection adds to the sublayer's output: what entered the sublayer's Add & Norm."""
-    order = _SUBLAYERS[layer.partition(".")[0]]
-    if sublayer == order[0]:
-        return layer_input(scope, layer)
-    return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
+    """What entered the sublayer's Add & Norm: the sublayer before, the layer before, or the embedding."""
+    stack, _, number = layer.split(".")
+    order = _SUBLAYERS[stack]
+    if sublayer != order[0]:
+        return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
+    if number != "0":
+        return f"{stack}.layers.{int(number) - 1}.output"
+    embedding = "src_embedding" if stack == "encoder" else "tgt_embedding"
+    if scope.context.has_dropout:
+        return f"{embedding}.dropout.output"
+    return _positioned_embedding(scope, embedding)
 
 
 def add_norm_output(scope: Scope, layer: str, sublayer: str) -> str:
     """The output of the Add & Norm around a sublayer."""
     add_norm = f"{layer}.{sublayer}_add_norm"
     return f"{add_norm}.residual" if scope.config.norm == "pre" else f"{add_norm}.norm.output"
-
-
-def layer_input(scope: Scope, layer: str) -> str:
-    """The output of the layer before, or of the embedding."""
-    stack, _, index = layer.split(".")
-    return f"{stack}.layers.{int(index) - 1}.output" if int(index) else embedding_output(scope, stack)
-
-
-def embedding_output(scope: Scope, stack: str) -> str:
-    """The last step of the embedding of one side."""
-    embedding = "src_embedding" if stack == "encoder" else "tgt_embedding"
-    if scope.context.has_dropout:
-        return f"{embedding}.dropout.output"
-    return _positioned_embedding(scope, embedding)
 
 
 def _positioned_embedding(scope: Scope, embedding: str) -> str:

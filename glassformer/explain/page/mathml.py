@@ -1,8 +1,4 @@
-"""The equations of tap entries, plain Unicode, as MathML. Knows only the notation that the entries use.
-
-``_`` and small digits below make a subscript, ``^`` and small signs above a superscript, ``√`` a root over the atom
-or the parentheses that follow, and ``a / b`` a fraction of the product before it and the atom after it.
-"""
+"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions."""
 
 import re
 from html import escape
@@ -20,7 +16,7 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 
 def to_mathml(equation: str) -> str:
-    """``<math>`` for each equation, so that a narrow place has room for them; everything in them is escaped."""
+    """``<math>`` for each equation; everything in them is escaped."""
     return " ".join(map(_one_to_mathml, _NEXT_EQUATION.split(equation)))
 
 

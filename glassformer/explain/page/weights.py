@@ -1,8 +1,7 @@
 """What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker`` loads them.
 
-The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32
-numbers: int8 rows with a scale for each row, float16, bfloat16, or float32. So a model that was read from a small
-file takes little room again, and the page computes with the very numbers that PyTorch has.
+The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32 numbers: int8
+rows with a scale for each row, float16, bfloat16, or float32.
 """
 
 from typing import Any
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from glassformer.checkpoint import weights_of
 from glassformer.decoding import Translator
-from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.translation import REASONS
 from glassformer.model import Transformer
 
@@ -29,26 +27,19 @@ def count_parameters(model: Transformer) -> int:
 
 
 def pack_model(translator: Translator) -> dict[str, Any]:
-    """The argument of the worker's ``load``, weights as bytes; a target tokenizer that is the source's is None."""
-    src, tgt = translator.src_tokenizer, translator.tgt_tokenizer
+    """The argument of the worker's ``load``; a target tokenizer that is the source's is None."""
+    src, tgt, confidence = translator.src_tokenizer, translator.tgt_tokenizer, translator.confidence
     return {
         "config": translator.model.config.to_mapping(),
         "decode": translator.config.to_mapping(),
         "tokenizers": {"src": src.json, "tgt": None if tgt.digest == src.digest else tgt.json},
-        "confidence": None if translator.confidence is None else _pack_confidence(translator.confidence),
+        "confidence": confidence and {
+            "seen": confidence.seen.to_mapping(), "length_ratio": confidence.length_ratio, "bias": confidence.bias,
+            "doubtful": confidence.doubtful, "reasons": REASONS,
+            "weights": {name: vars(one) for name, one in confidence.weights.items()},
+        },
         "weights": pack_weights(translator.model),
-    }
-
-
-def _pack_confidence(confidence: Confidence) -> dict[str, Any]:
-    return {
-        "seen": confidence.seen.to_mapping(),
-        "length_ratio": confidence.length_ratio,
-        "bias": confidence.bias,
-        "doubtful": confidence.doubtful,
-        "weights": {name: vars(one) for name, one in confidence.weights.items()},
-        "reasons": REASONS,
-    }
+    }  # fmt: skip
 
 
 def pack_weights(model: Transformer) -> bytes:
@@ -62,7 +53,8 @@ def pack_weights(model: Transformer) -> bytes:
 
 
 def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
-    if weight.ndim == 2 and (rows := _int8_rows(weight)) is not None:
+    rows = _int8_rows(weight) if weight.ndim == 2 else None
+    if rows is not None:
         return {name: rows[0], f"{_SCALE}{name}": rows[1]}
     for kind in (torch.float16, torch.bfloat16):
         if torch.equal(weight.to(kind).float(), weight):
@@ -71,10 +63,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Whole numbers and a scale for each row whose products are exactly the weight; None if there are none.
-
-    The scale was a row's greatest absolute value / 127, which its product with 127, rounded, gives back up to a bit.
-    """
+    """Int8 rows and a scale for each whose products are exactly the weight; else None."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

@@ -17,7 +17,7 @@ from posixpath import dirname, join, normpath
 from typing import Any
 
 from glassformer.decoding import Translator
-from glassformer.explain.page.record import MAX_NUMBERS, Block, record_mapping
+from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.recording.walk_data import WalkData
 
@@ -32,7 +32,7 @@ _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text"
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
-"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB as the compressed text that the notebook keeps."""
+"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB compressed."""
 _SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 
@@ -51,7 +51,7 @@ def page_html(
     nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
     """
     block = Block(most)
-    still = _still(translator)
+    still = _why_recorded(translator)
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
     if translator is not None and not still:
@@ -69,10 +69,7 @@ def page_html(
 
 @dataclass(frozen=True)
 class PageFrame:
-    """A page of ``page_html`` that a notebook displays, ``height`` pixels high: an iframe that reaches nothing else.
-
-    The fallback is plain HTML, for viewers that take iframes or scripts away.
-    """
+    """A page in an iframe for a notebook; viewers without iframes show ``fallback``."""
 
     page: str = field(repr=False)
     fallback: str = field(repr=False)
@@ -88,7 +85,7 @@ class PageFrame:
         )
 
 
-def _still(translator: Translator | None) -> str:
+def _why_recorded(translator: Translator | None) -> str:
     """Why the page does not compute, in words; empty if it does."""
     if translator is None:
         return "The recorded pass. The method frame() of this walk shows the page that computes."
@@ -128,7 +125,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end the script element that holds it; JavaScript and the page read it as it was."""
+    """Text that cannot end its script element; JavaScript reads it as it was."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -155,7 +152,7 @@ def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
 
 
 def import_map(modules: Mapping[str, str]) -> str:
-    """Modules under bare names, ``page/`` and their paths, since one in a ``data:`` URL has no neighbours."""
+    """Modules under bare names, since one in a ``data:`` URL has no neighbours."""
     return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 

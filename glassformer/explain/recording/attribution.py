@@ -30,7 +30,7 @@ Metric = Callable[[Float[Tensor, "batch tgt vocab"]], Float[Tensor, "batch"]]
 
 @dataclass(frozen=True)
 class LogitPart:
-    """What a part of the decoder adds to a logit: a module (of attention, one of its heads), an embedding, a bias."""
+    """What a part of the decoder adds to a logit: a module, a head, an embedding, a bias."""
 
     address: str
     head: int | None
@@ -87,9 +87,8 @@ def direct_logit_attribution(
 ) -> list[LogitPart]:
     """The parts of the logit of ``token_id`` at a target position of a traced pass, in the order of computation.
 
-    Their sum is the logit, up to rounding, for both orders of norm. Standard deviations of norms are held as
-    recorded. A head's part includes the bias of its values. Edits of a trace are followed up to the sublayers'
-    results; one of a norm or a residual leaves a difference.
+    Their sum is the logit, up to rounding. Standard deviations of norms are held as recorded. A head's part includes
+    the bias of its values. An edit of a norm or a residual leaves a difference.
     """
     back = _Backwards(model, trace, row, position, token_id)
     if model.decoder.final_norm is not None:
@@ -121,10 +120,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden.
-
-    It is hidden from the encoder and from the decoder; all else is computed anew.
-    """
+    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError, nearest
-from glassformer.explain.recording.walk_data import WalkData, WalkStep
+from glassformer.explain.recording.walk_data import WalkData
 from glassformer.text import Tokenizer
 from glassformer.trace import Trace
 from glassformer.trace.taps import Edit
@@ -38,7 +38,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """One address: its axis words, the words that its tap uses, and the tokens along the axes that have tokens."""
+    """One address: its axis words, those of its tap, and the tokens along the axes."""
 
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
@@ -87,11 +87,12 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
     tap_axes = {step.address: step.axes for step in plain.trace}
     if "src_mask" in tap_axes:  # every attention reads it along its keys
         tap_axes["src_mask"] = (*tap_axes["src_mask"][:-1], "key")
-    places = {
-        step.address: _Place(step.axes, tap_axes[step.address], _tokens(plain, step))
-        for step in plain.steps
-        if step.address.partition(".")[0] not in ("text", "choice")
-    }
+    places = {}
+    for step in plain.steps:
+        if not step.address.startswith(("text.", "choice.")):
+            labels = dict(zip(step.axes, plain.labels(step, 0), strict=True))
+            tokens = {word: own for word, own in labels.items() if own is not None}
+            places[step.address] = _Place(step.axes, tap_axes[step.address], tokens)
     for name, tensor in (
         *model.named_parameters(remove_duplicate=False),
         *model.named_buffers(remove_duplicate=False),
@@ -99,10 +100,6 @@ def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
         axes = ("row", "column")[: tensor.ndim]
         places[name] = _Place(axes, axes, _row_tokens(name, translator))
     return places
-
-
-def _tokens(plain: WalkData, step: WalkStep) -> dict[str, Sequence[str]]:
-    return {word: tokens for word, tokens in zip(step.axes, plain.labels(step, 0), strict=True) if tokens is not None}
 
 
 def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
@@ -131,7 +128,7 @@ def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
 
 
 def _axis(address: str, place: _Place, word: str) -> int:
-    """The axis that a word names, in the tap's own words or in those of the walk; of equal words the first."""
+    """The axis that a word names, in the words of the tap or of the walk."""
     for axes in (place.tap_axes, place.axes):
         if word in axes:
             return axes.index(word)
@@ -169,7 +166,7 @@ def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
 
 
 def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
-    """1 where the sentences have a token and 0 where they are padded, ready to be broadcast along the axes."""
+    """1 where the sentences have a token, 0 at padding, broadcast along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))
     for at, word in enumerate(axes[:-1]):

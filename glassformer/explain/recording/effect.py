@@ -22,10 +22,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class Change:
-    """One target position of one sentence: the likeliest next token before the edit and after it.
-
-    ``divergence`` is KL(before ‖ after) in nats: how much of the distribution the edit moved.
-    """
+    """The likeliest next token before and after the edit; ``divergence`` is KL in nats."""
 
     sentence: int
     position: int
@@ -36,7 +33,7 @@ class Change:
     divergence: float
 
 
-def changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
+def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
     """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
 
     Raises ``TraceError`` when the two walks read different targets.

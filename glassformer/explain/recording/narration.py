@@ -1,4 +1,4 @@
-"""One step of the decoder in twelve lines: what it read, where it looked, what it wrote; from a recorded walk."""
+"""One step of the decoder in twelve lines: what it read, where it looked, what it wrote."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -19,17 +19,14 @@ from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
 
 MAX_ATTENTION = 32_000_000
-"""Scores of attention, of all heads, in a pass of several sentences: each is recorded some six times, 0.8 GB."""
+"""Attention scores of all heads in a pass; each is recorded about six times, 0.8 GB."""
 
 MAX_NUMBERS = 6 * MAX_ATTENTION
 """That are recorded of a search."""
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for sentences whose steps fill the memory: each is padded to the length of the longest.
-
-    One sentence is always recorded: the model's length bounds it.
-    """
+    """Raise ``InputError`` for several sentences whose steps would fill the memory."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(
@@ -46,10 +43,7 @@ def record_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps of one pass with teacher forcing whose addresses match ``only``.
-
-    The pass runs on the model's device; the model's mode is the same afterwards.
-    """
+    """The steps of one pass with teacher forcing, on the model's device, whose addresses match ``only``."""
     check_type("model", model, nn.Module, "a model, such as a Translator's")
     check_id_shape("src_ids", src_ids)
     check_id_shape("tgt_in_ids", tgt_in_ids)
@@ -74,7 +68,7 @@ def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[
 
 
 class _LimitedSteps(DecoderSteps):
-    """Steps that end before what is recorded of them fills the memory; each is taken to need as much as the last."""
+    """Steps that end before their record fills the memory; each needs as much as the last."""
 
     trace: Trace
     _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least

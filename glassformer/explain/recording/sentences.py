@@ -1,4 +1,4 @@
-"""Sentences before they enter the model: their tokens and padded ids, and the steps of a walk that show them."""
+"""Sentences before they enter the model: tokens, padded ids, and the steps that show them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +22,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """Texts and their batch; each ``Rows`` holds the token of every entry, padding included.
-
-    ``vocab`` is the token of each entry of the target vocabulary.
-    """
+    """Texts and their batch; ``Rows`` are tokens with padding, ``vocab`` the target vocabulary."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -37,7 +34,7 @@ class Sentences:
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
     confidence: tuple[tuple[float, str | None] | None, ...]
-    """Of each target that the model wrote, the chance that it is good, and why it is doubted, in words, if it is."""
+    """For each target that the model wrote: its confidence, and the doubt in words."""
 
     @property
     def steps(self) -> list[Step]:
@@ -51,7 +48,7 @@ class Sentences:
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
     def lines(self, address: str) -> Rows | None:
-        """What the numbers at ``address`` count, sentence by sentence: normal form, pre-tokens or spelling."""
+        """What the numbers at ``address`` count: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
         if not address.startswith("text.") or name not in _SHOWN or not derivations:
@@ -88,7 +85,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if targets is None:
         translations = translator.translate(sources)
         best = [translation.hypotheses[0] for translation in translations]
-        confidence = list(map(_judge, translations))
+        confidence = list(map(_confidence_of, translations))
         targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
     else:
         tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
@@ -136,21 +133,19 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     return text
 
 
-def _judge(translation: Translation) -> tuple[float, str | None] | None:
+def _confidence_of(translation: Translation) -> tuple[float, str | None] | None:
     chance, doubt = translation.hypotheses[0].confidence, translation.doubt
     return None if chance is None else (chance, None if doubt is None else doubt.text)
-
-
-def _spelling_lines(derivation: Derivation) -> list[str]:
-    """Each pre-token, followed by the steps that spell it."""
-    return [line for part in derivation.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))]
 
 
 # What a step of a text shows, in lines, and what its number counts.
 _SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
     "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),
     "pre_tokens": (lambda one: [part.text for part in one.pre_tokens], lambda one: len(one.pre_tokens)),
-    "spelling": (_spelling_lines, lambda one: sum(len(part.steps) for part in one.pre_tokens)),
+    "spelling": (
+        lambda one: [line for part in one.pre_tokens for line in (str(part), *(f"  {step}" for step in part.steps))],
+        lambda one: sum(len(part.steps) for part in one.pre_tokens),
+    ),
 }
 
 

@@ -26,20 +26,15 @@ from glassformer.trace import Step
 
 # Modules without taps of their own, by the tap of the enclosing module that has their output's shape.
 _UNTAPPED = {
-    "embedded": "tokens",
-    "position_vectors": "positions",
-    "scaled": "dropout",
-    "with_positions": "dropout",
+    "embedded": "tokens", "position_vectors": "positions", "scaled": "dropout", "with_positions": "dropout",
     "residual": "dropout",
-}
-
-
+}  # fmt: skip
 _HEADINGS = ("module", "kind", "output", "shape", "parameters")
 
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One module. ``parameters`` are counted in no other row; ``shared``: it also uses a matrix counted above."""
+    """One module; ``shared``: it also uses a matrix that another row counts."""
 
     path: str
     kind: str
@@ -51,11 +46,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class SummaryTotals:
-    """What torchinfo sums up: parameters, the mult-adds of one forward pass, and sizes in MB (millions of bytes).
-
-    A mult-add is one multiplication with its addition in a matrix product. The input is the ids of one source and one
-    target; the pass is what comes out of each layer with parameters, twice: the number and its gradient.
-    """
+    """Parameters, mult-adds of one forward pass, and sizes in MB; the pass includes gradients."""
 
     parameters: int
     trainable: int
@@ -71,7 +62,7 @@ class SummaryTotals:
 
 
 def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> SummaryTotals:
-    """The totals for one source of ``n_src`` tokens and one target of ``n_tgt``, as ``summary_rows`` takes them."""
+    """The totals for a source of ``n_src`` tokens and a target of ``n_tgt``."""
     parameters = list(model.parameters())
     twin = Transformer.without_values(model.config).eval()
     src_ids, tgt_in_ids = _pair_of_ids(model.config, n_src, n_tgt)
@@ -94,8 +85,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
     """A row for each module that names its output, the whole model first, in the order of computation.
 
-    The shapes are those of one source of ``n_src`` tokens and one target of ``n_tgt``; by default, and at most, the
-    longest that the model takes. The parameters of the rows add up to those of the model.
+    The shapes are those of a source of ``n_src`` tokens and a target of ``n_tgt``, by default the longest.
     """
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
@@ -113,7 +103,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in the order of these steps; the model's own is that of its last module."""
+    """The last step of each module, in order; the model has that of its last module."""
     outputs: dict[str, Step] = {}
     for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
@@ -125,7 +115,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, each before those inside it, and siblings in the order of their last steps."""
+    """The modules with an output, each before those inside it, in order of computation."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:
@@ -164,10 +154,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``.
-
-    Where there is no room for the symbols of each output, they stand below the table.
-    """
+    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))

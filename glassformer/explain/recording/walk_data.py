@@ -1,4 +1,4 @@
-"""What a walk holds: its steps, in order, and the tokens and sentences along their axes. Imports no renderer."""
+"""What a walk holds: its steps, and the tokens and sentences along their axes."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -78,11 +78,7 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """For each axis of the step, the tokens along it in row ``row``; None where it has none.
-
-        A target position is labelled by the token that the decoder reads there. A step of a cached generation may
-        hold only the newest positions; its labels are the newest tokens.
-        """
+        """The tokens along each axis of the step in row ``row``; None where it has none."""
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
             for word, size in zip(step.axes, step.shape, strict=True)
@@ -115,8 +111,8 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 class RowLabels:
     """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
 
-    A generation is followed step by step through its recorded trace: ``token`` is the number, from 0, of the token
-    that is being generated, ``sentences`` the sentence of each row of the decoder.
+    Of a generation, ``token`` is the number, from 0, of the token that is being generated, ``sentences`` the sentence
+    of each row of the decoder.
     """
 
     def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
@@ -148,7 +144,7 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab for each row of the step; along the tgt of a loss, those to predict."""
+        """The tokens along src, tgt and vocab for each row; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
@@ -160,7 +156,7 @@ class RowLabels:
         return self._labels
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
-        """The sentence of each row along the step's batch axis, whose entries are decoder rows or sentences."""
+        """The sentence of each row along the step's batch axis."""
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]

@@ -26,9 +26,8 @@ def print_attention(
 ) -> None:
     """Print where the decoder looked while it generated the best hypothesis: the mean of the last layer's heads.
 
-    Each row says which token the decoder had just read and which one it then wrote. ``layer`` chooses another layer,
-    ``head`` one of its heads. Raises ``InputError`` for a translation made
-    without attention, and for a layer or head that the model does not have.
+    Each row says which token the decoder read and wrote. ``layer`` chooses another layer, ``head`` one of its heads.
+    Raises ``InputError`` for a translation made without attention, and for a layer or head that is not there.
     """
     check_type("translation", translation, Translation, "a Translation, as Translator.translate gives it")
     check_type("console", console, Console, "a Console of rich")
@@ -45,7 +44,7 @@ def print_attention(
 def print_heads(
     attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
 ) -> None:
-    """Print every head of every layer as a small map, one character for each weight; ``marked`` = (layer, head)."""
+    """Print every head as a small map, one character a weight; ``marked`` = (layer, head)."""
     check_type("attention", attention, Tensor, "a tensor of weights")
     if attention.ndim != 4:
         raise InputError(f"attention: found {attention.ndim} axes, expected 4: layers, heads, tgt, src.")

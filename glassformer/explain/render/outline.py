@@ -1,4 +1,4 @@
-"""A walk in sections, as every renderer shows it: the steps of each, those that are folded, and summary tables."""
+"""A walk in sections, as every renderer shows it, with folded steps and tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from itertools import chain, groupby
 from glassformer.explain.addresses import kind_of, layer_of
 from glassformer.explain.plain import number_text, shape_text, symbols_text
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.search_tables import Searched, search_tables, searched_steps
-from glassformer.explain.render.tables import Table, loss_tables, text_tables, weight_tables
+from glassformer.explain.render.search_tables import Searched, index_search_steps, search_tables
+from glassformer.explain.render.walk_tables import Table, loss_tables, text_tables, weight_tables
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
-    """One stage or several: the steps to show, a line about those that are folded, and tables that sum them up."""
+class WalkSection:
+    """The steps to show, a line about those that are folded, and summary tables."""
 
     title: str
     steps: tuple[WalkStep, ...]
@@ -21,13 +21,13 @@ class Section:
     tables: tuple[Table, ...]
 
 
-def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[Section]:
+def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
     """The sections in order.
 
     ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
     generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
     """
-    searched = searched_steps(walk)
+    searched = index_search_steps(walk)
 
     def fold(step: WalkStep) -> str:
         if walk.only != "*":
@@ -63,7 +63,7 @@ def module_of(step: WalkStep) -> str:
 
 
 def _fold_title(step: WalkStep) -> str:
-    """The folded section of a step of a token after the first, or of the update; empty for all others."""
+    """The section for folded steps of later tokens and of the update; else empty."""
     if step.token:
         return f"Token {step.token}"
     return "Update" if step.stage == "Update" else ""
@@ -76,7 +76,7 @@ def _layer_title(step: WalkStep) -> str:
     return step.stage.rpartition(" ")[0] if repeated else ""
 
 
-def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> Section:
+def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> WalkSection:
     tables = tuple(
         chain(
             text_tables(walk, steps), search_tables(walk, steps, searched), loss_tables(walk, steps),
@@ -85,16 +85,16 @@ def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searc
     )  # fmt: skip
     first, last = steps[0], steps[-1]
     if not folded:
-        return Section(first.stage, tuple(steps), "", tables)
+        return WalkSection(first.stage, tuple(steps), "", tables)
     if folded == "Update":
         shown = tuple(step for step in steps if kind_of(step.address) != "weight")
         about = "of each weight the gradient, the moments and the value, before and after"
-        return Section(folded, shown, f"{_numbers(steps)}: {about}", tables)
+        return WalkSection(folded, shown, f"{_numbers(steps)}: {about}", tables)
     if first.token:
-        return Section(folded, (), _parts(steps), tables)
+        return WalkSection(folded, (), _parts(steps), tables)
     several = f"{folded}s {first.stage.split()[-1]} to {last.stage.split()[-1]}"
     title = first.stage if first.stage == last.stage else several
-    return Section(title, (), f"the same steps again, {_numbers(steps)}", tables)
+    return WalkSection(title, (), f"the same steps again, {_numbers(steps)}", tables)
 
 
 def _parts(steps: Sequence[WalkStep]) -> str:

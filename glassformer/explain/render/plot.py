@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError, check_type
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.tables import check_sentence
+from glassformer.explain.render.walk_tables import check_sentence
 from glassformer.text.tokenizer.tokenizer import SPACE_MARK
 from glassformer.trace.heat_maps import reads_and_writes
 from glassformer.trace.palette import share_colours, signed_colours
@@ -31,10 +31,7 @@ Size = tuple[float, float]
 def plot_step(
     walk: WalkData, address: str, *, head: int | None, sentence: int, title: str | None, size: Size | None
 ) -> "Figure":
-    """A figure of one step: of one head, or of all heads side by side where the step has heads and none is named.
-
-    ``title`` stands in place of the step's own; ``size`` is width and height in inches.
-    """
+    """A figure of one step: of one head, or of all heads side by side; ``size`` is in inches."""
     check_type("head", head, int | None, "a number from 0, or None for all heads", TraceError)
     step = walk[address]
     check_sentence(walk, sentence)
@@ -88,10 +85,7 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
 
 
 def _labels(walk: WalkData, axes: list[str], sentence: int, shape: torch.Size) -> list[list[str]]:
-    """The tokens of the rows, which say what is read and written at a target position, and of the columns.
-
-    An axis of another size, as the one row of a mask that holds for all, has none.
-    """
+    """The labels of rows and columns, where these are positions and the sizes fit."""
     sentences = walk.sentences
     src, rows, columns = list(sentences.src_tokens[sentence]), [], []
     if walk.kind == "forced":

@@ -1,7 +1,4 @@
-"""One token of a generation in a table: what was read, the continuations, and which live, end or were drawn.
-
-Everything is taken from the recorded steps of the search; nothing is searched again.
-"""
+"""One token of a generation in a table: the continuations, and what becomes of each."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +8,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.beam import FINISHED, LIVE
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.tables import MAX_SENTENCES, Cell, Table, left_out
+from glassformer.explain.render.walk_tables import MAX_SENTENCES, Cell, Table, omission_text
 
 Searched = Mapping[tuple[str, int], WalkStep]
 Values = dict[str, Tensor]
@@ -26,13 +23,13 @@ _SOMETIMES = ("processed_log_probs", "candidate_sums")
 _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "drawn_ids", "sampled_ids", "done")
 
 
-def searched_steps(walk: WalkData) -> Searched:
+def index_search_steps(walk: WalkData) -> Searched:
     """The steps of the search, by name and call."""
     return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
 
 
 def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
-    """A table for each sentence or sample at the token that these steps generate, if all it needs was recorded."""
+    """A table for each sentence or sample at the token of these steps, if all was recorded."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
         return
@@ -50,7 +47,7 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
         return
     yield from islice(tables, MAX_SENTENCES)
     if count > MAX_SENTENCES:
-        yield Table(caption=left_out(MAX_SENTENCES, count, "that were searched at this token"))
+        yield Table(caption=omission_text(MAX_SENTENCES, count, "that were searched at this token"))
 
 
 def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
@@ -134,7 +131,7 @@ def _caption(walk: WalkData, place: int, after: Values) -> str:
 
 
 def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """The likeliest tokens of one sample, with the interval of [0, 1) that each one holds, and the one drawn."""
+    """The likeliest tokens of one sample, the interval of [0, 1) of each, and the one drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()

@@ -1,7 +1,4 @@
-"""A walk on the terminal: one line for each step, grouped by stage and module; plain text without colours.
-
-A user's text is never read as markup or as terminal control codes.
-"""
+"""A walk on the terminal: one line for each step, grouped by stage and module."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,8 +14,8 @@ from rich.text import Text
 from glassformer.errors import check_type
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import Section, gradient_line, module_of, outline, shape_line, source_line
-from glassformer.explain.render.tables import (
+from glassformer.explain.render.outline import WalkSection, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.walk_tables import (
     Cell,
     Table,
     TableLimits,
@@ -41,9 +38,8 @@ def print_walk(
 ) -> None:  # fmt: skip
     """Print the walk; ``values`` adds what each step holds for one ``sentence``, from 0, and what each step means.
 
-    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Layers
-    after the first of each stack, the decoder's steps at tokens after the first, and the steps of each weight are
-    folded into one line, unless ``all_layers`` or ``values`` is given or the walk is one of chosen addresses.
+    ``ids`` adds the ids and masks of the whole batch. Without ``all_layers`` and ``values``, later layers, later
+    tokens and the steps of each weight are folded. Raises ``TraceError`` for a sentence that is not there.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")
@@ -62,7 +58,9 @@ def print_walk(
         _print_section(section, walk, columns, console, sentence if values else None)
 
 
-def _print_section(section: Section, walk: WalkData, columns: "_Columns", console: Console, row: int | None) -> None:
+def _print_section(
+    section: WalkSection, walk: WalkData, columns: "_Columns", console: Console, row: int | None
+) -> None:
     """With ``row``, each step with its meaning and its values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))
@@ -121,7 +119,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """The table in blocks of columns that fit the width, each with the first column and at least one more."""
+    """The table in blocks of columns that fit the width, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]
@@ -182,10 +180,7 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The widths of number, name and equation, and the columns after them; the same for the whole walk.
-
-    ``equation`` is None where the width has no room for all columns: the rest then goes below the equation.
-    """
+    """The widths of the columns; without room for all, ``equation`` is None and the rest goes below it."""
 
     number: int
     name: int

@@ -120,13 +120,10 @@ def _requests(
     if structured is None:
         request = TranslationRequest(text="", source=pair[0], target=pair[1])
         return context.requests_for(request, [_mark_samples(part) for part in text.split(_PART)])
-    terms: list[Any] = [[one.get("source"), one.get("target")] for one in structured.glossary]
-    request = TranslationRequest(
-        text="",
-        source=structured.source_language,
-        target=structured.target_language,
-        glossary=[term for term in terms if all(isinstance(word, str) and word for word in term)],
-    )
+    pairs = [[one.get("source"), one.get("target")] for one in structured.glossary]
+    terms = [[str(word) for word in pair] for pair in pairs if all(isinstance(word, str) and word for word in pair)]
+    source, target = structured.source_language, structured.target_language
+    request = TranslationRequest(text="", source=source, target=target, glossary=terms)
     return context.requests_for(request, [_parts_of(one) for one in structured.strings])
 
 

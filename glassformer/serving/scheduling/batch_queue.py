@@ -153,10 +153,7 @@ class BatchQueue:
         waiter = asyncio.get_running_loop().create_future()
         self._idle.append(waiter)
         try:
-            async with asyncio.timeout(seconds):
-                await waiter
-        except TimeoutError:
-            pass
+            await asyncio.wait([waiter], timeout=seconds)
         finally:
             self._idle.remove(waiter)
 

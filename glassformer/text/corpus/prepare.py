@@ -38,9 +38,6 @@ from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tok
 PairSource = Callable[[], Iterator[Pair]]
 """Starts a new stream of the same pairs at each call."""
 
-PREPARED_NAMES = {"prepared.json", "train", "valid", "valid.jsonl", "src.tokenizer.json", "tgt.tokenizer.json"}
-"""What a preparation writes into its directory."""
-
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_CALLS = 0.25
 _PAIRS_BETWEEN_CHECKS = 1024

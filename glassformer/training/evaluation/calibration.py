@@ -1,10 +1,9 @@
 """Calibration: fits the confidence of a model's translations on its validation text, at the end of a training.
 
 The model translates validation sources, and chrF says which translations are good. It translates them again with
-typing mistakes, as people type them: without these, hardly any of the words were never seen. To
-learn what it cannot do, it also translates what is no source: validation targets, which are in another language, and
-shuffled characters of sources. Of these only those count whose n-grams are unlike those of the sources; they are
-taken for bad.
+typing mistakes, so that some words were never seen. To learn what it cannot do, it also translates texts that are no
+sources, which count as bad: validation targets, and shuffled characters of sources, as far as their n-grams differ
+from those of sources.
 """
 
 import math
@@ -32,16 +31,15 @@ from glassformer.training.evaluation.evaluation import to_nfc
 GOOD_CHRF = 50.0
 SHARE_OF_TRAINING = 0.03  # of its time, which the fit may take
 MIN_BUDGET_S = 1.0
-SENTENCES, MIN_SENTENCES = 1000, 40  # the most that are translated, and the fewest that say something
-_FOREIGN = 200  # the most that are no sources, and the share of the weight of all sources that they have
-_FOREIGN_WEIGHT = 0.25
-_NGRAM_TEXTS, _WORD_TEXTS = 20_000, 100_000  # of the training, whose n-grams and words are counted
-_FEW_UNSEEN = 0.1  # so many of the n-grams of validation sources may be new to the table
+SENTENCES, MIN_SENTENCES = 1000, 40  # the most that are translated, and the fewest that suffice
+_FOREIGN = 200  # the most texts that are no sources
+_FOREIGN_WEIGHT = 0.25  # their weight, as a share of that of all sources
+_NGRAM_TEXTS, _WORD_TEXTS = 20_000, 100_000  # training texts whose n-grams and words are counted
+_FEW_UNSEEN = 0.1  # share of the n-grams of validation sources that may be new to the table
 _CHUNK = 50  # texts between two looks at the clock
-# Log-probability can only speak for a translation, the others only against it.
-_SIGNS = {name: 1 if name == "log_prob" else -1 for name in FEATURES}
-_FALSE_FLAGS = 0.05  # so many good translations are doubted ...
-_SURELY, _PERHAPS = 0.2, 0.5  # ... but whatever has less chance than this is, and nothing that has more than that
+_SIGNS = {name: 1 if name == "log_prob" else -1 for name in FEATURES}  # the only sign that a weight may have
+_FALSE_FLAGS = 0.05  # share of the good translations that are doubted
+_SURELY, _PERHAPS = 0.2, 0.5  # limits of the chance below which a translation is doubted
 _RIDGE, _STEPS = 1.0, 50
 
 Floats = NDArray[np.float64]
@@ -61,7 +59,10 @@ def fit_confidence(
     if len(done) < MIN_SENTENCES:
         return None
     pairs = pairs[: len(done)]
-    typed = [] if exact else _misspell_sources(pairs)  # of which another target may be right
+    typed = list[Pair]()
+    if not exact:  # with a mistake, another target may be right
+        copies = [misspell(pair, Random("\t".join(pair))) for pair in pairs]
+        typed = [copy for copy, pair in zip(copies, pairs, strict=True) if copy != pair]
     mistaken = list(_translate(translator, [pair.src for pair in typed], began + 0.8 * budget_s))
     foreign = list(_translate(translator, _foreign_texts(pairs, seen.ngrams), began + budget_s))
     judged = zip((*done, *mistaken), (*pairs, *typed[: len(mistaken)]), strict=True)
@@ -81,14 +82,11 @@ def fit_confidence(
         bias=bias,
         doubtful=_SURELY,
         fitted_on={
-            "sentences": len(done),
-            "good": int(good.sum()),
-            "misspelled": len(mistaken),
-            "foreign": len(foreign),
+            "sentences": len(done), "good": int(good.sum()), "misspelled": len(mistaken), "foreign": len(foreign),
         },
-    )
-    chances = np.array([found.judge(one.read, one.hypotheses[:1])[0][0] for one in done])
-    return replace(found, doubtful=_choose_threshold(chances[good]))
+    )  # fmt: skip
+    chances = np.array([found.judge(one.read, one.hypotheses[:1])[0][0] for one in done])[good]
+    return replace(found, doubtful=_choose_threshold(chances))
 
 
 def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
@@ -111,35 +109,27 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callabl
     """Write confidence.json, or delete that of an earlier model if there is no new one, and say so."""
     if found is None:
         run.confidence_file.unlink(missing_ok=True)
-        report(
-            f"Confidence: not fitted, because fewer than {MIN_SENTENCES} validation sentences could be translated."
-        )
+        report(f"Confidence: not fitted: fewer than {MIN_SENTENCES} validation sentences could be translated.")
         return
     found.write(run.confidence_file)
     counts = found.fitted_on
     report(
         f"Confidence: fitted on {counts['sentences']:,} validation translations, {counts['good']:,} of them good "
-        f"({found.good}), {counts['misspelled']:,} with typing mistakes, and {counts['foreign']:,} texts that are no "
-        "sources."
+        f"({found.good}), {counts['misspelled']:,} with typing mistakes, and {counts['foreign']:,} no sources."
     )
 
 
 def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
-    """What the training sources are made of; ``pairs`` have others."""
+    """What the training sources are made of: of n-grams, the longest order of which few are new in ``pairs``."""
     count = len(text.train)
     chosen = Random(1).sample(range(count), min(count, _WORD_TEXTS))
     sources = [text.src_tokenizer.to_text(text.train.src_side.ids(index)) for index in chosen]
     others = [pair.src for pair in pairs]
-    return SeenText.from_texts(_choose_table(sources[:_NGRAM_TEXTS], others[:_FOREIGN]), sources, others)
-
-
-def _choose_table(sources: Sequence[str], others: Sequence[str]) -> NgramTable:
-    """The n-grams of the training sources: of the longest order at which few of ``others`` are new."""
     for order in sorted(ORDERS, reverse=True):
-        table = NgramTable.from_texts(sources, order)
-        if np.mean([table.unseen(text) for text in others]) <= _FEW_UNSEEN:
+        table = NgramTable.from_texts(sources[:_NGRAM_TEXTS], order)
+        if np.mean([table.unseen(other) for other in others[:_FOREIGN]]) <= _FEW_UNSEEN:
             break
-    return table
+    return SeenText.from_texts(table, sources, others)
 
 
 def _choose_threshold(chances: Floats) -> float:
@@ -148,14 +138,8 @@ def _choose_threshold(chances: Floats) -> float:
     return min(max(few, _SURELY), _PERHAPS)
 
 
-def _misspell_sources(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs with typing mistakes in their sources; those without a word that is long enough are left out."""
-    copies = (misspell(pair, Random("\t".join(pair))) for pair in pairs)
-    return [copy for copy, pair in zip(copies, pairs, strict=True) if copy != pair]
-
-
 def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:
-    """Targets, and sources with their characters shuffled, as far as their n-grams tell that they are no sources."""
+    """Targets, and sources with shuffled characters, whose n-grams are unlike those of sources."""
     chance, usual = Random(2), float(np.quantile([table.unseen(pair.src) for pair in pairs], 0.95))
     shuffled = ("".join(chance.sample(pair.src, len(pair.src))) for pair in pairs)
     texts = [text for pair, other in zip(pairs, shuffled, strict=True) for text in (pair.tgt, other)]

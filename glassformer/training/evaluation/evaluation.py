@@ -52,8 +52,8 @@ def validate(
         )
     collapse = encoder_collapse(model, text.valid, device)
     pairs = text.valid_text[: max(1, sentences)]
-    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, config.decode)
     own = config.decode
+    translator = Translator(model, text.src_tokenizer, text.tgt_tokenizer, own)
     greedy = DecodeConfig(
         beam=1, max_length_a=own.max_length_a, max_length_b=own.max_length_b, copy_wordless=own.copy_wordless
     )
@@ -83,10 +83,10 @@ def validation_loss(
 
 
 def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
-    """How alike the encoder's outputs at different positions are: their mean cosine, over the first 100 sources.
+    """The mean cosine of the encoder's outputs at different positions, over the first 100 sources.
 
-    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. An untrained model is far
-    from it; while a model learns its first words the value may come near 1, and falls as attention begins to choose.
+    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. The value may come near 1
+    while a model learns its first words, and falls as attention begins to choose.
     """
     batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
     with evaluating(model), torch.no_grad():
@@ -103,8 +103,8 @@ def collapse_warning(update: int, collapse: float) -> str:
     return (
         f"Warning: at update {update}, after warm-up, the encoder's outputs at different positions of a sentence are "
         f"nearly the same: their mean cosine is {collapse:.2f}, expected below {COLLAPSE_THRESHOLD}. The decoder "
-        "sees which words there are, but not their order. Lower train.peak_rate, lengthen train.warmup or set "
-        "model.norm=pre, and train again in a new directory."
+        "sees no order of words. Lower train.peak_rate, lengthen train.warmup or set model.norm=pre, and train again "
+        "in a new directory."
     )
 
 
@@ -148,6 +148,6 @@ def tokenised_warning(references: Iterable[str]) -> str:
     if 2 * sum(ends) <= len(ends):
         return ""
     return (
-        "The references look tokenised: most end in ' .'. BLEU treats them as raw text: compare it with that of "
-        "other models on this text, but not with published figures."
+        "The references look tokenised: most end in ' .'. BLEU treats them as raw text: do not compare it with "
+        "published figures."
     )

@@ -55,12 +55,8 @@ class Scores:
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            **self.values,
-            "signatures": dict(self.signatures),
-            "sentences": self.sentences,
-            "limited": self.limited,
-        }
+        counts = {"sentences": self.sentences, "limited": self.limited}
+        return {**self.values, "signatures": dict(self.signatures), **counts}
 
     def format(self, *metrics: str, separator: str = "  ") -> str:
         """Titles and values of these ``metrics``, or of all."""

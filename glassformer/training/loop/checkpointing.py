@@ -1,4 +1,4 @@
-"""The checkpoints of a training: what it saves, and how it resumes as if it had never been stopped.
+"""The checkpoints of a training: what it saves, and how it resumes.
 
 ``latest`` holds weights, Adam's moments, random state and counters; ``history``, ``best`` and ``final`` hold weights.
 """
@@ -37,7 +37,7 @@ from glassformer.world import ALONE, World
 RANDOM = "random"  # the name of the file
 # The counters that checkpoints of earlier versions may lack.
 _ADDED = {"cooldown_from", "cooldown_to", "cooldown_cause", "best_loss", "best_loss_update", "restarts"}
-# What JSON may have for a counter of each type; those that are None at first are numbers later.
+# The types of counters in JSON; those that are None at first are numbers later.
 _KINDS = {int: int, float: int | float, str: str, NoneType: int | float | None}
 
 
@@ -81,7 +81,7 @@ class TrainState:
 
 
 def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
-    """The states of torch's random generators, gathered in the first process; names of other ranks end in /rank."""
+    """The states of torch's random generators, gathered in the first process, as name or name/rank."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
@@ -90,7 +90,7 @@ def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
 
 
 def restore_rng(checkpoint: Path, world: World = ALONE) -> None:
-    """Restore this process's random generators from a checkpoint that has their states."""
+    """Restore this process's random generators from a checkpoint."""
     saved = read_tensors(checkpoint, RANDOM)
     cpu, cuda = (saved.get(_rank_key(name, world.rank)) for name in ("cpu", "cuda"))
     if cpu is not None:
@@ -106,8 +106,8 @@ def _rank_key(name: str, rank: int) -> str:
 class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
-    All processes call it together. Only the first one writes, and it chooses the checkpoint that all of them read.
-    ``saved_threads`` is the number of threads of the training that saved the checkpoint which was resumed.
+    All processes call it together; the first one writes, and chooses what all of them read. ``saved_threads`` is the
+    number of threads that the resumed checkpoint was saved with.
     """
 
     saved_threads: int | None = None
@@ -148,20 +148,18 @@ class CheckpointManager:
             restore_optimizer(self._strategy, optimizer, newest)
             restore_rng(newest, self._world)
             self._display.log(f"Resuming after update {state.update}, from {newest}.")
-            threads, processes = saved.get("threads"), saved.get("processes", 1)
+            threads, before, now = saved.get("threads"), saved.get("processes", 1), self._world.size
             self.saved_threads = threads if isinstance(threads, int) else None
-            if processes != self._world.size:
-                self._display.log(
-                    f"Saved by {processes} processes, now {self._world.size}: dropout draws other numbers."
-                )
+            if before != now:
+                self._display.log(f"Saved by {before} processes, now {now}: dropout draws other numbers.")
         return state
 
     def _newest_valid(self) -> Path | None:
         newest = newest_valid(self._run.latest, self._display.warn)
         if newest is None and checkpoints(self._run.latest):
             raise CheckpointError(
-                f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. Nothing was "
-                "changed: the run's other models can be used. To train from scratch, name another directory."
+                f"{self._run.latest}: none of its checkpoints is valid, so the training cannot resume. The run's "
+                "other models can be used. To train from scratch, name another directory."
             )
         return newest
 

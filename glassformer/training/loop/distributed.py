@@ -1,8 +1,8 @@
 """How a model is trained in several processes: whole in each of them, or with its weights in shards.
 
-Each process computes its own batches of an update. With whole models, ``DistributedDataParallel`` averages the
-gradients. With shards, FSDP2 (Zhao et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes,
-and each process keeps the gradients and Adam's moments of its own shard. A checkpoint is the same in all cases.
+Each process computes its own batches. ``DistributedDataParallel`` averages the gradients of whole models. FSDP2 (Zhao
+et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes; each process keeps the gradients and
+moments of its shard. Checkpoints are the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ class ShardStrategy(ParallelStrategy):
         self._device, self._mesh = device, init_device_mesh(device.type, (world.size,))
         for layer in (*model.encoder.layers, *model.decoder.layers):
             fully_shard(layer, mesh=self._mesh)
-        root = fully_shard(self.objective, mesh=self._mesh)  # embeddings, tied or not, and all other weights
+        root = fully_shard(self.objective, mesh=self._mesh)
         assert isinstance(root, FSDPModule)
         self._root = root
 
@@ -82,7 +82,7 @@ class ShardStrategy(ParallelStrategy):
 
     @contextmanager
     def full_model(self) -> Iterator[Transformer]:
-        """A copy with all weights in this process: a quarter of the memory of an unsharded training with Adam."""
+        """A copy with all weights: a quarter of the memory of an unsharded training with Adam."""
         copy = Transformer.without_values(self.model.config, self._device)
         parameters, buffers = dict(self.model.named_parameters()), dict(self.model.named_buffers())
         with torch.no_grad():

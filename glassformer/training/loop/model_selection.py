@@ -1,7 +1,7 @@
 """Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
 
-A loss may rise for a long time while translations still improve. But some hundred translations tell two models apart
-only if they differ much; where they do not, the loss, which looks at every token, decides. Section 6.1: averages.
+The loss may rise while translations still improve, but some hundred translations tell only very different models
+apart: among the others the loss decides. Section 6.1: averages.
 """
 
 import time
@@ -48,10 +48,10 @@ class Verdict:
 def list_contenders(
     run: RunDirectory, state: TrainState, settings: TrainConfig, warn: Callable[[str], None]
 ) -> list[Contender]:
-    """The models that may be kept, the most promising first: should time run out, the others are not judged.
+    """The models that may be kept, the most promising first.
 
     These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the
-    metric and by the loss, and the last one. Damaged checkpoints are skipped and reported through ``warn``.
+    metric and by the loss, and the last one. ``warn`` is called for each damaged checkpoint.
     """
     history = last_checkpoints(run, settings.average_last, warn, state.update)
     sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
@@ -80,8 +80,8 @@ def judge(
 ) -> list[Verdict]:
     """What each candidate does on the first ``sentences`` of the validation text, or on fewer if time is short.
 
-    ``measure`` loads a candidate and translates so many sentences. The first candidate tells what that costs: then
-    fewer sentences are taken, at least 100, and if that is not enough, fewer candidates.
+    ``measure`` loads a candidate and translates. If the first candidate takes too long, fewer sentences are taken, at
+    least 100, then fewer candidates.
     """
     first = min(sentences, _FIRST_SENTENCES)
     began = time.monotonic()
@@ -99,8 +99,8 @@ def judge(
 def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
-    Whether a metric differs measurably is asked of paired bootstrap resampling (Koehn 2004), at 5 percent. Where the
-    loss does not count, the first of these is kept, which ``list_contenders`` calls the most promising.
+    Measurably: by paired bootstrap resampling (Koehn 2004), at 5 percent. Where the loss does not count, the first of
+    these is kept.
     """
     return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_is_comparable=loss_is_comparable))]
 
@@ -116,7 +116,7 @@ def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_is_comparable: boo
 
 
 def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
-    """The numbers of those whose translations are other than those of ``best``, but not measurably worse."""
+    """The numbers of those whose translations differ from those of ``best``, but are not measurably worse."""
     outputs = [[example.output for example in one.examples] for one in found]
     others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
     if metric.resampled is None or not others or len(outputs[best]) < 2:
@@ -133,7 +133,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate, then which is kept, and why; for ``not_judged`` more, time was too short."""
+    """A line for each candidate, which is kept, and why; for ``not_judged`` more, time was too short."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = "the loss on the validation text"

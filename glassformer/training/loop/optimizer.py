@@ -1,7 +1,7 @@
 """Adam, section 5.3: which weights it moves, its step, its moments in a checkpoint, and what a trace notes of it."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -33,9 +33,10 @@ def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> No
     for pattern in (part.strip() for part in patterns.split(",")):
         found = [name for name in weights if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")]
         if not found:
+            addresses = (name for name, _ in (*model.named_modules(), *model.named_parameters()))
             raise ConfigError(
-                f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, _addresses(weights))} `glassformer "
-                "summary` lists the addresses."
+                f"train.freeze: {pattern!r} matches no weight.{nearest(pattern, addresses)} `glassformer summary` "
+                "lists the addresses."
             )
         for name in found:
             weights[name].requires_grad_(False)
@@ -44,12 +45,6 @@ def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> No
     if frozen == total:
         raise ConfigError(f"train.freeze: {patterns!r} matches every weight, expected some to train. Freeze less.")
     report(f"Frozen: {frozen:,} of {total:,} parameters.")
-
-
-def _addresses(weights: Iterable[str]) -> list[str]:
-    """The weights and the modules that hold them."""
-    parts = (name.split(".") for name in weights)
-    return list(dict.fromkeys(".".join(names[:end]) for names in parts for end in range(1, len(names) + 1)))
 
 
 def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:

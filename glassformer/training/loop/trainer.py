@@ -38,7 +38,7 @@ MAX_RESTARTS = 3
 
 
 class RunningMeans:
-    """Means over the updates since the last line of the log: a single batch varies too much."""
+    """Means over the updates since the last line of the log."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
@@ -70,8 +70,8 @@ class RunningMeans:
 class Trainer:
     """Trains one model in one run directory, from the newest valid checkpoint on if there is one.
 
-    ``init`` is the model to start from, if there is one; ``mix`` holds other pairs that join each epoch. With several
-    processes, each has a trainer, and all make the same calls in the same order.
+    ``init`` is a model to start from; ``mix`` holds other pairs that join each epoch. Each of several processes has a
+    trainer, and all make the same calls in the same order.
     """
 
     def __init__(
@@ -117,14 +117,10 @@ class Trainer:
     def _open_stream(self) -> BatchStream:
         """The batches from the position of the state on."""
         return BatchStream(
-            self.text.train,
-            self.config.train,
-            self.state.epoch,
-            self.state.position,
-            world=self.world,
+            self.text.train, self.config.train, self.state.epoch, self.state.position, world=self.world,
             bpe_dropout=BpeDropoutSampler.from_config(self.config, self.text),
             mix=None if self.mix is None else self.mix.train,
-        )
+        )  # fmt: skip
 
     def fit(self) -> str:
         """Make updates until a limit, patience or a signal stops the training, and save; returns the reason."""
@@ -132,11 +128,13 @@ class Trainer:
             if self.init is not None and self.state.best is None:
                 self._validate()  # shows what the model can do before it learns
                 self._measure_mix()
-            while (reason := self._stop_reason(signals)) is None:
+            reason = self._stop_reason(signals)
+            while reason is None:
                 try:
                     self._step()
                 except DivergedError as error:
                     self._restart(error)
+                reason = self._stop_reason(signals)
             if not reason.startswith("stopped") and self.state.validated_update != self.state.update:
                 self._validate()
             if self._saved_update != self.state.update:
@@ -153,7 +151,7 @@ class Trainer:
             self._save()
 
     def _restart(self, error: DivergedError) -> None:
-        """Go back to the last saved state with half the learning rate; raises ``error`` if that is not wanted."""
+        """Go back to the last saved state with half the learning rate, or raise ``error``."""
         restarts = self.state.restarts + 1
         if self.config.train.on_divergence == "stop" or restarts > MAX_RESTARTS:
             raise error
@@ -173,7 +171,7 @@ class Trainer:
         candidates = self.world.broadcast(
             lambda: model_selection.list_contenders(self.run, self.state, settings, self.display.warn)
         )
-        if not candidates:  # every checkpoint is damaged: the weights of the last update are still here
+        if not candidates:  # every checkpoint is damaged: the last update is still in memory
             validation = self._measure()
             self.display.warn(f"The last update is kept: validation loss {validation.loss:.3f}.")
             self.checkpoints.save_weights(self.state, self.run.final, keep=1)
@@ -181,13 +179,14 @@ class Trainer:
             return validation
         sentences = 0 if settings.metric == "loss" else min(model_selection.SENTENCES, len(self.text.valid_text))
         budget_s = max(model_selection.MIN_BUDGET_S, model_selection.SHARE_OF_TRAINING * self.state.elapsed_s)
-        verdicts = model_selection.judge(candidates, self._measure_candidate, sentences, budget_s, self.world)
+        verdicts = model_selection.judge(candidates, self._measure_contender, sentences, budget_s, self.world)
         comparable = self.loss_is_comparable
         chosen = model_selection.best_verdict(verdicts, settings.metric, self.world, loss_is_comparable=comparable)
-        for line in model_selection.verdict_lines(
-            verdicts, chosen, settings.metric,
-            not_judged=len(candidates) - len(verdicts), loss_is_comparable=comparable,
-        ):  # fmt: skip
+        left_out = len(candidates) - len(verdicts)
+        lines = model_selection.verdict_lines(
+            verdicts, chosen, settings.metric, not_judged=left_out, loss_is_comparable=comparable
+        )
+        for line in lines:
             self.display.log(line)
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
@@ -206,13 +205,12 @@ class Trainer:
             found = calibration.fit_confidence(translator, self.text, self.config.train.metric, budget_s)
         calibration.keep_confidence(self.run, found, self.display.log)
 
-    def _measure_candidate(self, candidate: model_selection.Contender, sentences: int) -> Validation:
-        self._load(candidate)
+    def _measure_contender(self, contender: model_selection.Contender, sentences: int) -> Validation:
+        self._load(contender)
         return self._measure(sentences)
 
-    def _load(self, candidate: model_selection.Contender) -> None:
-        """Put a candidate's weights into the model."""
-        self.strategy.load(average_weights(candidate.checkpoints), candidate.checkpoints[-1])
+    def _load(self, contender: model_selection.Contender) -> None:
+        self.strategy.load(average_weights(contender.checkpoints), contender.checkpoints[-1])
 
     def _update(self) -> UpdateMetrics:
         """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
@@ -221,14 +219,9 @@ class Trainer:
             first = share.batches[0]
             check_batch(self.config.model, first.src_ids, first.tgt_in_ids, first.tgt_out_ids)
         metrics = update(
-            self.strategy,
-            self.optimizer,
-            share.batches,
-            tokens=share.tokens,
-            state=self.state,
-            config=self.config.train,
-            check=self._check_finite,
-        )
+            self.strategy, self.optimizer, share.batches, tokens=share.tokens, state=self.state,
+            config=self.config.train, check=self._check_finite,
+        )  # fmt: skip
         self.state = replace(
             self.state,
             update=self.state.update + 1,
@@ -244,33 +237,31 @@ class Trainer:
             return
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
-            f"No update was made; the checkpoint of update {self._saved_update} is unharmed. "
-            "Lengthen train.warmup, lower train.peak_rate or set train.clip_norm, and train again in a new directory "
-            "or set train.on_divergence=restart."
+            f"The checkpoint of update {self._saved_update} is intact. Lengthen train.warmup, lower train.peak_rate "
+            "or set train.clip_norm, and train again in a new directory, or set train.on_divergence=restart."
         )
 
     def _stop_reason(self, signals: StopSignals) -> str | None:
-        """Why to stop now: all processes use the first one's clock, and a signal to any of them stops all."""
+        """Why to stop now, by the first process's clock; a signal to any process stops all."""
         rows = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
         self._elapsed_s = rows[0][0]
-        if received := max(int(number) for _, number in rows):
+        received = max(int(number) for _, number in rows)
+        if received:
             return f"stopped by {signal.Signals(received).name}; the same command resumes it"
         return stop_reason(self.config.train, self.state, self._elapsed_s)
 
     def _cancel_stale_cooldown(self) -> None:
         before, self.state = self.state, cancel_stale_cooldown(self.config.train, self.state)
         if self.state != before:
-            self.display.log(
-                f"The cooldown was for {before.cooldown_cause}: the learning rate goes back to its curve."
-            )
+            self.display.log(f"No cooldown for {before.cooldown_cause}: the learning rate goes back to its curve.")
 
     def _start_cooldown(self) -> None:
         before, self.state = self.state, start_cooldown(self.config.train, self.state, self._elapsed_s)
         if self.state != before:
             length = self.state.cooldown_to - self.state.update
             self.display.log(
-                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates, the last "
-                "part of the training, the learning rate falls to zero, so that the weights settle."
+                f"The cooldown begins, for {self.state.cooldown_cause}: over the next {length:,} updates the "
+                "learning rate falls to zero."
             )
 
     def _validation_due(self) -> bool:
@@ -319,10 +310,9 @@ class Trainer:
         text = text or self.text
         if sentences is None:
             sentences = self.config.train.valid_translations or len(text.valid_text)
+        update, world = self.state.update, self.world
         with self.strategy.full_model() as model:
-            validation = validate(
-                model, text, self.config, self.state.update, self.device, sentences=sentences, world=self.world
-            )
+            validation = validate(model, text, self.config, update, self.device, sentences=sentences, world=world)
         self._means = RunningMeans()
         return validation
 

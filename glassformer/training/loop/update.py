@@ -20,7 +20,7 @@ from glassformer.training.loop.strategy import ParallelStrategy
 
 @dataclass(frozen=True)
 class LossSums:
-    """Sums over ``tokens`` target tokens, in nats: the smoothed loss and the negative log-likelihood."""
+    """Sums over ``tokens`` target tokens, in nats."""
 
     loss: float
     nll: float
@@ -85,7 +85,7 @@ def backward_batches(
 ) -> Float[Tensor, "2"]:
     """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes.
 
-    Returns the sums of the smoothed loss and of the negative log-likelihood of this one's, in float64 on the device.
+    Returns the sums of the smoothed loss and of the negative log-likelihood, in float64 on the device.
     """
     count = tokens / strategy.world.size  # the gradients are averaged over the processes
     sums = []

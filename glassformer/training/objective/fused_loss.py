@@ -72,7 +72,10 @@ class ProjectedLoss(torch.autograd.Function):
                     grad_bias += grad_logits.sum(0)
                 grad_logits = grad_logits.to(chunk.dtype)
                 _matmul_into(grad_logits, matrix, out=grad_x[start : start + rows])
-                _add_matmul(grad_logits.t(), chunk, total=grad_weight)
+                if chunk.dtype == grad_weight.dtype:
+                    grad_weight.addmm_(grad_logits.t(), chunk)
+                else:
+                    grad_weight.add_(grad_logits.t() @ chunk)
         passes = 2 if r_drop else 1
         ctx.gradients, ctx.passes = (grad_x, grad_weight, grad_bias), passes
         nll_sum /= passes
@@ -111,11 +114,3 @@ def _matmul_into(left: Tensor, right: Tensor, *, out: Tensor) -> None:
         torch.mm(left, right, out=out)
     else:
         out.copy_(left @ right)
-
-
-def _add_matmul(left: Tensor, right: Tensor, *, total: Tensor) -> None:
-    """Add the product of ``left`` and ``right`` to ``total``, which may have another type."""
-    if left.dtype == total.dtype:
-        total.addmm_(left, right)
-    else:
-        total.add_(left @ right)

@@ -1,8 +1,8 @@
 """The training loss of logits: cross-entropy with label smoothing, section 5.4, and the divergence of R-Drop.
 
-R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, each time with other dropout, and adds α ½ (KL(p1 ‖
-p2) + KL(p2 ‖ p1)) to the sum of both cross-entropies of a token. Here it is half of that, for which Adam makes the
-same updates, so that it can be compared with the loss of a training without R-Drop.
+R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, with other dropout, and adds α ½ (KL(p1 ‖ p2) +
+KL(p2 ‖ p1)) to the sum of both cross-entropies of a token. Here it is half of that, with the same updates by Adam, to
+be comparable with the loss of a training without R-Drop.
 """
 
 from typing import Any

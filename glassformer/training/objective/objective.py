@@ -60,10 +60,9 @@ class Objective(nn.Module):
         )
 
     def compile_layers(self) -> None:
-        """Let ``torch.compile`` make one program of each kind of layer, for batches of any shape, and of the loss.
+        """Compile each kind of layer, for batches of any shape, and the loss, at the first update.
 
-        It compiles at the first update, which takes half a minute. A compiled layer has no taps: what looks into the
-        model afterwards does so under ``torch.compiler.set_stance("force_eager")``.
+        A compiled layer has no taps: trace it under ``torch.compiler.set_stance("force_eager")``.
         """
         self.is_compiled = True
         for layer in (*self.model.encoder.layers, *self.model.decoder.layers):
@@ -95,14 +94,7 @@ def _interleave_halves(rows: Tensor) -> Tensor:
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """The context in which the forward pass runs: autocast to bfloat16, or nothing.
-
-    "auto" is bfloat16 on a GPU that computes in it.
-    """
-    if precision == "auto":
-        precision = (
-            "bf16" if device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-        )
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
+    """Autocast to bfloat16, or nothing; "auto" is bfloat16 on a GPU that computes in it."""
+    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        precision = "bf16"
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()

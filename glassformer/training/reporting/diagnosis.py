@@ -1,4 +1,4 @@
-"""What a training came to, in words: how many held-out sentences are right, what is typically wrong, what would help.
+"""The result of a training in words: how many held-out sentences are right, typical errors, what would help.
 
 The thresholds, and what was measured with them, are in docs/training.md.
 """
@@ -13,8 +13,8 @@ from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
 
 TOO_SHORT, TOO_LONG = 0.6, 1.7  # times the words of the reference
-SOMETHING_ELSE = 0.4  # the share of the reference's words that occurs in an output about something else
-LITTLE_GAIN = 0.1  # nats that the validation loss falls in the second half of a training that has learned its pairs
+SOMETHING_ELSE = 0.4  # least share of the reference's words in an output about the same thing
+LITTLE_GAIN = 0.1  # least fall of the validation loss in the second half, if more minutes help
 _FEW = 100  # sentences, whose shares are off by ten points easily
 _NUMBER = re.compile(r"\d+")
 _STUCK = re.compile(r"(.{1,20}?)\1{3,}")  # some characters four times in a row or more
@@ -24,7 +24,7 @@ _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoj
 
 @dataclass(frozen=True)
 class Shares:
-    """How many sentences are exactly right, and how many have one or two wrong words, of how many."""
+    """How many sentences are exactly right, and how many have one or two wrong words."""
 
     exact: int
     near: int
@@ -38,7 +38,7 @@ class Shares:
         return cls(exact, near, len(examples))
 
     def line(self, *, seen: int = 0) -> str:
-        """The counts and what they mean for a user; ``seen``: so many validation sources are learned too."""
+        """The counts and what they mean; ``seen`` validation sources are in the training text, too."""
         good = (self.exact + self.near) / self.sentences
         meaning = next(words for least, words in _MEANINGS if good >= least)
         kind = "held-out sentences, which this training has not seen"
@@ -60,7 +60,7 @@ _MEANINGS = (
 
 
 def _repeats(one: Example) -> bool:
-    """Whether three words in a row, or a few letters, occur more often than in the reference: the model is stuck."""
+    """Whether three words in a row, or a few letters, occur more often than in the reference."""
     if _longest_repeat(one.output) >= max(_STUCK_CHARACTERS, _longest_repeat(one.reference) + 1):
         return True
     words, reference = split_words(one.output), split_words(one.reference)
@@ -70,7 +70,7 @@ def _repeats(one: Example) -> bool:
 
 
 def _longest_repeat(text: str) -> int:
-    """How many characters the longest run of one sequence has, such as hahaha."""
+    """The length of the longest repetition, such as hahaha."""
     return max((len(found[0]) for found in _STUCK.finditer(text)), default=0)
 
 
@@ -153,7 +153,7 @@ def describe(
 ) -> list[str]:
     """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help.
 
-    ``limited``: so many translations were cut by the length limit.
+    The length limit cut ``limited`` translations.
     """
     lines = [Shares.count(examples).line(seen=seen)]
     if limited:
@@ -171,12 +171,10 @@ def describe(
 
 
 def _quote(text: str) -> str:
-    """The text in quotation marks, cut after 80 characters, without what would move the cursor."""
-    cut = text if len(text) <= 80 else text[:79] + "…"
-    shown = "".join(sign if _is_shown(sign) else repr(sign)[1:-1] for sign in cut)
+    """The text in quotation marks, cut after 80 characters, with control characters escaped."""
+    shown = ""
+    for character in text if len(text) <= 80 else text[:79] + "…":
+        is_space = unicodedata.category(character) == "Zs"
+        plain = character.isprintable() or character in _JOINERS or is_space
+        shown += character if plain else repr(character)[1:-1]
     return f'"{shown}"' if "'" in shown else f"'{shown}'"
-
-
-def _is_shown(sign: str) -> bool:
-    """Whether a terminal shows a character as what it is: no-break spaces too, control characters not."""
-    return sign.isprintable() or sign in _JOINERS or unicodedata.category(sign) == "Zs"

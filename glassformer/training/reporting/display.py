@@ -1,4 +1,4 @@
-"""Displays of a training: a live panel in a terminal, plain lines, whose reader may leave, anywhere else."""
+"""Displays of a training: a live panel in a terminal, plain lines anywhere else."""
 
 import os
 import sys
@@ -47,7 +47,7 @@ class PlainDisplay(Display):
         """Print a line of text, while somebody reads it."""
         try:
             self._console.print(Text(line), soft_wrap=True)
-        except BrokenPipeError:  # the rest goes nowhere, also what other parts of the command print
+        except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
@@ -133,11 +133,8 @@ def _validation_table(validation: Validation, best: Validation | None) -> Table:
     table = Table.grid(padding=(0, 1))
     table.add_column(style="dim")
     table.add_column()
-    table.add_row("validation", _scores(validation))
-    if best is not None and best is not validation:
-        table.add_row("best", _scores(best))
+    for name, one in {"validation": validation, "best": best}.items():
+        if one is not None and (name != "best" or one is not validation):
+            scores = validation_line(one, best=False).partition(": ")[2]
+            table.add_row(name, Text(f"{scores}  (update {one.update})"))
     return table
-
-
-def _scores(validation: Validation) -> Text:
-    return Text(validation_line(validation, best=False).partition(": ")[2] + f"  (update {validation.update})")

@@ -1,4 +1,4 @@
-"""report.html: a training on one page, for people who know no figures. It needs no network and no other file."""
+"""report.html: a training on one page, for people who do not read metrics."""
 
 import json
 import math
@@ -43,7 +43,7 @@ dd { margin: 0 0 .5rem; overflow-wrap: anywhere; }
 
 
 def read_metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The records of metrics.jsonl, without lines that a killed process left half written or that are damaged."""
+    """The records of metrics.jsonl, without damaged lines."""
     records = []
     for line in read_json_lines(run.metrics_file):
         with suppress(ValueError, RecursionError, OverflowError):
@@ -74,16 +74,24 @@ def make_report(
 
     ``headline`` is the result in numbers; ``facts`` say how it came about, each with its name.
     """
+    curves, errors = [], []
+    for key, (name, meaning, color) in _CURVES.items():
+        points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]
+        if len(points) > 1:
+            curves.append(f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, color, name)}")
+    for name, wrong in count_errors(examples).items():
+        errors.append(f"<p><b>{escape(name[0].upper() + name[1:])}</b>: {len(wrong):,} of {len(examples):,}.</p>")
+        errors.append(_table(sorted(wrong, key=lambda one: len(one.source))[:2]))
     blocks = [
         f"<h1>{escape(title)}</h1>",
         f'<p class="headline">{escape(headline)}</p>',
         *(f"<p>{escape(line)}</p>" for line in lines if not line.startswith((" ", "Typical"))),
         "<h2>How it learned</h2>",
-        *_curves(records),
+        *curves,
         "<h2>By length</h2>",
         _by_length(examples),
         "<h2>What goes wrong</h2>",
-        *_errors(examples),
+        *errors,
         "<h2>The best</h2>",
         _table(sorted(examples, key=lambda one: (one.wrong_words, -len(one.source)))),
         "<h2>The worst</h2>",
@@ -100,15 +108,8 @@ def make_report(
     )
 
 
-def _curves(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for key, (name, meaning, color) in _CURVES.items():
-        points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]
-        if len(points) > 1:
-            yield f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, color, name)}"
-
-
 def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
-    """A line through the points, between round numbers that hold all of them."""
+    """A line through the points, between round numbers."""
     (left, right), values = (points[0][0], points[-1][0]), [value for _, value in points]
     ticks, digits = _ticks(min(values), max(values))
     across, up = max(right - left, 1e-9), ticks[-1] - ticks[0]
@@ -133,7 +134,7 @@ def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
 
 
 def _ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Two to five round numbers, the first at most ``low`` and the last at least ``high``; and their digits."""
+    """Two to five round numbers from at most ``low`` to at least ``high``, and their digits."""
     span = max(high - low, 1e-3 * max(1.0, abs(high)))
     power = 10.0 ** math.floor(math.log10(span / 2))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= (1 - 1e-6) * span / 3)
@@ -157,21 +158,14 @@ def _by_length(examples: Sequence[Example]) -> str:
     return f"<table><tr><th>words of the source</th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _errors(examples: Sequence[Example]) -> Iterator[str]:
-    for name, wrong in count_errors(examples).items():
-        yield f"<p><b>{escape(name[0].upper() + name[1:])}</b>: {len(wrong):,} of {len(examples):,}.</p>"
-        yield _table(sorted(wrong, key=lambda one: len(one.source))[:2])
-
-
 def _table(examples: Sequence[Example]) -> str:
-    texts = ((one.source, one.output, one.reference) for one in examples[:_SHOWN])
-    rows = (f"<tr>{''.join(map(_text_cell, row))}</tr>" for row in texts)
-    return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{''.join(rows)}</table>"
-
-
-def _text_cell(text: str) -> str:
-    """A cell whose direction follows from its text, which is cut if it is very long."""
-    return f'<td dir="auto">{escape(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")}</td>'
+    rows = ""
+    for one in examples[:_SHOWN]:
+        texts = (one.source, one.output, one.reference)
+        cut = (text if len(text) <= _LONGEST else text[:_LONGEST] + "…" for text in texts)
+        cells = (f'<td dir="auto">{escape(text)}</td>' for text in cut)
+        rows += f"<tr>{''.join(cells)}</tr>"
+    return f"<table><tr><th>source</th><th>the model</th><th>reference</th></tr>{rows}</table>"
 
 
 def _text(counts: Mapping[str, int]) -> Iterator[str]:

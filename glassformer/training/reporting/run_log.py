@@ -26,7 +26,7 @@ class TrainProgress:
     """The state of a training after an update.
 
     ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means since the last line of the log.
-    ``fraction_done`` is from 0 to 1. ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
+    ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
     """
 
     update: int
@@ -43,7 +43,7 @@ class TrainProgress:
 
     @property
     def time_left(self) -> str:
-        """The time that is left, in words; empty if it is not known."""
+        """The time that is left; empty if it is not known."""
         if self.left_s is None:
             return ""
         return f"{'at most ' if self.may_end_early else ''}{format_duration(self.left_s)}"
@@ -85,7 +85,7 @@ def validation_line(validation: Validation, *, best: bool) -> str:
 
 
 def sample_lines(validation: Validation, *, width: int) -> Iterator[str]:
-    """The sample translations: one line each where they fit ``width`` columns, else source, output and reference."""
+    """The sample translations: one line each if it fits ``width`` columns, else three."""
     for source, output, reference in validation.samples:
         mark = "✓" if output == reference else "✗"
         short = f"  {mark} {source} -> {output}" + ("" if output == reference else f"   ({reference})")
@@ -114,13 +114,13 @@ def format_duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows a training to its user. This class shows nothing, as all processes but the first one; override it."""
+    """Shows a training. This class shows nothing; all processes but the first have it."""
 
     def log(self, line: str) -> None:
         """Show a line of text that stays."""
 
     def warn(self, line: str) -> None:
-        """Show a line that says what is wrong, or likely to go wrong; like any other unless this is overridden."""
+        """Show a warning."""
         self.log(line)
 
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
@@ -141,7 +141,7 @@ class RunLog(Display):
         with self._storage_errors(), ExitStack() as opened:
             self._metrics = opened.enter_context(open_to_append(run.metrics_file))
             self._lines = opened.enter_context(open_to_append(run.log_file))
-            self._events = _event_writer(run.path / "tensorboard") if tensorboard else None
+            self._events = _open_tensorboard(run.path / "tensorboard") if tensorboard else None
             opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -213,7 +213,7 @@ class RunLog(Display):
             raise StorageError(f"{self._path}: its log cannot be written: {error.strerror}. {FREE_SPACE}") from error
 
 
-def _event_writer(directory: Path) -> Any:
+def _open_tensorboard(directory: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

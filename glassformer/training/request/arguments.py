@@ -1,4 +1,4 @@
-"""One request to train, made of a TOML file, a named model or one to start from, overrides and names of data."""
+"""A request to train, from a TOML file, a model, overrides and names of data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Where to train, on what, and how; the model to start from, if any.
+    """Where to train, on what, and how; ``init`` is a model to start from.
 
-    ``mix`` has other pairs, whose share in each epoch is ``train.mix``. ``force``: train a run on with other settings
+    ``mix`` has other pairs, whose share in each epoch is ``train.mix``. ``force``: continue a run with other settings
     or other text.
     """
 
@@ -85,20 +85,13 @@ class TrainRequest:
             raise ConfigError(
                 f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
             )
-        if any(layer.get("train", {}).get("stop_at") for layer in (values, changes)):
-            _check_stop_at(config)
+        is_set = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
+        if is_set and config.train.stop_at and config.train.metric == "loss":
+            raise ConfigError(
+                f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
+                f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
+            )
         return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)), force)
-
-
-def _check_stop_at(config: RunConfig) -> None:
-    """Raise ``ConfigError`` for a score to stop at with the loss, which is none."""
-    if config.train.stop_at and config.train.metric == "loss":
-        *others, last = METRICS
-        raise ConfigError(
-            f"train.stop_at: found {config.train.stop_at} with metric 'loss', expected "
-            f"{', '.join(others)} or {last}: it is a percentage. Set train.metric too, or leave "
-            "train.stop_at out."
-        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,12 @@ def check_batch(
         ("tgt_out_ids", tgt_out, config.tgt_vocab),
     ):
         check_id_values(name, ids, vocab, config.pad_id)
-        _check_padding(name, ids, config.pad_id)
+        place = _first_index((ids[:, :-1] == config.pad_id) & (ids[:, 1:] != config.pad_id))
+        if place:
+            raise InputError(
+                f"{name}{list(place)}: found padding (pad_id = {config.pad_id}) before a token, expected it to the "
+                "right of all tokens. Pad on the right, and use pad_id for no token."
+            )
     _check_tokens(src, tgt_out, config.pad_id)
     if torch.equal(tgt_in, tgt_out):
         raise InputError(
@@ -65,15 +70,6 @@ def _check_axes(src_ids: Tensor, tgt_in_ids: Tensor, tgt_out_ids: Tensor, bos_id
         )
 
 
-def _check_padding(name: str, ids: Tensor, pad_id: int) -> None:
-    before_token = (ids[:, :-1] == pad_id) & (ids[:, 1:] != pad_id)
-    if place := _first_index(before_token):
-        raise InputError(
-            f"{name}{list(place)}: found padding (pad_id = {pad_id}) before a token, expected it to the right of all "
-            "tokens. Pad on the right, and use pad_id for no token."
-        )
-
-
 def _check_tokens(src: Tensor, tgt_out: Tensor, pad_id: int) -> None:
     has_src, has_tgt = ((ids != pad_id).any(dim=1) for ids in (src, tgt_out))
     if not has_tgt.any():
@@ -81,7 +77,8 @@ def _check_tokens(src: Tensor, tgt_out: Tensor, pad_id: int) -> None:
             f"tgt_out_ids: found only padding (pad_id = {pad_id}), expected tokens to learn. "
             "Leave empty targets out, and use pad_id for no token."
         )
-    if place := _first_index(has_tgt & ~has_src):
+    place = _first_index(has_tgt & ~has_src)
+    if place:
         raise InputError(
             f"src_ids{list(place)}: found only padding (pad_id = {pad_id}), expected tokens: its target has some. "
             "Leave pairs with an empty side out."
@@ -89,7 +86,8 @@ def _check_tokens(src: Tensor, tgt_out: Tensor, pad_id: int) -> None:
 
 
 def _check_shift(tgt_in: Tensor, tgt_out: Tensor, config: ModelConfig) -> None:
-    if place := _first_index(tgt_in[:, :1] != config.bos_id):
+    place = _first_index(tgt_in[:, :1] != config.bos_id)
+    if place:
         raise InputError(
             f"tgt_in_ids{list(place)}: found id {int(tgt_in[place])}, expected bos_id = {config.bos_id} first in "
             "each row. Put it before each target: a search starts with it."
@@ -97,7 +95,8 @@ def _check_shift(tgt_in: Tensor, tgt_out: Tensor, config: ModelConfig) -> None:
     later, earlier = tgt_in[:, 1:], tgt_out[:, :-1]
     # The eos of a shorter target may be in tgt_in or may be padding there; no loss depends on it.
     end = (later == config.pad_id) & ((earlier == config.eos_id) | (earlier == config.pad_id))
-    if place := _first_index((later != earlier) & ~end):
+    place = _first_index((later != earlier) & ~end)
+    if place:
         row, position = place
         raise InputError(
             f"tgt_in_ids[{row}, {position + 1}]: found id {int(later[place])}, expected id {int(earlier[place])} of "
@@ -108,7 +107,8 @@ def _check_shift(tgt_in: Tensor, tgt_out: Tensor, config: ModelConfig) -> None:
 def _check_end(tgt_out: Tensor, config: ModelConfig) -> None:
     ends = tgt_out == config.eos_id
     after_end = (ends.cumsum(dim=1) - ends.long()) > 0
-    if place := _first_index(after_end & (tgt_out != config.pad_id)):
+    place = _first_index(after_end & (tgt_out != config.pad_id))
+    if place:
         raise InputError(
             f"tgt_out_ids{list(place)}: found id {int(tgt_out[place])} after eos_id = {config.eos_id}, expected "
             f"pad_id = {config.pad_id}. Pad with the model's pad_id, or build the model with yours."
@@ -127,7 +127,8 @@ def _check_visible(visible: Tensor, tokens: Tensor) -> None:
             f"{int(visible.sum())} of {int((~tokens).sum())} padding positions, expected True = may attend. "
             "Invert it: ~memory_mask."
         )
-    if place := _first_index(visible & ~tokens):
+    place = _first_index(visible & ~tokens)
+    if place:
         raise InputError(
             f"memory_mask[{place[0]}, 0, 0, {place[1]}]: found True at padding, expected False there. "
             "Build it from the ids: (src_ids != pad_id)[:, None, None, :]."

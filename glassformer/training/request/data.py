@@ -1,7 +1,7 @@
 """The data of a training: where its pairs come from, and an endless stream of batches of them. Section 5.1.
 
-The position in the stream is two numbers, epoch and batch, so that a stopped training resumes with the same batches.
-With BPE-dropout, each epoch segments the pairs into other tokens, which are the same whenever that epoch is repeated.
+A position in the stream is an epoch and a batch, so that a stopped training resumes with the same batches. With
+BPE-dropout, each epoch has its own tokens, the same whenever it is repeated.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files or one file of pairs, the same for validation or none; ``turned``: from target to source."""
+    """Two aligned files or one file of pairs, for validation, too; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None

@@ -1,7 +1,6 @@
-"""What a training of somebody's own text takes where nothing is set, and why: said in one line when it starts.
+"""Defaults that follow from the training pairs, and the reasons of others: said in one line at the start.
 
-The values are defaults of the configuration, except the sizes of the model and of the vocabulary, which follow from
-the number of pairs. The reasons are what has been measured; docs/results.md has all of it.
+The sizes of the model and of the vocabulary follow from the number of pairs. docs/results.md has the measurements.
 """
 
 import math
@@ -66,10 +65,9 @@ def _nearest_default(model: dict[str, Any]) -> str:
 def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingText) -> DecodeConfig:
     """The settings of decoding that follow from the training pairs, where they have not been set.
 
-    An output may have as many tokens for each of the source as the training targets have, and at least 50 more, or
-    twice what all but a thousandth of the pairs have more. Texts without a letter are not copied if the training
-    teaches to translate them. Texts in other styles are read as sentences if the pairs are such. The source's
-    language is known if the files name it.
+    max_length_a is the ratio of target to source tokens, max_length_b twice what 99.9 % of the pairs need beyond it,
+    at least 50. Texts without a letter are copied unless the pairs translate some; match_style is on if the pairs
+    are sentences.
     """
     src, tgt = (np.asarray(side.lengths, np.int64) - 1 for side in (text.train.src_side, text.train.tgt_side))
     ratio = max(1.0, math.ceil(10 * tgt.sum() / max(1, src.sum())) / 10)
@@ -90,13 +88,14 @@ def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingTe
 def language_settings(source: TrainingText) -> dict[str, dict[str, Any]]:
     """``text.languages``, if the files of pairs name both sides' language."""
     with suppress(TextError):  # a missing or damaged file: train() says so
-        if languages := name_languages(*_languages_of_files(source)):
+        languages = name_languages(*_languages_of_files(source))
+        if languages:
             return {"text": {"languages": languages}}
     return {}
 
 
 def _languages_of_files(source: TrainingText) -> tuple[str, str]:
-    """The languages of both sides, as the file of pairs or the endings of the names say; empty where none does."""
+    """The languages of both sides, by the file of pairs or the endings of the names; else empty."""
     if not isinstance(source, FileSource):
         return "", ""
     if source.tgt is None:
@@ -116,7 +115,7 @@ def _language_of_ending(path: Path) -> str:
 def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
     """The settings that matter most for few pairs, each with its reason if it is the default.
 
-    ``init``: the training starts from a model, which fixes some of them, and has defaults of its own.
+    ``init``: the training starts from a model, which fixes some of them.
     """
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))

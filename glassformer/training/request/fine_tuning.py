@@ -17,7 +17,6 @@ from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
-# The rate of a training from nothing would undo in its first updates what the model knows.
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
 TOKENIZER_SETTINGS = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
 # A model's weights depend on all of its settings but one.
@@ -48,7 +47,7 @@ class InitialModel:
     def load_for(cls, run: Path, name: str | Path) -> Self:
         """The model ``name`` for a training in ``run``. Raises what ``load_run`` and ``check_writable`` raise.
 
-        Where it is gone, or has been trained further, the model of ``run`` replaces it once that training has begun.
+        If it is gone, or was trained further, the model of ``run`` replaces it once that has begun.
         """
         begun = RunDirectory(run)
         begun.check_writable()
@@ -74,7 +73,7 @@ class InitialModel:
         return {"model": model, "text": text, "train": dict(FINE_TUNING_RATE)}
 
     def tokenizers(self) -> Tokenizers:
-        """Of the source and of the target; a joint vocabulary of an import may have two, each with its own pieces."""
+        """Those of both sides; an import with a joint vocabulary may have two."""
         return self.run.src_tokenizer, self.run.tgt_tokenizer
 
     def to_mapping(self) -> dict[str, str]:
@@ -89,7 +88,7 @@ class InitialModel:
         model.load_state_dict(self.run.model.state_dict())
 
     def describe_difference(self, config: RunConfig) -> str | None:
-        """In words, that the pairs have other languages than the model; None if not, or if either is not known."""
+        """A sentence if the pairs have other languages than the model, as far as both are known."""
         ours, theirs = config.languages, self.run.config.languages
         if ours is None or theirs is None or [*map(_language, ours)] == [*map(_language, theirs)]:
             return None

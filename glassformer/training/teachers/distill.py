@@ -1,9 +1,9 @@
 """Distillation: a small student learns what its teacher, a trained run, writes for the sources of the teacher's text.
 
 Sequence-level knowledge distillation (Kim and Rush 2016, arXiv 1606.07947): one translation of the teacher's beam
-search for each source. That is more regular than what people write, so that a deep encoder and a decoder of one layer
-come near the teacher (Kasai et al. 2021, arXiv 2006.10369) at a fraction of the time. The student starts from the
-teacher's weights wherever shapes allow, with evenly spaced layers (Shleifer and Rush 2020, arXiv 2010.13002).
+search for each source, more regular than human ones, so that a decoder of one layer is enough (Kasai et al. 2021,
+arXiv 2006.10369). The student starts from the teacher's weights wherever shapes allow, with evenly spaced layers
+(Shleifer and Rush 2020, arXiv 2010.13002).
 
 The translations are kept in ``distilled/`` of the teacher's run, or of the student's if that cannot be written.
 """
@@ -34,7 +34,7 @@ from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 from glassformer.world import ALONE, World
 
-# Higher than in fine-tuning, lower than from nothing: most weights are near, but whole layers are missing.
+# Between fine-tuning and training from nothing: whole layers are missing.
 STUDENT_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 200}
 # Settings of the teacher's own training, which say nothing of how a student should be trained.
 _TEACHERS_OWN = (*LIMITS, "freeze", "mix", "r_drop", "device", "sharding", "on_divergence", "tensorboard")
@@ -59,7 +59,7 @@ class Student(InitialModel):
         return {**settings, "train": {**training, **STUDENT_RATE}}
 
     def config(self, *, decoder_layers: int, encoder_layers: int | None, overrides: Sequence[str]) -> RunConfig:
-        """A student with so many layers, by default the teacher's number. Raises ``ConfigError``."""
+        """The settings of a student, by default with the teacher's layers. Raises ``ConfigError``."""
         changes: dict[str, dict[str, Any]] = {"model": {"n_decoder_layers": decoder_layers}}
         if encoder_layers is not None:
             changes["model"]["n_encoder_layers"] = encoder_layers
@@ -72,7 +72,7 @@ class Student(InitialModel):
         return config
 
     def initialise(self, model: Transformer) -> None:
-        """Copy the teacher's weights, of its layers those that the student has; what does not fit stays as drawn."""
+        """Copy the teacher's weights as far as they fit."""
         theirs = self.run.model.state_dict()
         sources = teacher_layers(model.config, self.run.config.model)
         with torch.no_grad():
@@ -85,8 +85,7 @@ class Student(InitialModel):
 def teacher_layers(student: ModelConfig, teacher: ModelConfig) -> dict[str, list[int]]:
     """For each stack the teacher's layer that each of the student's starts from, counted from 0.
 
-    The first one alone, or evenly spaced from the first to the last. Of a student with more layers than its teacher,
-    only the first ones start from a layer.
+    The first one alone, or evenly spaced from the first to the last. Further layers of a deeper student have none.
     """
     found = {}
     for stack, field in _LAYERS.items():
@@ -109,8 +108,7 @@ def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
 class DistilledSource:
     """The sources of a text with the teacher's translations, written when they are first needed.
 
-    Validation pairs are the text's own, which the teacher has not learned either: its files, or those that
-    ``RunConfig.text`` of the teacher sets apart.
+    Validation pairs are the text's own: its files, or those that the teacher's settings set apart.
     """
 
     text: TrainingText
@@ -166,8 +164,8 @@ class DistilledSource:
             )
         if len(found) < len(sources):
             self.display.log(
-                f"{len(sources) - len(found):,} of {len(sources):,} translations are empty or were cut, or a better "
-                "one was, by the length limit (decode.max_length_a, decode.max_length_b); these are left out."
+                f"{len(sources) - len(found):,} of {len(sources):,} translations are empty or were cut by the length "
+                "limit (decode.max_length_a, decode.max_length_b); these are left out."
             )
         return found
 

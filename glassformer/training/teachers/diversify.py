@@ -1,8 +1,6 @@
 """Makes more pairs from the same text: teachers translate each side of it, and a model learns from all the pairs.
 
-"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. With
-only a forward teacher it is sequence-level distillation (Kim and Rush 2016, arXiv 1606.07947) plus the text itself;
-with only a backward one, back-translation (Sennrich et al. 2016, arXiv 1511.06709) of the text's own targets. For
+"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. For
 students that are smaller than their teacher there is ``distill.py``.
 
     DIR/forward/          the run of the teacher from source to target, with its translations of all sources
@@ -52,11 +50,11 @@ def diversify(
 ) -> DiversifyResult | Outcome:
     """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
 
-    Called again, it resumes. Returns the outcome of a teacher's training that a signal stopped. Raises what ``train``
-    raises, ``RunError`` if ``place`` holds teachers of other text, and ``StorageError``.
+    Called again, it resumes. Returns the outcome of a teacher that a signal stopped. Raises what ``train`` raises,
+    and ``RunError`` if ``place`` holds teachers of other text.
     """
-    if not teachers or (unknown := sorted(teachers.keys() - SOURCE_SIDE.keys())):
-        raise ConfigError(f"teachers: found {unknown if teachers else 'none'}, expected forward, backward or both.")
+    if not teachers or teachers.keys() - SOURCE_SIDE.keys():
+        raise ConfigError(f"teachers: found {sorted(teachers) or 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
     directory.refuse_links()
     for path in (place / name for name in ("pairs", *SOURCE_SIDE)):

@@ -1,8 +1,8 @@
 """A teacher: a trained run that translates a text for another model to learn from, resumably.
 
-Its translations are kept in a file, one a line, in the order of the texts, each with a sum of its text and itself.
-What an interrupted process wrote is reused, in whole chunks, so that the batches, and with them the outputs, are
-those of one that was never interrupted. From a line that is damaged, or is of another text, all is translated again.
+Its translations are kept in a file, one a line, each with a sum of its text and itself. What an interrupted process
+wrote is reused, in whole chunks, so that batches and outputs are the same. From a damaged line on, all is translated
+again.
 """
 
 import json
@@ -37,14 +37,14 @@ class Teacher:
     precision: str | None = None
 
     def key(self, *texts: str) -> str:
-        """Changes with all that ``to_mapping`` has, on which the translations depend, and with ``texts``."""
+        """Changes with ``to_mapping`` and with ``texts``."""
         made_by = self.to_mapping()
         engine, precision = made_by["engine"], made_by["precision"]
         other = [] if (engine, precision) == ("torch", None) else [engine, precision]
         return json_sha256([made_by["weights"], made_by["search"], *other, *texts])[:12]
 
     def to_mapping(self) -> dict[str, Any]:
-        """The sum of the weights, the search, the engine, as auto gives what torch gives, and its precision."""
+        """The sum of the weights, the search, the engine (auto gives what torch gives), and its precision."""
         checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
         engine = choose_engine(self.engine, self.precision)
         return {
@@ -53,10 +53,9 @@ class Teacher:
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
-        """A translation of each text, kept in ``file``; empty where a limit of length cut the source or the output.
+        """A translation of each text, kept in ``file``; empty where a limit of length cut source or output.
 
-        What ``file`` holds already is not translated again. Raises ``RunError`` if another process writes it, and
-        ``StorageError``.
+        Raises ``RunError`` if another process writes the file, and ``StorageError``.
         """
         done = _read_translations(file, texts, display)
         if len(done) == len(texts):
@@ -126,6 +125,6 @@ def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
 
 
 def _complete_text(translation: Translation) -> str:
-    """Its text; empty if a limit cut the source or the output, or a longer and better one, and if it is not text."""
+    """Its text; empty if a limit cut the source or the output."""
     is_cut = translation.source_truncated or translation.limit_warning is not None
     return "" if is_cut or "\0" in translation.text else translation.text

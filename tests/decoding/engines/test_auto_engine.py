@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines import auto_engine
 from glassformer.decoding.engines.auto_engine import PROOFS
+from glassformer.decoding.engines.ctranslate2_engine import lacking_options
 from glassformer.decoding.engines.export_cache import CACHE
+from glassformer.decoding.search import filters
 from glassformer.files import lock_file, open_to_append
+from glassformer.settings.section import knob
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
@@ -106,6 +110,34 @@ def test_required_and_banned_phrases_and_alignment_are_those_of_torch(auto, expe
     assert auto.score(TEXTS[:1], ["Ich liebe dich."]) == expected.score(TEXTS[:1], ["Ich liebe dich."])
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewConfig(DecodeConfig):
+    """The options with a new one, which does not say which engines have it."""
+
+    ban_first: bool = knob(False, "the id that would be best is forbidden", acts_in="search")
+
+
+def forbid_best(log_probs, prefixes, _value, _config):
+    return log_probs.scatter(1, log_probs.argmax(1, keepdim=True), -torch.inf)
+
+
+def test_a_new_processor_is_left_to_torch_until_its_setting_names_other_engines(auto, expected, monkeypatch):
+    monkeypatch.setattr(filters, "PROCESSORS", (*filters.PROCESSORS, filters.Filter("ban_first", forbid_best)))
+    options = NewConfig(beam=1, ban_first=True)
+    found, right = auto.translate(TEXTS[:1], options)[0], expected.translate(TEXTS[:1], options)[0]
+    assert (found.engine, found.text) == ("torch", right.text)
+    assert found.text != auto.translate(TEXTS[:1], NewConfig(beam=1))[0].text
+    assert list(lacking_options(options)) == [("ban_first", False, "does not have it")]
+    assert not list(lacking_options(NewConfig(beam=1)))
+
+
+def test_each_option_of_an_engine_says_whether_ctranslate2_has_it():
+    for field in fields(DecodeConfig):
+        places = [field.metadata[name] for name in ("equal_in", "differs_in", "missing_in")]
+        expected = 0 if field.metadata["acts_in"] == "batching" else 1
+        assert sum("ctranslate2" in place for place in places) == expected, field.name
+
+
 def test_a_model_that_was_asked_for_is_what_translates_from_then_on(run):
     with Translator.load(run) as auto:
         before = auto.translate(TEXTS[:1])[0]
@@ -157,9 +189,7 @@ def test_the_proof_says_what_was_compared_and_of_which_versions(run):
     assert proof["versions"].keys() == {"glassformer", "ctranslate2", "torch"}
 
 
-def test_engines_that_differ_are_noticed(copy, expected, monkeypatch):
-    others = auto_engine._jobs(expected.model.config, DecodeConfig(beam=1), [[9, 8, 7, 2]])
-    monkeypatch.setattr(auto_engine, "_jobs", lambda *_: others)
+def test_engines_that_differ_are_noticed(copy, monkeypatch):
     monkeypatch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
     proof_of(copy).unlink()
     with Translator.load(copy) as translator:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from glassformer.decoding import SearchJob, sample
 from glassformer.decoding.search.filters import PROCESSORS, SAMPLING_FILTERS, filter_log_probs, keep_typical_p
 from glassformer.decoding.search.steps import DecoderSteps
-from glassformer.explain.entries.rules import PROCESSOR_EQUATIONS
-from glassformer.explain.entries.sampling import FILTER_EQUATIONS
+from glassformer.explain.entries.rule_entries import PROCESSOR_EQUATIONS
+from glassformer.explain.entries.sampling_entries import FILTER_EQUATIONS
 from glassformer.settings import DecodeConfig
 
 PAD, BOS, EOS = 0, 1, 2

@@ -15,11 +15,11 @@ from glassformer.checkpoint import save_checkpoint, weights_of
 from glassformer.cli import explain as cli_explain
 from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.errors import CheckpointError, ConfigError, InputError, RunError, TokenizerError, TraceError
-from glassformer.explain.compare.align import Positions, align_steps, join_calls, stack_sentences
+from glassformer.explain.compare.align import PositionTokens, align_steps, join_calls, stack_sentences
 from glassformer.explain.compare.compare import compare, diff_traces
 from glassformer.explain.compare.compiled import capture_pass, run_compiled
 from glassformer.explain.compare.passes import EXACT, LOW_PRECISION, Mode, read_mode, run_pass, usual_tolerance
-from glassformer.explain.compare.runs import Side, diff_places, diff_sides
+from glassformer.explain.compare.runs import ModelPass, diff_places, diff_sides
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.walks import walk
 from glassformer.run_directory import RunDirectory
@@ -136,7 +136,7 @@ def at_call(call, cell):
 @pytest.mark.slow
 def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_ids, tgt_ids, unchecked):
     model = small_model(positions=positions)
-    found = diff_sides(Side(model), Side(model, way), src_ids, tgt_ids)
+    found = diff_sides(ModelPass(model), ModelPass(model, way), src_ids, tgt_ids)
     assert found.agrees, str(found)
     assert found.tolerance == 1e-5
     assert found.largest.size < 1e-4
@@ -162,7 +162,7 @@ def test_the_ways_are_those_of_the_page_and_of_the_help():
 
 def test_the_plain_walk_agrees_with_itself_bit_for_bit(small_model, src_ids, tgt_ids):
     model = small_model()
-    found = diff_sides(Side(model), Side(copy.deepcopy(model)), src_ids, tgt_ids)
+    found = diff_sides(ModelPass(model), ModelPass(copy.deepcopy(model)), src_ids, tgt_ids)
     assert found.agrees
     assert (found.tolerance, found.largest.size, found.only) == (0.0, 0.0, ((), ()))
 
@@ -170,7 +170,7 @@ def test_the_plain_walk_agrees_with_itself_bit_for_bit(small_model, src_ids, tgt
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_bf16_parts_at_the_first_product_and_stays_within_its_bound(positions, small_model, src_ids, tgt_ids):
     model = small_model(positions=positions)
-    sides = Side(model), Side(model, Mode.BF16)
+    sides = ModelPass(model), ModelPass(model, Mode.BF16)
     assert diff_sides(*sides, src_ids, tgt_ids).agrees
     first = diff_sides(*sides, src_ids, tgt_ids, EXACT).first
     assert first is not None
@@ -180,7 +180,9 @@ def test_bf16_parts_at_the_first_product_and_stays_within_its_bound(positions, s
 
 def test_what_cached_keys_are_read_at_every_step_is_compared(small_model, src_ids, tgt_ids):
     model = one_layer(small_model, positions="rotary", d_v=7)
-    taps = {tap.address: tap for tap in diff_sides(Side(model), Side(model, Mode.CACHED), src_ids, tgt_ids).taps}
+    taps = {
+        tap.address: tap for tap in diff_sides(ModelPass(model), ModelPass(model, Mode.CACHED), src_ids, tgt_ids).taps
+    }
     held = taps["decoder.layers.0.self_attention.k_cached"]
     assert held.axes == ("batch", "heads", "query", "key", "d_k")
     real = [7, 5, 7]  # target positions of the three sentences; each step reads those before it and its own
@@ -214,7 +216,7 @@ def test_padding_does_not_count_where_it_is_known(small_model, src_ids, tgt_ids)
     assert [tap.address for tap in diff_traces(plain, other).differing] == [
         "encoder.memory", "decoder.layers.0.cross_attention.weights",
     ]  # fmt: skip
-    (only,) = diff_traces(plain, other, positions=Positions(real)).differing
+    (only,) = diff_traces(plain, other, positions=PositionTokens(real)).differing
     assert only.place == {"batch": 0, "heads": 1, "query": 2, "key": 4}
 
 
@@ -244,7 +246,7 @@ def test_a_captured_graph_holds_every_tap_bit_for_bit(small_model, src_ids, tgt_
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 def test_the_compiled_way_agrees_with_the_plain_walk(positions, small_model, src_ids, tgt_ids, unchecked):
     model = one_layer(small_model, positions=positions)
-    found = diff_sides(Side(model), Side(model, Mode.COMPILED), src_ids, tgt_ids)
+    found = diff_sides(ModelPass(model), ModelPass(model, Mode.COMPILED), src_ids, tgt_ids)
     assert found.agrees, str(found)
     assert found.only == ((), ())
     assert 0 < found.largest.size < 1e-4
@@ -309,7 +311,7 @@ def test_calls_of_one_address_are_compared_one_by_one():
 
 def test_taps_of_another_shape_are_named_and_not_compared(small_model, src_ids, tgt_ids):
     narrow, wide = one_layer(small_model), small_model(n_encoder_layers=1, d_ff=37)
-    found = diff_sides(Side(narrow), Side(wide), src_ids, tgt_ids)
+    found = diff_sides(ModelPass(narrow), ModelPass(wide), src_ids, tgt_ids)
     shapes = [tap for tap in found.taps if not tap.same_shape]
     assert {tap.name for tap in map(_last_part, shapes)} == {"inner", "activated"}
     assert shapes[0].shapes == ((3, 5, 31), (3, 5, 37))

@@ -8,8 +8,8 @@ from three_sentences import SOURCES, TARGETS
 
 from glassformer.decoding.search import greedy
 from glassformer.explain.compare.passes import Mode
-from glassformer.explain.compare.production import with_halves
-from glassformer.explain.compare.runs import Side, diff_sides
+from glassformer.explain.compare.production import add_halves
+from glassformer.explain.compare.runs import ModelPass, diff_sides
 from glassformer.explain.verify import check_agreement, prove
 from glassformer.explain.walks import walk
 from glassformer.model import attention
@@ -84,7 +84,7 @@ def an_update_forgets_all_but_its_last_batch(monkeypatch):
 
 def test_the_kernel_of_gpus_is_run_as_training_runs_it(forced, translator, monkeypatch):
     batch = forced.sentences.batch
-    sides = Side(translator.model), Side(translator.model, Mode.FUSED)
+    sides = ModelPass(translator.model), ModelPass(translator.model, Mode.FUSED)
     assert diff_sides(*sides, batch.src_ids, batch.tgt_in_ids).agrees
     original = attention.fused_attention
     untraced = lambda q, k, v, mask: original(q, k, v, mask._replace(hides=mask.has_empty_rows))  # noqa: E731
@@ -121,7 +121,7 @@ def test_what_is_wrong_without_a_trace_is_found_by_both_commands(fault, forced, 
     assert found.first.address == address
     assert any(line.startswith("They first differ at") for line in agreement.lines())
     batch, config = forced.sentences.batch, RunConfig(decode=translator.config)
-    sides = Side(translator.model), Side(translator.model, way)
+    sides = ModelPass(translator.model), ModelPass(translator.model, way)
     assert not diff_sides(*sides, batch.src_ids, batch.tgt_in_ids, config=config).agrees
     assert not diff_sides(*sides[::-1], batch.src_ids, batch.tgt_in_ids, config=config).agrees
 
@@ -133,7 +133,7 @@ def test_what_is_right_agrees_and_the_last_line_of_the_proof_says_how_well(force
     assert agreement.tokens > 50
     said = re.fullmatch(
         rf"As translate computes it: {agreement.tokens:,} tokens, log-probabilities within (\S+), the same beam; as "
-        r"training computes it: loss within (\S+), gradients within (\S+)\. Everything follows\.", last,
+        r"training computes it: loss within (\S+), gradients within (\S+)\. All checks passed\.", last,
     )  # fmt: skip
     log_probs, loss, gradients = map(float, said.groups())
     assert 0 < log_probs < 1e-5
@@ -154,4 +154,4 @@ def test_every_kind_of_search_agrees(options, translator, forced):
 
 
 def test_the_first_halves_join_the_batch_each_with_its_end():
-    assert with_halves([[5, 6, 7, 8, 2], [9, 2]]) == [[5, 6, 7, 8, 2], [9, 2], [5, 6, 2], [9, 2]]
+    assert add_halves([[5, 6, 7, 8, 2], [9, 2]]) == [[5, 6, 7, 8, 2], [9, 2], [5, 6, 2], [9, 2]]

@@ -19,7 +19,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.entries.entry import all_entries
-from glassformer.explain.page import record
+from glassformer.explain.page import page_record
 from glassformer.explain.page.mathml import to_mathml
 from glassformer.explain.page.writer import page_html
 from glassformer.trace import Trace
@@ -103,7 +103,7 @@ KEPT = ("attention.weights", ".residual", ".with_positions", "encoder.memory", "
 def test_a_large_trace_keeps_one_sentence_whole_and_says_what_is_left_out(walked, monkeypatch):
     numbers = sum(step.value.numel() for step in walked.trace)
     most = int(0.45 * numbers)
-    monkeypatch.setattr(record, "_MAX_PROBABLE", 3)
+    monkeypatch.setattr(page_record, "_MAX_PROBABLE", 3)
     reader = PageReader(page_html(walked, most=most))
     assert len(reader.numbers) <= most
     for step in walked.trace:

@@ -82,21 +82,21 @@ DOUBTFUL = "Xqzv wkjhp bnmtr qwzx."
 
 def test_silencing_the_head_on_the_first_screen_changes_the_translation(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
-        assert page.inner_text("#telling") == "Looking for a head to silence …"
+        assert page.inner_text("#telling") == "Looking for a head to switch off …"
         until(page, "document.querySelector('#telling button')")
         box = page.locator("#telling button").bounding_box()
         assert box["y"] + box["height"] < 800
         words = page.inner_text("#telling button")
-        assert re.fullmatch(r"Silence (head \d|heads \d and \d|all heads)", words)
+        assert re.fullmatch(r"Switch (head \d|heads \d and \d|all heads) off", words)
         page.click("#telling button")
         until(page, "window.glassformer.before !== null")
         edits = page.evaluate("window.glassformer.edits")
         heads = [edit["index"]["heads"] for edit in edits]
-        assert all(str(head) in words for head in heads) or words == "Silence all heads"
+        assert all(str(head) in words for head in heads) or words == "Switch all heads off"
         shown = page.inner_text(".translation")
         assert shown == silenced_translation(edits[0]["address"], heads) != bundled.sentences.targets[0]
         assert page.inner_text(".was") == bundled.sentences.targets[0]
-        assert page.inner_text("#telling button") == words.replace("Silence", "Let") + " speak"
+        assert page.inner_text("#telling button") == words.replace(" off", " on")
         page.click("#telling button")
         until(page, "window.glassformer.before === null")
         assert page.inner_text(".translation") == bundled.sentences.targets[0]

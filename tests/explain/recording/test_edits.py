@@ -12,7 +12,7 @@ from glassformer.decoding import Translator
 from glassformer.errors import TraceError
 from glassformer.explain import walk
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.effect import changes, print_effect
+from glassformer.explain.recording.effect import find_changes, print_effect
 from glassformer.model import Transformer
 from glassformer.text import Tokenizer
 from glassformer.trace import Trace
@@ -96,7 +96,7 @@ def test_many_addresses_are_patched_from_a_trace_that_is_read_once(edited, walke
 
 
 def test_an_edit_that_leaves_no_number_has_no_divergence_that_is_nought(edited, walked, translator):
-    found = changes(walked, edited("encoder.memory=nan"), translator.tgt_tokenizer)
+    found = find_changes(walked, edited("encoder.memory=nan"), translator.tgt_tokenizer)
     assert all(isnan(change.divergence) for change in found)
     console = Console(width=80, record=True, color_system=None)
     print_effect(found, walked, console)
@@ -160,7 +160,7 @@ def test_a_patch_of_another_shape_is_refused(edited, translator, tmp_path):
 
 def test_the_effect_is_the_divergence_of_the_two_distributions(edited, walked, translator):
     other = edited(f"{CROSS}.weights=0", "src_embedding.tokens.weight=0")
-    found = changes(walked, other, translator.tgt_tokenizer)
+    found = find_changes(walked, other, translator.tgt_tokenizer)
     assert len(found) == walked["text.ntokens"].value
     p = walked["output_projection.probabilities"].value.double()
     q = other["output_projection.probabilities"].value.double()
@@ -174,13 +174,13 @@ def test_the_effect_is_the_divergence_of_the_two_distributions(edited, walked, t
 
 
 def test_no_edit_has_no_effect(walked, translator):
-    assert all(change.divergence < 1e-12 for change in changes(walked, walked, translator.tgt_tokenizer))
+    assert all(change.divergence < 1e-12 for change in find_changes(walked, walked, translator.tgt_tokenizer))
 
 
 def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
     console = Console(width=80, record=True, color_system=None)
     other = edited("decoder.output=0", "output_projection.linear.weight[row=7]=5")
-    print_effect(changes(walked, other, translator.tgt_tokenizer), walked, console)
+    print_effect(find_changes(walked, other, translator.tgt_tokenizer), walked, console)
     text = console.export_text()
     assert "I love you → Ich liebe dich" in text
     assert "next tokens changed" in text
@@ -190,4 +190,4 @@ def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
 def test_walks_of_other_targets_cannot_be_compared(walked, translator):
     other = walk(translator, SOURCES, list(reversed(TARGETS)))
     with pytest.raises(TraceError, match="read different targets"):
-        changes(walked, other, translator.tgt_tokenizer)
+        find_changes(walked, other, translator.tgt_tokenizer)

@@ -76,7 +76,7 @@ def test_a_new_format_is_an_entry_and_its_functions(monkeypatch: pytest.MonkeyPa
     check("a.loud", "b.out")
     for out, options, message in (
         (None, [], r"is a \.shout file, whose lines are no texts, expected --out with it"),
-        ("b.po", [], r"found b\.po, expected a file like --input, \.shout"),
+        ("b.po", [], r"found b\.po, expected a \.shout file, as --input is"),
         ("b.shout", ["--column"], r"--column: found with a \.shout file, expected one of \.csv, \.tsv"),
     ):
         with pytest.raises(ConfigError, match=message):

@@ -70,7 +70,7 @@ def errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_metric_is_one_entry(errors: None, capsys: pytest.CaptureFixture[str]):
-    from glassformer.cli.evaluate import _print_evaluation
+    from glassformer.cli.evaluate import _print_scores
 
     scores = score(["a", "b"], ["a", "c"])
     found = Validation(1, 0.5, scores, (), 0.0)
@@ -78,7 +78,7 @@ def test_a_new_metric_is_one_entry(errors: None, capsys: pytest.CaptureFixture[s
     assert scores.to_mapping()["error_rate"] == 50.0
     assert validation_line(found, best=False).endswith("exact 50.0 %  errors 50.0 %")
     assert found.value("error_rate") == -50.0
-    _print_evaluation(scores, None)
+    _print_scores(scores)
     assert "exact    50.00 %  of 2 sentences\nerrors   50.00 %  of 2 sentences\n" in capsys.readouterr().out
 
 

@@ -141,7 +141,7 @@ def test_a_model_may_be_named_by_set() -> None:
     [
         (
             ["train.stop_at=90", "train.metric=loss"],
-            r"train.stop_at: found 90.0 with metric 'loss', expected bleu, chrf or exact_match",
+            r"train.stop_at: found 90.0 with metric 'loss', which is no percentage, expected one of bleu, chrf, exact_match",
         ),
         (["train.adam_beta2=1.0"], r"train.adam_beta2: found 1.0, expected a value from 0.0 to 0.99999"),
         (['model.name=["tiny"]'], r"there is no configuration named \['tiny'\]"),

@@ -75,8 +75,8 @@ function architectureView(app) {
       "p.lead",
       {},
       hasPointer()
-        ? "Point at a word to see what it touches; click any box or cell to see what is inside, down to the sum that made a single number."
-        : "Touch a word to see where it looks; touch any cell to see what is inside, down to the sum that made a single number.",
+        ? "Point at a word to see what it touches; click any box or cell to see what is inside, and a number to see how it was computed."
+        : "Touch a word to see where it looks; touch any cell to see what is inside, and a number to see how it was computed.",
     ),
     element(
       "div.pair",
@@ -203,7 +203,7 @@ function headButtons(app, address, size, chosen = null) {
 /** @param {import("../page.js").App} app @param {string} module @param {number} head */
 function switchOf(app, module, head) {
   if (!app.carriesModel || app.living?.trouble || !/_attention$/.test(module)) return null;
-  return app.living?.ready ? headSwitch(app, module, head) : unseenSwitch(`Silence head ${head}`);
+  return app.living?.ready ? headSwitch(app, module, head) : unseenSwitch(`Switch head ${head} off`);
 }
 
 /** A stack, a layer or a sublayer: its steps in order, grouped. Attention opens on its weights.

@@ -32,7 +32,7 @@ export function headSwitch(app, module, head) {
 /** @param {boolean} silent @param {number[]} heads @param {boolean} [all] */
 function wordsOf(silent, heads, all = false) {
   const which = all ? "all heads" : heads.length > 1 ? `heads ${heads.join(" and ")}` : `head ${heads[0]}`;
-  return silent ? `Let ${which} speak` : `Silence ${which}`;
+  return `Switch ${which} ${silent ? "on" : "off"}`;
 }
 
 /** A switch that stands where the model has not woken yet, so that nothing moves when it has.
@@ -46,7 +46,7 @@ export function tellingHeads(app) {
   const telling = app.living?.telling;
   if (!app.carriesModel || app.living?.trouble) return element("span#telling");
   if (telling === null) return element("small#telling", {}, "No attention alone changes this translation.");
-  if (!telling) return element("span#telling", {}, element("span.switch", {}, "Looking for a head to silence …"));
+  if (!telling) return element("span#telling", {}, element("span.switch", {}, "Looking for a head to switch off …"));
   const module = moduleOf(telling[0].address);
   const heads = telling.map((edit) => edit.index?.heads ?? 0);
   const silent = heads.every((head) => isSilent(app, module, head));

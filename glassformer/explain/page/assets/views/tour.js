@@ -67,7 +67,7 @@ export function stopsOf(app) {
       title: "Heads see differently",
       sentence: `${config.n_heads} heads of each layer look at the same sentence in ${config.n_heads} ways.`,
       todo: "Open a head that looks at one neighbour, then one that spreads out.",
-      living: "Silence one and see whether the translation changes.",
+      living: "Switch one off and see whether the translation changes.",
       shows: [".translation", "#view .head-cell", "#view .switch"],
     },
     {

@@ -1,15 +1,12 @@
-"""A walk as Markdown for GitHub and notebooks: a section for each stage, with its steps in a table.
-
-A user's text is shown as it is, never read as Markdown or HTML.
-"""
+"""A walk as Markdown: a table of steps for each stage; a text is never read as Markdown or HTML."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import Section, gradient_line, outline, shape_line
-from glassformer.explain.render.tables import (
+from glassformer.explain.render.outline import WalkSection, gradient_line, outline, shape_line
+from glassformer.explain.render.walk_tables import (
     Table,
     TableLimits,
     batch_tables,
@@ -31,8 +28,9 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
     values, the decoder's steps at tokens after the first and the steps of each weight are folded.
     """
     check_sentence(walk, sentence)
+    count = len(walk.sentences.sources)
     blocks = [
-        f"# {_KINDS[walk.kind]} of {_count(len(walk.sentences.sources), 'sentence')}",
+        f"# {_KINDS[walk.kind]} of {count} sentence{'' if count == 1 else 's'}",
         _list(map(" → ".join, zip(walk.sentences.sources, walk.sentences.targets, strict=True))),
         f"Values are those of sentence {sentence}, counted from 0." if values else "",
     ]  # fmt: skip
@@ -43,7 +41,7 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _section(walk: WalkData, section: Section, sentence: int | None) -> Iterator[str]:
+def _section(walk: WalkData, section: WalkSection, sentence: int | None) -> Iterator[str]:
     """With ``sentence``, each step with its meaning and its values for that sentence."""
     yield f"## {section.title}"
     if section.steps:
@@ -95,7 +93,7 @@ def _code(text: str) -> str:
 
 
 def _list(lines: Iterable[str], *, nests: bool = False) -> str:
-    """A list; with ``nests``, indented lines become entries below the one before. No entry starts a new list."""
+    """A list; with ``nests``, indented lines become entries below the one before."""
     return "\n".join(
         ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escape_markdown(line))
         for line in lines
@@ -104,7 +102,3 @@ def _list(lines: Iterable[str], *, nests: bool = False) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

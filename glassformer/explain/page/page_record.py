@@ -1,9 +1,7 @@
 """The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
 
-The page shows one sentence at a time, so each sentence has its own taps, with a batch of 1. Axes are those of the
-taps. Numbers that several taps have in common stand in the block once: views, copies, and the heads of q, k and v,
-which are stored position by position, as they were before the heads were split. Of a trace with more than
-``MAX_NUMBERS``, one sentence is kept whole; the others name what they leave out.
+Each sentence has its own taps, with a batch of 1. Numbers that several taps have in common are stored once; the heads
+of q, k and v are stored position by position. Of a trace with more than ``MAX_NUMBERS``, one sentence is kept whole.
 """
 
 import math
@@ -28,19 +26,13 @@ _MAX_PROBABLE = 50
 _MAX_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
-    ".weights",
-    ".residual",
-    ".memory",
-    ".with_positions",
-    "decoder.output",
-    "src_mask",
-    "causal_mask",
-)
+    ".weights", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask", "causal_mask",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Tap:
-    """One tap of one sentence: ``value`` is None where it was left out, ``ids`` those that a cut vocabulary keeps."""
+    """One tap of one sentence; ``value`` is None if left out, ``ids`` are those of a cut vocabulary."""
 
     address: str
     axes: tuple[str, ...]
@@ -58,10 +50,7 @@ class Block:
         self.size = 0
 
     def place(self, value: Tensor) -> int | None:
-        """Where the tensor's numbers begin, counted in numbers; None if there is no room for them.
-
-        They are float32, which holds masks and ids exactly, too.
-        """
+        """Where the tensor's numbers begin in the block, as float32; None if there is no room for them."""
         part = value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes()
         if part in self._parts:
             return self._parts[part]
@@ -77,10 +66,7 @@ class Block:
 
 
 def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
-    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``.
-
-    Where the trace is too large for the block, the first sentence is kept whole.
-    """
+    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``."""
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
@@ -122,7 +108,7 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
 
 
 def _place(taps: Sequence[Sequence[Tap]], block: Block) -> list[list[dict[str, Any]]]:
-    """The index of each sentence's taps. What every sentence keeps takes its room first, then the rest in order."""
+    """The index of each sentence's taps; what every sentence keeps is stored first."""
     index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
     pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
     for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):

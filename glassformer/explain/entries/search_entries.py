@@ -1,8 +1,7 @@
 """The taps of a beam search: what each step reads, and the hypotheses that live or have ended after it.
 
-State 0 is the start. Step k reads the last ids, continues the hypotheses of state k in the sentences that were not
-done, and makes state k + 1. Everything is stated anew from the recorded tensors. Section 6.1; the penalties are those
-of Wu et al. 2016 (arXiv 1609.08144).
+Step k reads the last ids, continues the hypotheses of state k in the sentences that were not done, and makes state
+k + 1. Section 6.1; the penalties are those of Wu et al. 2016 (arXiv 1609.08144).
 """
 
 import math
@@ -10,8 +9,8 @@ import math
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.candidates import candidate_ranking, is_eos
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.candidate_entries import candidate_ranking, is_eos
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import (
     Scope,
     active_places,
@@ -24,7 +23,6 @@ from glassformer.settings import DecodeConfig
 
 _WU = "6.1; Wu et al. 2016, 7"
 _COVERAGE = "Wu et al. 2016, 7"
-_NOT_IN_PAPER = "not in the paper"
 _LEAST = torch.finfo(torch.float32).tiny
 
 
@@ -53,7 +51,7 @@ def _attention(scope: Scope) -> Tensor:
     return scope.at(f"decoder.layers.{last}.cross_attention.weights")[:, :, -1].float().mean(dim=1)
 
 
-@entry("search.rows", "Rows kept", "row ← rows[i]", _NOT_IN_PAPER)
+@entry("search.rows", "Rows kept", "row ← rows[i]", NOT_IN_PAPER)
 def _decoder_rows(scope: Scope) -> Tensor:
     """Row i of the next step continues this row, with its cache and its memory."""
     # Of a beam the parents of what lives, else what is not done.
@@ -143,7 +141,7 @@ def _living_sums(scope: Scope) -> Tensor:
 _OF_ALL = "The sum over all their tokens."
 add("search.log_probs", "Their log-probabilities", _OF_ALL, "Σ log P", "6.1", compute=_living_sums)
 _RANKING = "The sums after the rules; they rank the living hypotheses."
-add("search.sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, compute=_living_sums)
+add("search.sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_living_sums)
 
 
 @entry("search.covered", "Attention received so far", "Σⱼ pᵢⱼ", _COVERAGE)

@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 
 from glassformer.checkpoint import weights_of
 from glassformer.cli.main import app
+from glassformer.decoding.search.outputs import Output
 from glassformer.errors import CheckpointError, InputError, TokenizerError
+from glassformer.explain.compare.conversion import diff_conversion
 from glassformer.explain.compare.ctranslate2_directory import read_arrays
-from glassformer.explain.compare.exchange import diff_exchange
 from glassformer.explain.compare.findings import find_differences
 from glassformer.explain.compare.sides import Side, open_sides
 from glassformer.interop.programs import export_model, read_model
@@ -55,7 +56,7 @@ def change_weights(directory: Path, **values: torch.Tensor) -> None:
 
 
 def test_a_whole_conversion_agrees(places):
-    found = diff_exchange(*places, TEXTS, device="cpu")
+    found = diff_conversion(*places, TEXTS, device="cpu")
     assert found.agrees, found.lines()
     assert found.largest_gap < 1e-4
     assert found.lines()[-1] == "They agree."
@@ -137,7 +138,7 @@ def changed_bias(out: Path, run: Path) -> None:
 def test_what_is_wrong_with_a_conversion_is_named(mistake, cause, detail, places):
     run, out = places
     mistake(out, run)
-    found = diff_exchange(run, out, TEXTS, device="cpu")
+    found = diff_conversion(run, out, TEXTS, device="cpu")
     assert not found.agrees
     assert found.findings[0].what == cause, found.lines()
     assert detail in found.findings[0].detail
@@ -150,7 +151,7 @@ def test_what_is_wrong_with_a_conversion_is_named(mistake, cause, detail, places
 def test_another_start_in_one_of_two_files_is_named(name, places):
     run, out = places
     change_json(out / name, decoder_start_token_id=2)
-    found = diff_exchange(run, out, TEXTS, device="cpu")
+    found = diff_conversion(run, out, TEXTS, device="cpu")
     assert found.findings[0].what == "start token", found.lines()
     assert any("'s config.json, " in one.detail and "generation_config" in one.detail for one in found.findings)
 
@@ -161,7 +162,7 @@ def test_another_end_in_one_of_two_files_is_named(name, made, tmp_path):
     shutil.copytree(made / "marian", tmp_path / "hf")
     change_json(tmp_path / "hf" / name, eos_token_id=5)
     try:
-        said = diff_exchange(made / "imported", tmp_path / "hf", TEXTS, device="cpu").cause
+        said = diff_conversion(made / "imported", tmp_path / "hf", TEXTS, device="cpu").cause
     except TokenizerError as error:
         said = str(error)
     assert "end token" in said or "eos" in said
@@ -201,7 +202,7 @@ def test_outputs_may_be_longer_than_their_text_would_be_as_a_target(places):
     """Outputs of random weights are cut at 60 tokens, and hold bytes that are no text."""
     run, out = places
     set_decode(run, max_length_b=200)
-    found = diff_exchange(run, out, TEXTS, device="cpu")
+    found = diff_conversion(run, out, TEXTS, device="cpu")
     assert found.largest_gap == 0.0
     assert [one.detail for one in found.findings] == ["decode.max_length_b is 200 in A, 20 in B"]
 
@@ -209,7 +210,7 @@ def test_outputs_may_be_longer_than_their_text_would_be_as_a_target(places):
 @pytest.mark.parametrize("targets", [["ba"], ["x " * 100] * 4])
 def test_targets_that_do_not_fit_are_refused(targets, places):
     with pytest.raises(InputError, match=r"^targets"):
-        diff_exchange(*places, TEXTS, targets, device="cpu")
+        diff_conversion(*places, TEXTS, targets, device="cpu")
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -225,8 +226,12 @@ def test_outputs_are_rounding_only_if_they_are_as_probable(twins, beam, places, 
     change_json(out / "generation_config.json", num_beams=beam)
     read_model(str(out), print).write(tmp_path / "again")
     outputs = {str(out): [first, 250, 2], str(tmp_path / "again"): [first, first, 2]}
-    monkeypatch.setattr(Side, "translate", lambda side, texts, options: [outputs[side.name]] * len(texts))
-    found = diff_exchange(tmp_path / "again", out, TEXTS, device="cpu")
+    monkeypatch.setattr(
+        Side,
+        "search",
+        lambda side, texts, _: [[Output(outputs[side.name], -1.0, -1.0, truncated=False)]] * len(texts),
+    )
+    found = diff_conversion(tmp_path / "again", out, TEXTS, device="cpu")
     assert found.agrees == twins, found.lines()
     assert [one.why for one in found.outputs] == ["rounding" if twins else "outputs"] * 4
 
@@ -255,7 +260,7 @@ def export_ct2(places, tmp_path):
     ],
 )
 def test_settings_that_ctranslate2_has_not_are_named(decode, detail, export_ct2):
-    found = diff_exchange(*export_ct2(**decode), TEXTS, device="cpu")
+    found = diff_conversion(*export_ct2(**decode), TEXTS, device="cpu")
     assert found.largest_gap < 1e-4
     assert found.cause == "search setting"
     assert any(detail in one.detail for one in found.findings), found.lines()
@@ -276,7 +281,7 @@ def test_settings_that_ctranslate2_has_not_are_named(decode, detail, export_ct2)
 def test_ctranslate2_searches_with_the_settings_of_the_other_side(decode, export_ct2):
     run, ct2 = export_ct2(**decode)
     for pair in ((run, ct2), (ct2, run)):
-        found = diff_exchange(*pair, [" ".join(TEXTS[:2]), *TEXTS], device="cpu")
+        found = diff_conversion(*pair, [" ".join(TEXTS[:2]), *TEXTS], device="cpu")
         assert found.agrees, found.lines()
         assert not found.outputs
 
@@ -284,7 +289,7 @@ def test_ctranslate2_searches_with_the_settings_of_the_other_side(decode, export
 def test_probable_control_tokens_are_named(export_ct2, tmp_path):
     """Random weights give <pad> and <s> a probability, which CTranslate2 shares out."""
     write_run(tmp_path / "pre", norm="pre", joint=False, tie_embeddings="target")
-    found = diff_exchange(*export_ct2(run=tmp_path / "pre"), sentences(6, 5), device="cpu")
+    found = diff_conversion(*export_ct2(run=tmp_path / "pre"), sentences(6, 5), device="cpu")
     assert found.cause == "control tokens", found.lines()
     assert "of the probability in A, none in CTranslate2" in found.findings[0].detail
 
@@ -334,7 +339,7 @@ VOCABULARY = "shared_vocabulary.json"
 def test_what_is_wrong_with_a_ctranslate2_directory_is_named(mistake, cause, detail, export_ct2):
     run, ct2 = export_ct2()
     mistake(ct2)
-    found = diff_exchange(run, ct2, TEXTS, device="cpu")
+    found = diff_conversion(run, ct2, TEXTS, device="cpu")
     assert found.findings[0].what == cause, found.lines()
     assert detail in found.findings[0].detail
     assert found.lines()[-1] == f"They differ: {cause}."
@@ -344,11 +349,11 @@ def test_what_is_wrong_with_a_ctranslate2_directory_is_named(mistake, cause, det
 @pytest.mark.parametrize("quantization", ["int8", "int16", "float16", "bfloat16"])
 def test_quantized_weights_are_named_and_what_is_more_than_their_rounding(quantization, export_ct2):
     run, ct2 = export_ct2(quantization)
-    found = diff_exchange(run, ct2, TEXTS, device="cpu")
+    found = diff_conversion(run, ct2, TEXTS, device="cpu")
     assert found.cause == "quantization"
     assert found.findings[0].detail == f"the weights are float32 in A, {quantization} in B"
     change_a_row_that_no_text_uses(ct2)
-    found = diff_exchange(run, ct2, ["a"], device="cpu")
+    found = diff_conversion(run, ct2, ["a"], device="cpu")
     assert found.cause == "weights, quantization"
     expected = "3 of 41 arrays differ, the first is encoder/embeddings_0/weight, there row 290"  # one tied matrix
     assert found.findings[0].detail == expected
@@ -367,9 +372,9 @@ def change_a_row_that_no_text_uses(ct2: Path) -> None:
 def test_of_two_ctranslate2_directories_the_weights_are_compared_too(export_ct2, tmp_path):
     _, ct2 = export_ct2("int8")
     shutil.copytree(ct2, tmp_path / "other")
-    assert diff_exchange(ct2, tmp_path / "other", TEXTS, device="cpu").agrees
+    assert diff_conversion(ct2, tmp_path / "other", TEXTS, device="cpu").agrees
     change_a_row_that_no_text_uses(tmp_path / "other")
-    found = diff_exchange(ct2, tmp_path / "other", ["a"], device="cpu")
+    found = diff_conversion(ct2, tmp_path / "other", ["a"], device="cpu")
     assert found.cause == "weights"
 
 
@@ -401,7 +406,7 @@ def test_a_damaged_ctranslate2_directory_is_refused_by_name(damage, message, exp
     run, ct2 = export_ct2()
     damage(ct2)
     with pytest.raises(CheckpointError, match=message):
-        diff_exchange(run, ct2, TEXTS, device="cpu")
+        diff_conversion(run, ct2, TEXTS, device="cpu")
 
 
 def test_a_ctranslate2_directory_is_compared_by_its_scores_and_outputs(places, tmp_path):
@@ -409,10 +414,10 @@ def test_a_ctranslate2_directory_is_compared_by_its_scores_and_outputs(places, t
     run, ct2 = places[0], tmp_path / "ct2"
     done = CliRunner().invoke(app, ["export", str(run), "--to", "ctranslate2", "--out", str(ct2)])
     assert done.exit_code == 0, done.output
-    found = diff_exchange(run, ct2, TEXTS, device="cpu")
+    found = diff_conversion(run, ct2, TEXTS, device="cpu")
     assert found.largest_gap < 1e-3, found.lines()
     assert not found.findings, found.lines()
     change_json(ct2 / "config.json", decoder_start_token="</s>")
-    broken = diff_exchange(run, ct2, TEXTS, device="cpu")
+    broken = diff_conversion(run, ct2, TEXTS, device="cpu")
     assert broken.findings[0].what == "start token"
     assert broken.largest_gap > 0.01

@@ -7,11 +7,10 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.explain.entries.derivatives import log_softmax
-from glassformer.explain.entries.entry import entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, entry
 from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
 
-_NOT_IN_PAPER = "not in the paper"
 _TINY = 1e-30  # what rates, moments and changes of weights are measured by at least
 _LAST_BITS = 2 * 2**-23 / 1e-6  # of a weight, in units of the tolerance
 _ADAM = "5.3; Kingma and Ba 2015"
@@ -61,7 +60,7 @@ def _mean(scope: Scope) -> Tensor:
     return scope.at("loss.per_token").sum() / (scope.at("text.tgt_out_ids") != scope.config.pad_id).sum()
 
 
-@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", _NOT_IN_PAPER, floor=_TINY)
+@entry("update.gradient_norm", "Norm of the gradient", "‖g‖₂", NOT_IN_PAPER, floor=_TINY)
 def _gradient_norm(scope: Scope) -> Tensor:
     """Of all weights together, before clipping."""
     return torch.nn.utils.get_total_norm(scope.all_named("gradient"))
@@ -72,7 +71,7 @@ def _counter(scope: Scope, name: str) -> int:
     return int(scope.context.counters.get(name, 0))
 
 
-@entry("update.cooldown", "Cooldown", "c", _NOT_IN_PAPER)
+@entry("update.cooldown", "Cooldown", "c", NOT_IN_PAPER)
 def _cooldown(scope: Scope) -> Tensor:
     """The share of the learning rate that the cooldown leaves: 1 before it begins, almost 0 at its end."""
     first, last = _counter(scope, "cooldown_from"), _counter(scope, "cooldown_to")
@@ -80,7 +79,7 @@ def _cooldown(scope: Scope) -> Tensor:
     return torch.full_like(scope.step.value, 1 - made / (last - first + 1))
 
 
-@entry("update.restarts", "Restarts", "c ← c / 2ʳ", _NOT_IN_PAPER)
+@entry("update.restarts", "Restarts", "c ← c / 2ʳ", NOT_IN_PAPER)
 def _restarts(scope: Scope) -> Tensor:
     """How often the training went back after it had diverged; each halves the learning rate."""
     return torch.full_like(scope.step.value, _counter(scope, "restarts"))
@@ -113,7 +112,7 @@ def _count(scope: Scope) -> Tensor:
 
 
 def _gradient_size(scope: Scope) -> Tensor:
-    """What a hundred-thousandth of is the most that a gradient may be off: its tensor's greatest, or what it sums."""
+    """The scale of a gradient's error: its tensor's greatest number, or what it sums."""
     computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
     return torch.full_like(computed, 10 * size)
 
@@ -125,7 +124,7 @@ def _gradient(scope: Scope) -> Tensor | None:
     return None if found is None else found[0]
 
 
-@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", _NOT_IN_PAPER, floor=_TINY)
+@entry("weight.clipped_gradient", "Clipped gradient", "g · min(1, clip / ‖g‖)", NOT_IN_PAPER, floor=_TINY)
 def _clipped_gradient(scope: Scope) -> Tensor:
     """Scaled down when the norm of all gradients together is above the limit."""
     longest, norm = _options(scope).clip_norm or math.inf, scope.at("update.gradient_norm")
@@ -197,7 +196,7 @@ def _change(scope: Scope) -> Tensor:
 
 
 def _last_bits_and_change(scope: Scope) -> Tensor:
-    """Two of the last bits of the weight and a millionth of its change, which may be as small as those bits."""
+    """Two of the last bits of the weight and a millionth of its change."""
     return _LAST_BITS * scope.here("value_before").abs() + 2 * _change(scope).abs()
 
 
@@ -210,7 +209,7 @@ def _value(scope: Scope) -> Tensor:
     return scope.here("value_before") - _change(scope)
 
 
-@entry("update.gradients_left", "Gradients left", "0", _NOT_IN_PAPER)
+@entry("update.gradients_left", "Gradients left", "0", NOT_IN_PAPER)
 def _gradients_left(scope: Scope) -> Tensor:
     """How many weights keep their gradient, to which the next update would add its own: none."""
     return torch.zeros_like(scope.step.value)

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.explain import walk
-from glassformer.explain.render.markdown import escape_markdown
+from glassformer.explain.render.walk_markdown import escape_markdown
 
 NASTY = "# a | b <b>c</b> `d` *e* [f](g) \\ 1. &amp; ~~h~~ <!-- \x1b[31m ▁ _i_ $j$ <script>"
 

@@ -1,7 +1,4 @@
-"""The taps of the final choice: the outputs of each source, ranked, from what has ended and from what was cut.
-
-Stated anew in plain Python, from the states and samples that were recorded. Section 6.1.
-"""
+"""The taps of the final choice: the ranked outputs of each source."""
 
 import math
 from collections.abc import Iterator
@@ -10,12 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import add
-from glassformer.explain.entries.rules import occurs, phrases
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add
+from glassformer.explain.entries.rule_entries import occurs, phrases
 from glassformer.explain.entries.scope import Scope, has_rules
-from glassformer.explain.entries.search import SCORE, coverage, length_penalty
-
-_NOT_IN_PAPER = "not in the paper"
+from glassformer.explain.entries.search_entries import SCORE, coverage, length_penalty
 
 
 @dataclass(frozen=True)
@@ -36,11 +31,9 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
     for source, one in _samples(scope) if options.sample else _hypotheses(scope):
         if math.isfinite(one.log_prob):
             found[source].append(one)
-    return [_rank(scope, source, outputs)[: options.n_best] for source, outputs in enumerate(found)]
-
-
-def _rank(scope: Scope, source: int, outputs: list[_Found]) -> list[_Found]:
-    return sorted(outputs, key=lambda one: (not one.ended, _missing(scope, source, one.ids), -one.score))
+    for source, outputs in enumerate(found):
+        outputs.sort(key=lambda one: (not one.ended, _missing(scope, source, one.ids), -one.score))
+    return [outputs[: options.n_best] for outputs in found]
 
 
 def _missing(scope: Scope, source: int, ids: list[int]) -> int:
@@ -67,7 +60,7 @@ def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Of each sentence, when it was done: what ended, and what lives, if that is needed or at its limit."""
+    """Of each sentence, when it was done: ended hypotheses, and living ones if needed."""
     options = scope.context.decode
     for step in range(scope.count("search.done")):
         after = {
@@ -128,4 +121,4 @@ add("search.result_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P",
 _SCORES = "By these they are ranked: the sums, divided by the length penalty; the best output is the translation."
 add("search.result_scores", "Their scores", _SCORES, SCORE, "6.1; Wu et al. 2016, 7", compute=_results)
 _ENDED = "False for an output that was cut at its greatest length: it stands behind all that ended."
-add("search.result_ended", "Whether they ended", _ENDED, "last token = </s>", _NOT_IN_PAPER, compute=_results)
+add("search.result_ended", "Whether they ended", _ENDED, "last token = </s>", NOT_IN_PAPER, compute=_results)

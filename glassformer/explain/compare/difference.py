@@ -23,10 +23,9 @@ _MOST = 3
 class TapDifference:
     """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
 
-    ``cell`` has an index for each of ``axes``, ``tokens`` the token there where it is known. ``parted`` of the
-    ``cells`` that were compared are out of tolerance; if there are any, ``cell`` is the worst of them. ``scale`` is
-    the greatest finite magnitude on the first side, ``unit`` what the tolerance is a share of. Where nothing differs
-    ``cell`` is empty; taps of different shapes have no ``cells``.
+    ``tokens`` are those at the ``cell``, where they are known. ``parted`` of the ``cells`` that were compared are out
+    of tolerance; ``cell`` is the worst of them, empty where nothing differs. ``scale`` is the greatest finite
+    magnitude on the first side, ``unit`` what the tolerance is a share of.
     """
 
     address: str
@@ -86,7 +85,7 @@ class Difference:
         return max(self.taps, key=lambda tap: tap.size)
 
     def lines(self) -> list[str]:
-        """A line for each stage, the largest difference, then where the sides first differ, or that they agree."""
+        """A line for each stage, the largest difference, and where the sides first differ."""
         first, second = self.names
         return [
             f"{first} against {second}: {len(self.taps):,} taps compared, tolerance {self.tolerance:g}",
@@ -183,7 +182,7 @@ def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _cell_text(tap: TapDifference) -> str:
-    """``batch 0, query 3 'love', d_k 5``: positions with their token, without axes of a single broadcast entry."""
+    """``batch 0, query 3 'love', d_k 5``, without axes of a single broadcast entry."""
     parts = []
     for word, index, token in zip(tap.axes, tap.cell, tap.tokens, strict=True):
         if word != "one":

@@ -10,11 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, source_of_rows, written_ids
 from glassformer.settings import ModelConfig
-
-_NOT_IN_PAPER = "not in the paper"
 
 
 def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
@@ -86,7 +84,7 @@ def _processed_log_probs(scope: Scope) -> Tensor:
 
 
 _PREFIX = "What each output has to begin with, padded."
-add("search.prefix_ids", "Required beginnings", _PREFIX, "given", _NOT_IN_PAPER)
+add("search.prefix_ids", "Required beginnings", _PREFIX, "given", NOT_IN_PAPER)
 _REQUIRED = "What each output has to contain, padded; until it does, it may not end, and the beam is divided."
 add("search.required_ids", "Required sequences", _REQUIRED, "given", "Post and Vilar 2018")
-add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", _NOT_IN_PAPER)
+add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", NOT_IN_PAPER)

@@ -28,7 +28,7 @@ def _greatest_summand(scope: Scope) -> Tensor:
 
 
 def _greatest_deviation(scope: Scope) -> Tensor:
-    """The same in units of the deviation, for the rounding of the mean that is left after it was subtracted."""
+    """The same in units of the deviation, for the rounding of the subtracted mean."""
     return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
 
 

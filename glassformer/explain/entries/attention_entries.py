@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.derivatives import linear, softmax
-from glassformer.explain.entries.entry import ENTRIES, add, change, entry, vary
+from glassformer.explain.entries.entry import ENTRIES, NOT_IN_PAPER, add, change, entry, vary
 from glassformer.explain.entries.scope import Scope, sublayer_input
 
 _SELF = "encoder_self_attention|decoder_self_attention"
 _ALL = f"{_SELF}|cross_attention"
-_NOT_IN_PAPER = "not in the paper"
 _SPLIT = "The row of all heads is cut into h pieces, one for each head; no number changes."
 _HEADS_FIRST = "The axis of heads moves in front of the positions, so that each head multiplies its own matrices."
 
@@ -158,7 +157,7 @@ for _name, _what in (("k", "keys"), ("v", "values")):
         f"{_what.capitalize()} so far",
         f"The {_what} of earlier decoding steps, then the new ones; none is computed twice.",
         f"{_letter} = [{_letter}_past; {_letter}_new]",
-        _NOT_IN_PAPER,
+        NOT_IN_PAPER,
         compute=_append,
     )
     add(
@@ -166,7 +165,7 @@ for _name, _what in (("k", "keys"), ("v", "values")):
         f"The source's {_what}, kept",
         f"The memory does not change while the target grows, so its {_what} are computed once.",
         f"{_letter} of the first step",
-        _NOT_IN_PAPER,
+        NOT_IN_PAPER,
         compute=_append,
     )
     change(f"cross_attention.{_name}", title=f"The source's {_what} of each head")

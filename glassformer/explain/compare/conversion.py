@@ -1,17 +1,14 @@
-"""A model and its conversion compared: why does the one translate otherwise than the other?
-
-What ``findings`` names, log-probabilities of the same targets token by token, and the outputs with the first step at
-which they differ.
-"""
+"""A model and its conversion compared: their parts, log-probabilities and outputs."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from glassformer.decoding.batching import check_pairs, read_sources
+from glassformer.decoding.engines.agreement import OutputPair, compare_outputs, first_difference
+from glassformer.decoding.search.outputs import Output
 from glassformer.errors import ConfigError
 from glassformer.explain.compare.findings import (
     CONTROL,
@@ -32,12 +29,10 @@ from glassformer.text.tokenizer.tokenizer import EOS_ID
 TOLERANCE = 1e-4  # of a log-probability or a score, times 1 + its size
 _TIE = Finding(ROUNDING, "both outputs are as probable")
 
-Pair = tuple[list[int], list[int]]
-
 
 @dataclass(frozen=True)
-class Output:
-    """A text whose outputs differ: the first step (from 0) at which they differ, the tokens there, and why."""
+class OutputDifference:
+    """A text whose outputs differ: the first step, from 0, its tokens, and why."""
 
     text: str
     step: int
@@ -46,17 +41,14 @@ class Output:
 
 
 @dataclass(frozen=True)
-class ExchangeDifference:
-    """All that differs between a model and its conversion.
-
-    Where a vocabulary has other entries than its tokenizer, no text can be compared: ``largest_gap`` is None.
-    """
+class ConversionDifference:
+    """All that differs; ``largest_gap`` is None where no text can be compared."""
 
     names: tuple[str, str]
     findings: tuple[Finding, ...]
     largest_gap: float | None
     gap_at: str
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputDifference, ...]
     texts: int
 
     @property
@@ -90,40 +82,33 @@ class ExchangeDifference:
         return {**asdict(self), "agrees": self.agrees, "cause": self.cause if not self.agrees else ""}
 
 
-def diff_exchange(
+def diff_conversion(
     first: Path, second: Path, sources: Sequence[str], targets: Sequence[str] | None = None, device: str = "auto"
-) -> ExchangeDifference:
+) -> ConversionDifference:
     """Compare a model with its conversion. Without ``targets`` both score the first side's translations.
 
     Raises ``ConfigError`` without texts, ``InputError`` for targets that are not one for each text or too long, and
     what reading either side raises.
     """
     if not sources:
-        raise ConfigError(
-            "diff: found no text, expected at least one sentence to compare the models on. Give --text."
-        )
+        raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
     sources = [normalize_source(text) for text in sources]
     a, b = open_sides(first, second, device)
     names = a.name, b.name
     if not (a.can_run and b.can_run):
-        return ExchangeDifference(names, tuple(find_differences(a, b, sources, targets or ())), None, "", (), 0)
-    outputs = [side.translate(sources, search_options(side, other)) for side, other in ((a, b), (b, a))]
+        return ConversionDifference(names, tuple(find_differences(a, b, sources, targets or ())), None, "", (), 0)
+    outputs = [side.search(sources, search_options(side, other)) for side, other in ((a, b), (b, a))]
     forced = _read_targets(a, b, sources, targets) if targets else _force_outputs(a, b, outputs[0])
     findings = find_differences(a, b, sources, targets or [a.tokenizers[1].to_text(ids) for ids in forced[0]])
-    gap, place, is_more = _gap(a, b, sources, forced)
+    gap, place, is_more = _largest_gap(a, b, sources, forced)
     if is_more and all(one.what == SEARCH for one in findings):
         findings = [explain_gap(a, b, place), *findings]
-    # By their labels, sides with different tokenizers can be compared, too.
-    labels = [list(map(side.tokenizers[1].to_tokens, ids)) for side, ids in zip((a, b), outputs, strict=True)]
-    steps = {at: step for at, pair in enumerate(zip(*labels, strict=True)) if (step := _step(*pair)) is not None}
-    pairs = {at: (outputs[0][at], outputs[1][at]) for at in steps}
+    compared = compare_outputs(outputs[0], outputs[1], (a.tokenizers[1].to_tokens, b.tokenizers[1].to_tokens))
+    pairs = {at: best for at, (best,) in enumerate(compared) if best.step is not None}
     whys = dict.fromkeys(pairs, findings[0]) if findings else _explain(a, b, sources, pairs)
-    found = [
-        Output(sources[at], step, (_label(labels[0][at], step), _label(labels[1][at], step)), whys[at].what)
-        for at, step in steps.items()
-    ]
+    found = [_describe(pair, sources[at], whys[at]) for at, pair in pairs.items()]
     causes = [*findings, *(one for one in whys.values() if one.what != ROUNDING)]
-    return ExchangeDifference(names, tuple(dict.fromkeys(causes)), gap, place, tuple(found), len(sources))
+    return ConversionDifference(names, tuple(dict.fromkeys(causes)), gap, place, tuple(found), len(sources))
 
 
 def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tuple[Ids, Ids]:
@@ -134,16 +119,22 @@ def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[st
     return one, other
 
 
-def _force_outputs(a: Side, b: Side, outputs: Ids) -> tuple[Ids, Ids]:
-    """A's outputs as targets: the same ids for B, or, if ids mean other tokens there, those of the same text."""
-    mine = [ids or [EOS_ID] for ids in outputs]
+def _describe(pair: OutputPair, text: str, why: Finding) -> OutputDifference:
+    step = pair.step or 0
+    first, second = (tokens[step] if step < len(tokens) else "(end)" for tokens in pair.tokens)
+    return OutputDifference(text, step, (first, second), why.what)
+
+
+def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, Ids]:
+    """A's outputs as targets; for B the same ids, or those of the same text."""
+    mine = [best.ids for best, *_ in outputs]
     if a.tokenizers[1].entries() == b.tokenizers[1].entries():
         return mine, mine
     return mine, [[*b.tokenizers[1].to_ids(a.tokenizers[1].to_text(ids)), EOS_ID] for ids in mine]
 
 
-def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest difference of a log-probability, where it is, and whether any is more than rounding."""
+def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
+    """The largest difference of a log-probability, its place, and whether any is more than rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
@@ -158,33 +149,38 @@ def _gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> 
     return largest, place, is_more
 
 
-def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]) -> dict[int, Finding]:
+def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]) -> dict[int, Finding]:
     """Why each pair of outputs differs, where nothing else does, by the number of its text."""
     options = search_options(*((a, b) if a.model is not None else (b, a)))
-    found = {at: _TIE for at, pair in pairs.items() if _is_tie(a, sources[at], pair, options)}
+    ids = {at: [output.ids for output in pair.outputs] for at, pair in pairs.items()}
+    found = {at: _TIE for at in pairs if _is_tie(a, sources[at], ids[at], options)}
     left = {at: pair for at, pair in pairs.items() if at not in found}
     if (a.model is None) != (b.model is None):
         found |= _blame_control_tokens(a, b, sources, left)
-        is_cut = any(EOS_ID not in ids for pair in left.values() for ids in pair)
-        if ways := engine_differences(options, is_cut=is_cut):
+        is_cut = any(one.truncated for pair in left.values() for one in pair.outputs)
+        ways = engine_differences(options, is_cut=is_cut)
+        if ways:
             found = dict.fromkeys(left, Finding(SEARCH, ways)) | found
     detail = "they differ by more than rounding, and nothing else does"
     return dict.fromkeys(left, Finding(OUTPUTS, detail)) | found
 
 
-def _blame_control_tokens(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Pair]) -> dict[int, Finding]:
-    """The pairs that agree if our model, too, has no probability for <pad> and <s>, as CTranslate2 has none."""
+def _blame_control_tokens(
+    a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]
+) -> dict[int, Finding]:
+    """The pairs that agree once our model has no probability for <pad> and <s>, either."""
     ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
         return {}
-    again = dict(zip(pairs, narrow.translate(texts, options), strict=True))
+    again = zip(pairs.items(), narrow.search(texts, options), strict=True)
     same = [
         at
-        for at, pair in pairs.items()
-        if again[at] == pair[1 - which] or _is_tie(narrow, sources[at], (again[at], pair[1 - which]), options)
+        for (at, pair), (best, *_) in again
+        if _is_tie(narrow, sources[at], (best.ids, pair.outputs[1 - which].ids), options)
     ]
-    scores = [side.score(texts, [pair[which] for pair in pairs.values()]) for side in (ours, narrow)]
+    targets = [pair.outputs[which].ids for pair in pairs.values()]
+    scores = [side.score(texts, targets) for side in (ours, narrow)]
     most = max(
         1 - math.exp(one - other) for rows in zip(*scores, strict=True) for one, other in zip(*rows, strict=True)
     )
@@ -192,12 +188,9 @@ def _blame_control_tokens(a: Side, b: Side, sources: Sequence[str], pairs: Mappi
     return dict.fromkeys(same, Finding(CONTROL, detail))
 
 
-def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
-    """Whether a side finds both outputs equally good, up to rounding.
-
-    A beam search chooses by the scores of whole outputs, a greedy one by the tokens where they first differ.
-    """
-    step = _step(*pair)
+def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
+    """Whether a side finds both outputs equally good; greedily, where they first differ."""
+    step = first_difference(*pair)
     if options.sample or step is None:
         return step is None
     rows = side.score([source, source], pair)
@@ -208,12 +201,3 @@ def _is_tie(side: Side, source: str, pair: Pair, options: DecodeConfig) -> bool:
     else:
         one, other = (math.fsum(row) / options.penalty(len(row)) for row in rows)
     return abs(one - other) <= TOLERANCE * (1 + abs(one))
-
-
-def _step(one: Sequence[Any], other: Sequence[Any]) -> int | None:
-    """The first step at which two outputs differ; None if they are the same."""
-    return next((at for at, (mine, theirs) in enumerate(zip_longest(one, other)) if mine != theirs), None)
-
-
-def _label(labels: Sequence[str], step: int) -> str:
-    return labels[step] if step < len(labels) else "(end)"

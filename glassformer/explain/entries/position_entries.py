@@ -1,7 +1,6 @@
-"""The taps of positions: sinusoidal, learned, relative and rotary.
+"""The taps of positions: sinusoidal, learned, relative and rotary; sines and cosines are computed from their formula.
 
-Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864). The sines and cosines are
-computed here from their formula, not read from the model's tables.
+Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
 """
 
 import numpy as np
@@ -41,7 +40,7 @@ def _first_new_position(scope: Scope) -> int:
 
 
 def _distances(scope: Scope) -> Tensor:
-    """From each query to each key of the attention that the step's module belongs to; both end at one position."""
+    """From each query to each key of the step's attention; both end at one position."""
     attention = scope.module.rpartition(".")[0]
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)

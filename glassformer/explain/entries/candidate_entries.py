@@ -1,7 +1,4 @@
-"""The taps of the candidates of a search step: the best continuations, their order, and what becomes of each.
-
-Stated anew from the recorded state. Section 6.1; where sequences are required, Post and Vilar 2018.
-"""
+"""The taps of the candidates of a search step. Section 6.1; for required sequences, Post and Vilar 2018."""
 
 import math
 from collections import Counter
@@ -10,11 +7,9 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
-from glassformer.explain.entries.entry import add, entry
-from glassformer.explain.entries.rules import occurs, phrases
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
+from glassformer.explain.entries.rule_entries import occurs, phrases
 from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
-
-_NOT_IN_PAPER = "not in the paper"
 
 
 def _candidate_places(scope: Scope) -> Tensor:
@@ -33,7 +28,7 @@ def _candidate_places(scope: Scope) -> Tensor:
 
 
 def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
-    """The same where a beam is divided among banks: by how many ids of the required sequences a candidate has."""
+    """The same where a beam is divided among banks, by the required ids of a candidate."""
     step = scope.step.call
     written, sources = (state_before(scope, name, step).tolist() for name in ("ids", "sentences"))
     rows = [
@@ -63,7 +58,7 @@ def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], c
 
 
 def _bank(ids: list[int], required: list[list[int]]) -> int:
-    """How many ids of the sequences there are: of those that occur all, of another the most that the ids end with."""
+    """How many ids of the sequences occur; of an incomplete one those at the end."""
     unmet = [phrase for phrase in required if not occurs(phrase, ids)]
     met = sum(map(len, required)) - sum(map(len, unmet))
     return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)
@@ -107,16 +102,10 @@ _TOP = "top-k (log P(past) + log P(next))"
 add("search.candidate_log_probs", "Best continuations", _BEST, _TOP, "6.1", compute=_candidate)
 _PARENT = "The living hypothesis that each one continues."
 add("search.candidate_parents", "Their parents", _PARENT, "⌊index / vocab⌋", "6.1", compute=_candidate)
-add(
-    "search.candidate_ids",
-    "Their tokens",
-    "The token that each one appends.",
-    "index mod vocab",
-    "6.1",
-    compute=_candidate,
-)
+_TOKEN = "The token that each one appends."
+add("search.candidate_ids", "Their tokens", _TOKEN, "index mod vocab", "6.1", compute=_candidate)
 _RANKING = "The sums after the rules: these rank the continuations, not the model's own."
-add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", _NOT_IN_PAPER, compute=_candidate)
+add("search.candidate_sums", "Their sums", _RANKING, "Σ log P′", NOT_IN_PAPER, compute=_candidate)
 
 
 @entry("search.candidate_outcomes", "What became of them", "0, 1 or 2", "6.1")

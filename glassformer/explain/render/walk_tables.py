@@ -49,7 +49,7 @@ class TableLimits:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One axis to show: its symbol and the label of each entry, which is a token or the entry's number from 0."""
+    """One axis to show: its symbol, and a token or a number for each entry."""
 
     word: str
     symbol: str
@@ -96,7 +96,7 @@ def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimit
 
 
 def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
-    value, axes, cells = _of_sentence(walk, step, sentence)
+    value, axes, cells = _select_sentence(walk, step, sentence)
     rows = step.sentences.count(sentence)
     note = f"the first of the {rows} rows of this sentence" if rows > 1 else ""
     if not value.numel():
@@ -114,12 +114,12 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) ->
     shown = min(axis.size, _MAX_TABLES)
     for index in range(shown):
         table, cut = _matrix(value.select(outer, index), inner, None, most)
-        left_out = [*(cut if index == 0 else ()), *(_left_out(axis, shown) if index == shown - 1 else ())]
+        left_out = [*(cut if index == 0 else ()), *(_axis_omission(axis, shown) if index == shown - 1 else ())]
         title = f"{axis.symbol} = {axis.labels[index]}"
         yield replace(table, title=title, caption=_caption(left_out, note if index == 0 else ""))
 
 
-def _of_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
+def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
     """The value, axes and token cells of one sentence, without axes of a single broadcast entry."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
@@ -144,7 +144,7 @@ def is_cross_attention_map(step: WalkStep) -> bool:
 
 
 def _read_and_written(walk: WalkData, read: list[str], row: int) -> list[str]:
-    """``reads <s> -> writes Ich``; in a search, where each step tries several tokens, only what is read."""
+    """``reads <s> -> writes Ich``; in a search only what is read."""
     if walk.kind == "generation":
         return [f"reads {token}" for token in read]
     return step_labels(walk.sentences.tgt_out_tokens[row], read)
@@ -165,14 +165,14 @@ def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: Tab
     if cells is not None:
         rows.append(("", *_headers(cells, places)))
     table = Table(("", *_headers(across.labels, places)), tuple(rows))
-    return table, [*_left_out(down, n_down), *_left_out(across, n_across)]
+    return table, [*_axis_omission(down, n_down), *_axis_omission(across, n_across)]
 
 
 def _headers(labels: list[str], places: list[int]) -> list[str]:
     return [clip_text(labels[place], _HEADER_WIDTH) for place in places]
 
 
-def _left_out(axis: _Axis, shown: int) -> list[str]:
+def _axis_omission(axis: _Axis, shown: int) -> list[str]:
     greatest = "the greatest " if axis.word == "vocab" else ""
     return [f"{greatest}{shown} of {axis.size} along {axis.symbol}"] if shown < axis.size else []
 
@@ -247,10 +247,10 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
         del columns["normal form"]
     shown = list(zip(*columns.values(), strict=True))[:MAX_SENTENCES]
     rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
-    return Table(tuple(columns), rows, caption=left_out(len(shown), len(texts), "sentences"))
+    return Table(tuple(columns), rows, caption=omission_text(len(shown), len(texts), "sentences"))
 
 
-def left_out(shown: int, of: int, what: str) -> str:
+def omission_text(shown: int, of: int, what: str) -> str:
     """``showing 8 of 30 sentences``; empty where all are shown."""
     return f"showing {shown} of {of} {what}" if shown < of else ""
 
@@ -268,13 +268,13 @@ def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
         return
     sentences = walk.sentences
     for row in range(min(len(sentences.sources), MAX_SENTENCES)):
-        yield _losses_of(walk, row, found)
+        yield _loss_table(walk, row, found)
     mean = f"mean over {sentences.batch.target_tokens} tokens: {float(found['loss.mean']):.4f}"
-    hidden = left_out(MAX_SENTENCES, len(sentences.sources), "sentences")
+    hidden = omission_text(MAX_SENTENCES, len(sentences.sources), "sentences")
     yield Table(caption="; ".join(filter(None, [mean, hidden])))
 
 
-def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
+def _loss_table(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
     sentences = walk.sentences
     count = int((sentences.batch.tgt_out_ids[row] != walk.config.pad_id).sum())
     shown = min(count, _MAX_TOKENS)
@@ -284,22 +284,22 @@ def _losses_of(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
         for token, one, smoothed in zip(sentences.tgt_out_tokens[row][:shown], nll, loss, strict=True)
     )
     title = f"{row}  {sentences.sources[row]} → {sentences.targets[row]}"
-    return Table(("token", "P", "−log P", "loss"), rows, title, left_out(shown, count, "tokens"))
+    return Table(("token", "P", "−log P", "loss"), rows, title, omission_text(shown, count, "tokens"))
 
 
 def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """One table with a line for each weight: the norms of its gradient, of both moments and of its change."""
+    """For each weight the norms of its gradient, of both moments and of its change."""
     weights: dict[str, dict[str, Tensor]] = {}
     for step in steps:
         if kind_of(step.address) == "weight":
             weights.setdefault(step.address.rpartition(".")[0], {})[step.name] = step.value
-    rows = tuple(_norms(name, parts) for name, parts in weights.items() if parts.keys() >= _OF_WEIGHT)
+    rows = tuple(_weight_row(name, parts) for name, parts in weights.items() if parts.keys() >= _OF_WEIGHT)
     if rows:
         headers = ("weight", "shape", "‖g‖", "‖m‖", "‖v‖", "‖Δw‖")
-        yield Table(headers, rows, caption=_about_update(walk, steps))
+        yield Table(headers, rows, caption=_update_caption(walk, steps))
 
 
-def _norms(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
+def _weight_row(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
     moved = parts["value"] - parts["value_before"]
     gradient, first, second, change = (
         float(tensor.norm()) for tensor in (parts["gradient"], parts["first_moment"], parts["second_moment"], moved)
@@ -307,7 +307,7 @@ def _norms(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
     return name, shape_text(tuple(moved.shape)), gradient, f"{first:.1e}", f"{second:.1e}", change
 
 
-def _about_update(walk: WalkData, steps: Sequence[WalkStep]) -> str:
+def _update_caption(walk: WalkData, steps: Sequence[WalkStep]) -> str:
     """Norm of the whole gradient, rate and number of the update, if they are among the steps."""
     found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
     if len(found) < len(_UPDATE):

@@ -8,17 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.explain.entries.entry import add, entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, active_places, has_rules
 from glassformer.settings import DecodeConfig
 
-_NOT_IN_PAPER = "not in the paper"
 _BORDER = 1e-5
 _LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is rounded by
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
-    """The filters that are set, in double precision; what rounding alone decides is as the search decided it."""
+    """The filters that are set, in float64; what rounding decides is as in the search."""
     options, kept = scope.context.decode, scope.step.value > -math.inf
     own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
     log_probs = own.double()
@@ -52,12 +51,12 @@ def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _in_favour(kept: Tensor) -> Tensor:
-    """What a comparison in single precision may be off by, so that a token on the border is as the search has it."""
+    """The rounding of a comparison in float32: a token on the border is as in the search."""
     return torch.where(kept, _BORDER, -_BORDER).double()
 
 
 def _ranks(key: Tensor, kept: Tensor) -> Tensor:
-    """The rank of each token by its key, the greatest first; of equal keys, the tokens that were kept first."""
+    """The rank of each token by its key, greatest first; of equals the kept ones first."""
     return (key + _in_favour(kept)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
 
 
@@ -87,10 +86,10 @@ def _uniforms(scope: Scope) -> Tensor:
     return scope.step.value.new_tensor([float(stream[step]) for stream in streams])
 
 
-add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", _NOT_IN_PAPER, compute=_uniforms)
+add("search.uniforms", "A random number", _UNIFORM, "u ~ Uniform[0, 1)", NOT_IN_PAPER, compute=_uniforms)
 
 
-@entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", _NOT_IN_PAPER)
+@entry("search.drawn_ids", "The token drawn", "min i : Σ_{j ≤ i} P′ > u", NOT_IN_PAPER)
 def _drawn_ids(scope: Scope) -> Tensor:
     """The first token at which the cumulated probability is above u."""
     cumulated = scope.at("search.filtered_log_probs").double().exp().cumsum(dim=1)
@@ -98,7 +97,7 @@ def _drawn_ids(scope: Scope) -> Tensor:
     return below.sum(dim=1).clamp(max=cumulated.shape[1] - 1)
 
 
-@entry("search.sampled_ids", "Samples so far", "[ids; drawn]", _NOT_IN_PAPER)
+@entry("search.sampled_ids", "Samples so far", "[ids; drawn]", NOT_IN_PAPER)
 def _sampled_ids(scope: Scope) -> Tensor:
     """The drawn token is appended."""
     step, new = scope.step.call, scope.at("search.drawn_ids")[:, None]
@@ -107,7 +106,7 @@ def _sampled_ids(scope: Scope) -> Tensor:
     return torch.cat([scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)], new], dim=1)
 
 
-@entry("search.sampled_log_probs", "Their log-probabilities", "Σ log P", _NOT_IN_PAPER)
+@entry("search.sampled_log_probs", "Their log-probabilities", "Σ log P", NOT_IN_PAPER)
 def _sampled_log_probs(scope: Scope) -> Tensor:
     """By the model's own distribution, not by the filtered one."""
     step = scope.step.call
