@@ -1,12 +1,11 @@
 """What `trace --verify` and `diff` find of some hundred deliberate faults, each a change of one place in the source.
 
     python benchmarks/faults.py [--seconds 240] [--json FILE] [--again]
-    python benchmarks/faults.py --table
 
 Each fault of faults.toml runs in a process of its own, on a copy of the package in which it stands: two small trained
 models, walks of every kind with `--verify`, and `diff` of the plain pass with every other way. What is in the file
-already is left out, so that the measurement may be made in pieces; ``--again`` begins anew. ``--table`` writes the
-tables of docs/faults.md.
+already is left out, so that the measurement may be made in pieces; ``--again`` begins anew. docs/generate.py
+writes the table of docs/reliability.md from it.
 """
 
 import importlib
@@ -19,8 +18,7 @@ import time
 import tomllib
 import traceback
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,6 @@ from typing import Any
 import torch
 from smoke import ROOT, new_parser, parse_options, write_json
 
-PAGE = ROOT / "docs" / "faults.md"
 SOURCES = ["A dog is running.", "Two men play football in the park.", "Where is the station?"]
 TARGETS = ["Ein Hund rennt.", "Zwei Männer spielen im Park Fußball.", "Wo ist der Bahnhof?"]
 SIZES = {"n_encoder_layers": 2, "n_decoder_layers": 2, "max_length": 100}
@@ -260,66 +257,21 @@ def measure(faults: list[Fault], results: dict[str, Any], options: Any) -> None:
             write_json(options.json, results)
 
 
-def counts(results: dict[str, Any]) -> dict[str, Counter[str]]:
-    """How many of each area were made, found by `--verify`, by `diff`, by either, and missed."""
-    table: dict[str, Counter[str]] = {}
-    for fault in FAULTS:
-        found = results[fault.name]
-        for area in (fault.area, "all"):
-            count = table.setdefault(area, Counter())
-            count["faults"] += 1
-            count["verify"] += bool(found["verify"])
-            count["diff"] += bool(found["diff"])
-            count["missed"] += not (found["verify"] or found["diff"])
-    return {**{area: count for area, count in table.items() if area != "all"}, "all": table["all"]}
-
-
-def fault_table(results: dict[str, Any]) -> Iterator[str]:
-    """How many of each part are found, and where each is."""
-    yield "| part | faults | found by `--verify` | found by `diff` | missed |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for area, count in counts(results).items():
-        yield f"| {area} | {count['faults']} | {count['verify']} | {count['diff']} | {count['missed']} |"
-    yield from ("", "| part | fault | `--verify` | `diff` |", "| --- | --- | --- | --- |")
-    for fault in FAULTS:
-        cells = [cell(results[fault.name][name]) for name in ("verify", "diff")]
-        if cells == ["–", "–"]:
-            cells[0] = f"missed: {fault.reason}"
-        yield f"| {fault.area} | {fault.name} | {' | '.join(cells)} |"
-
-
-def write_tables(mark: str, lines: Iterable[str]) -> None:
-    """Put the lines between two marks of the page."""
-    before, start, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    PAGE.write_text(before + start + "\n".join(lines) + "\n" + end + after, encoding="utf-8")
-
-
 def read_results(path: Path | None) -> dict[str, Any]:
     """What was measured before, if anything was."""
     results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path and path.exists() else {}
     return results
 
 
-def cell(found: str) -> str:
-    """Where it was found, short enough for a table."""
-    text = found.replace("does not follow: ", "").replace("They first differ at ", "").partition(" (")[0]
-    return text.partition(": off by")[0].replace("|", "\\|").replace("_", "\\_")[:110] or "–"
-
-
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--seconds", type=float, default=240.0, help="begin no fault after so long")
     parser.add_argument("--again", action="store_true", help="measure again what is in the file")
-    parser.add_argument("--table", action="store_true", help="write the table of the page, and measure nothing")
     parser.add_argument("--only", help="the name of one fault")
     options = parse_options(parser, "--only 'length penalty one short'", kept="faults.json")
     results = {} if options.again else read_results(options.json)
     if options.only:
         results.pop(options.only, None)
-    if options.table:
-        write_tables("faults", fault_table(results))
-        return
     measure([fault for fault in FAULTS if options.only in (None, fault.name)], results, options)
     write_json(options.json, results)
 

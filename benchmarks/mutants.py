@@ -1,14 +1,13 @@
 """How many small changes of the source the fast tests find: the mutation score of the rooms where truth matters.
 
     python benchmarks/mutants.py [--sample 200] [--minutes 20] [--json FILE] [--again survivors]
-    python benchmarks/mutants.py --table
 
 A seeded sample of all mutants (mutations.py) of the rooms below. For each, a process that is forked once PyTorch is
 imported takes a package in which it stands and runs the fast tests of the room until one fails: those of the same
 name first, quick ones before slow ones. A mutant is found when a test fails, or when the tests need far more time
 than without it. What is in the file already is left out, so that the measurement may be made in pieces;
-``--again survivors`` runs the tests again on what they did not find. ``--table`` writes the tables of docs/faults.md,
-with the reasons of mutants.toml.
+``--again survivors`` runs the tests again on what they did not find. docs/generate.py writes the table of
+docs/reliability.md from the results and mutants.toml.
 """
 
 import contextlib
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import PRELOADED, read_results, run_child, write_tables
+from faults import PRELOADED, read_results, run_child
 from mutations import Mutant, find_mutants
 from smoke import ROOT, new_parser, parse_options, write_json
 
@@ -192,45 +191,15 @@ def measure_room(package: Path, name: str) -> dict[str, Any]:
     return {"mutants": len(ROOMS[name].find_mutants()), "seconds": found["seconds"], "slow_tests": slow}
 
 
-def score_table(results: dict[str, Any]) -> Iterator[str]:
-    """The score of each room: how many of the sample's mutants are found, and of those that change anything."""
-    yield "| room | mutants | sample | found at first | found now | equivalent | not found | score |"
-    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for name in (*ROOMS, "all"):
-        own = {key: one for key, one in results["mutants"].items() if name in (one["room"], "all")}
-        if not own:
-            continue
-        killed = sum(bool(one["found_by"]) for one in own.values())
-        equivalent = sum(not one["found_by"] and key in REASONS for key, one in own.items())
-        every = sum(room["mutants"] for key, room in results["rooms"].items() if name in (key, "all"))
-        counts = (every, len(own), sum(one["at_first"] for one in own.values()), killed, equivalent,
-                  len(own) - killed - equivalent)  # fmt: skip
-        yield f"| {name} | {' | '.join(f'{count:,}' for count in counts)} | {killed / (len(own) - equivalent):.1%} |"
-
-
-def survivor_table(results: dict[str, Any]) -> Iterator[str]:
-    """Each mutant that no test finds, with the reason."""
-    yield "| not found | why |"
-    yield "| --- | --- |"
-    for name, one in sorted(results["mutants"].items()):
-        if not one["found_by"]:
-            shown = name.replace("|", "\\|").replace("`", "'")
-            yield f"| `{shown}` | {REASONS.get(name, '**a test is missing**')} |"
-
-
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--sample", type=int, default=200, help="how many mutants (200)")
     parser.add_argument("--rooms", nargs="+", choices=ROOMS, default=list(ROOMS), help="only these rooms' mutants")
     parser.add_argument("--minutes", type=float, default=20.0, help="begin no mutant after so long (20)")
     parser.add_argument("--again", choices=("survivors", "all"), help="measure again what no test found, or all")
-    parser.add_argument("--table", action="store_true", help="write the tables of the page, and measure nothing")
     options = parse_options(parser, "--sample 1", kept="mutants.json")
     results = {} if options.again == "all" else read_results(options.json)
     results = {"seed": SEED, "rooms": {}, "mutants": {}, **results}
-    if options.table:
-        write_tables("mutants", [*score_table(results), "", *survivor_table(results)])
-        return
     chosen = choose(options.sample)
     names = {mutant.name for _, mutant in chosen}
     results["mutants"] = {name: one for name, one in results["mutants"].items() if name in names}

@@ -293,7 +293,7 @@ def main() -> None:
     parser.add_argument("--as-they-are", action="store_true", help="train nothing; a student may be unfinished")
     parser.add_argument("--note", default="", help="how students were trained that this script has not trained")
     parser.add_argument("--sentences", type=int, default=1000, help="of the test")
-    parser.add_argument("--picture", type=Path, default=ROOT / "docs" / "pareto.png")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="also draw BLEU over speed, such as pareto.png")
     options = parse_options(
         parser,
         "--work {scratch} --tatoeba {data}/tatoeba/en-de-large.tsv.gz --students --sentences 8 "
@@ -324,7 +324,8 @@ def main() -> None:
     result = {"machine": machine(), "versions": versions, "sentences": len(pairs), "rounds": ROUNDS,
               "students": students, "note": options.note, "points": rows, "verdict": said}  # fmt: skip
     write_json(options.json, result)
-    draw(rows, options.picture)
+    if options.picture:
+        draw(rows, options.picture)
 
 
 if __name__ == "__main__":

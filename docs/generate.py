@@ -1,4 +1,4 @@
-"""Writes the pages that code and results know: commands, settings, speed, charts ...; ``--check`` compares.
+"""Writes the pages that code and results know: commands, settings, speed, results, charts ...; ``--check`` compares.
 
     python docs/generate.py           writes them
     python docs/generate.py --check   writes nothing; ends with 1 and names each page that differs, each dead link
@@ -17,25 +17,20 @@ from reference.address import NAMING, fill_addresses
 from reference.commands import command_pages, commands_page
 from reference.errors import errors_page
 from reference.links import dead_links
-from reference.measured import charts, measured_page
-from reference.reliability import reliability_page, was_measured
-from reference.results import reports, results_page
+from reference.pictures import charts
+from reference.reliability import reliability_page
+from reference.results import results_page
 from reference.settings import settings_page
 from reference.speed import speed_page
 from reference.steps import steps_page
-from reference.training_cost import training_cost_page
 
 DOCS = Path(__file__).resolve().parent
 LINKED_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page, "settings.md": settings_page, "steps.md": steps_page,
-    "errors.md": errors_page, "speed.md": speed_page, "training_cost.md": training_cost_page,
-    "measured.md": measured_page, **charts(), **command_pages(),
+    "errors.md": errors_page, "speed.md": speed_page, "results.md": results_page,
+    "reliability.md": reliability_page, **charts(), **command_pages(),
 }  # fmt: skip
-if was_measured():
-    PAGES["reliability.md"] = reliability_page
-if reports():
-    PAGES["results.md"] = results_page
 
 
 def write() -> None:

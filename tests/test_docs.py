@@ -220,15 +220,10 @@ def figures() -> Iterator[tuple[str, str]]:
     """What a page that is written by hand repeats of the code or of a result: the page, and its words today."""
     steps = json.loads((ROOT / "benchmarks/results/verification.json").read_text("utf-8"))
     bundled = json.loads((ROOT / "benchmarks/results/bundled.json").read_text("utf-8"))["bundled"]["by_words"]["all"]
-    grid, walks = steps.pop("grid"), [one for one in steps.values() if isinstance(one, dict) and "checked" in one]
-    for walk in walks:
-        yield "tracing.md", f"{walk['checked']:,} of "
-    yield "tracing.md", f"{grid['walks']} walks over the grid"
-    yield "tracing.md", f"{grid['checked']:,} steps of the grid"
-    yield "figures.md", f"all of {sum(walk['checked'] for walk in walks):,} + {grid['checked']:,} reproduced"
-    yield "README.md", f"all of {sum(walk['checked'] for walk in (*walks, grid)):,} steps reproduced"
-    yield "README.md", f"| BLEU {bundled['bleu']:.1f} on {bundled['sentences']:,} held-out sentences"
-    yield "figures.md", f"| BLEU {bundled['bleu']:.1f}, chrF {bundled['chrf']:.1f};"
+    checked = sum(one["checked"] for one in steps.values() if "checked" in one)
+    yield "tracing.md", f"{checked:,} steps"
+    yield "README.md", f"{checked:,} of {checked:,} steps"
+    yield "README.md", f"BLEU {bundled['bleu']:.1f} on {bundled['sentences']:,} held-out sentences"
     yield "translating.md", f"each {TEXTS_PER_CHUNK} of its texts"
     yield "translating.md", f"fewer than {MIN_SENTENCES} validation sentences"
     yield "translating.md", f"on up to {SENTENCES:,} validation translations"

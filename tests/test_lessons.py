@@ -152,17 +152,7 @@ def test_on_the_site_the_living_page_stands_below_each_line_that_says_see_it_liv
     assert "../../../" + build.TRY in build._FRAME, "the pages of lessons lie three folders down"
 
 
-def test_the_figures_that_other_pages_give_of_the_lessons_are_those_of_their_record():
-    runs = render.read_record()
-    statements = sum(len(run["statements"]) for run in runs.values())
-    slips = sum(len(render.slips(run)) for run in runs.values())
-    minutes = sum(run["seconds"] for run in runs.values()) / 60
-    measured = (ROOT / "docs" / "figures.md").read_text("utf-8")
-    row = re.search(
-        r"statements of the lessons' sources recomputed \| (\d+); (\d+) of them are slips; (\d+) minutes", measured
-    )
-    assert row, "docs/figures.md: no row of the lessons"
-    assert (int(row[1]), int(row[2]), int(row[3])) == (statements, slips, round(minutes))
+def test_the_page_of_differences_names_every_kind_of_positions():
     differences = (ROOT / "docs" / "differences.md").read_text("utf-8")
     for kind in set(ModelConfig.choices("positions")) - {"sinusoidal"}:
         assert kind in differences.lower(), f"docs/differences.md: {kind} positions are missing"

@@ -74,7 +74,7 @@ def test_pictures_are_shown_in_their_theme_and_width(builder: ModuleType):
         "![A head](docs/page/head-phone.png){.themed .only-light .narrow-only}"
         "![A head](docs/page/head-phone-dark.png){.themed .only-dark .narrow-only}"
     )
-    assert builder.with_variants("Growth", "growth.png", ROOT / "docs" / "growth.png") == "![Growth](growth.png)"
+    assert builder.with_variants("Logo", "logo.png", ROOT / "docs" / "logo.png") == "![Logo](logo.png)"
     chart = builder.with_variants("BLEU", "charts/quality.svg", ROOT / "docs" / "charts" / "quality.svg")
     assert chart.startswith("![BLEU](charts/quality.svg){.themed .only-light .wide-only}")
     assert chart.count("![BLEU](charts/quality") == 4

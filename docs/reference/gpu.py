@@ -1,4 +1,4 @@
-"""The sections of GPUs in the pages of speed, from what benchmarks/gpu.py left; without a result they say so."""
+"""The sections of GPUs in the page of speed, from what benchmarks/gpu.py left; without a result they say so."""
 
 import json
 from collections.abc import Iterator
@@ -8,12 +8,12 @@ from typing import Any
 from reference.markdown import table
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "gpu"
-WAITING = "Not measured yet: no card was at hand. `make gpu` measures it, with `benchmarks/gpu.py`."
+WAITING = "Not measured yet. `make gpu` measures it on a machine with a GPU."
 
 
 def gpu_section(stage: str, unit: str) -> Iterator[str]:
     """The section on a stage, ``training`` or ``decoding``: for each card the medians of its cells in ``unit``."""
-    yield "## On a GPU"
+    yield f"### {stage.capitalize()} on a GPU"
     files = [json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob(f"{stage}.*.json"))]
     if not files:
         yield WAITING

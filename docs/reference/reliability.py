@@ -1,53 +1,49 @@
-"""The page of reliability: what is promised, what `make torture` and benchmarks/memory.py found, and each test.
+"""The page of reliability: what is promised, what `make torture` found, the proof of traces, and each test.
 
-The figures are those that `python tests/torture --json` and benchmarks/memory.py left in benchmarks/results. A test
-that the page names must exist.
+The figures are those that `python tests/torture --json` and the benchmarks left in benchmarks/results. A test that
+the page names must exist.
 """
 
-import json
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from reference.markdown import code, page, table
-
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "benchmarks" / "results"
+from reference.measurements import ROOT, read
+from reference.proof import proof_sections
 
 PROMISED = (
-    "Whenever a training is killed, stopped or loses its power or its disk, **the same command continues it**, to "
-    "the very same weights as without the interruption, bit for bit, with the same number of processes, on the same "
+    "A training that is killed, stopped or loses its power or its disk is **continued by the same command**, to the "
+    "very same weights as without the interruption, bit for bit, with the same number of processes, on the same "
     "processor, with the same versions. The number of threads is kept with each checkpoint.",
-    "A checkpoint, a tokenizer or prepared text in which **one bit has changed is noticed** by its SHA-256 sum. "
-    "Another checkpoint stands in for it, or the text is made again, and that is said; if neither is possible the "
-    "command ends with another status than 0. No command prints a result of damaged weights.",
-    "**Nothing is lost**: a checkpoint is deleted after a newer one has been verified. Files that you name for "
-    "output are written whole or not at all; only where a directory takes no new files, the file in it is written "
-    "over, which is said. A directory that no training wrote is not trained in.",
-    "A `translate` of a **document** that is stopped or killed is continued by the same command, to the same output "
-    "as without the stop; what another text, model or option has left is not used.",
+    "In a checkpoint, a tokenizer or prepared text, **one changed bit is noticed** by the SHA-256 sum. Another "
+    "checkpoint is used, or the text is prepared again, and a message says so; if neither is possible, the command "
+    "ends with a status other than 0. No command prints a result of damaged weights.",
+    "**Nothing is lost**: a checkpoint is deleted only after a newer one has been verified. Output files are written "
+    "whole or not at all; only in a directory that takes no new files is an existing file overwritten, and a message "
+    "says so. A training uses a new or empty directory, or its own.",
+    "A `translate` of a **document** that is stopped or killed is continued by the same command, to the same output. "
+    "Work of another text, model or option is not used.",
     "A run directory from a stranger **executes nothing**, is refused before it takes memory that its weights do not "
-    "need, and leads no writer out of it.",
-    "An input, an option or a disk that is wrong gives **one message in words** and a status other than 0: see "
-    "[Commands](commands.md). A fault of ours is said to be ours, ends with 70, and leaves its traceback in a file.",
-    "Ctrl-C and SIGTERM save and end a training; a second one, of either kind, ends it at once. A reader that "
-    "leaves, as in `| head`, does not end a training.",
+    "need, and cannot make a command write outside of it.",
+    "A wrong input, a wrong option or a full disk gives **one message in words** and a status other than 0: see "
+    "[Commands](commands.md). A fault of glassformer says that it is one, ends with 70, and leaves its traceback in "
+    "a file.",
+    "Ctrl-C and SIGTERM save and end a training; a second one ends it immediately. A closed pipe, as in `| head`, "
+    "does not end a training.",
 )
 NOT_PROMISED = (
-    "That a disk keeps what it has confirmed. A disk that loses synced data can lose a run; it is noticed, not "
+    "That a disk keeps what it has confirmed. A disk that loses synced data can lose a run; this is noticed, not "
     "undone.",
-    "Secrecy or authorship. The sums find accidents: who can write to a run can also seal it again, and so change "
-    "what it translates. Only take models from people whom you trust with your translations.",
+    "Secrecy or authorship. The sums detect accidents. Whoever can write to a run can also seal it again, and so "
+    "change what it translates: only take models from people whom you trust with your translations.",
     "The section `decode` of `config.json` may be edited by hand; a flipped bit there that leaves a valid option is "
     "such an edit.",
     "The very same bits with other numbers of threads or processes, on another processor, or with another version of "
-    "PyTorch. The log says so when the number of threads or processes has changed. A training that chooses its "
-    "threads by itself, which is the default, may begin with another number when it is started again from "
-    "nothing: see [How many threads](training.md#how-many-threads).",
+    "PyTorch. The log says when the number of threads or processes has changed. A training that chooses its threads, "
+    "which is the default, may choose another number when it is started again from nothing: see [How many "
+    "threads](training.md#how-many-threads).",
     "Races with somebody who changes the run while a command uses it, other than a training by glassformer.",
-    "macOS was not run for this page; [a workflow](../.github/workflows/tests.yml) runs the tests there. Windows was "
-    "never run: on Windows use WSL.",
+    "macOS and Windows: [a workflow](../.github/workflows/tests.yml) runs the tests on macOS; Windows was never "
+    "tried, use WSL.",
 )
 
 GOING_ON, CLI, RUNS = "tests/training/test_resume.py", "tests/cli/test_cli.py", "tests/test_run_directory.py"
@@ -189,28 +185,20 @@ HOLES: list[tuple[str, list[tuple[str, str]]]] = [
 ]  # fmt: skip
 
 
-def was_measured() -> bool:
-    """Whether there are figures; without any there is no page."""
-    return all((RESULTS / name).exists() for name in ("torture.json", "memory.json"))
-
-
 def reliability_page() -> str:
     return page(
-        "What survives",
-        "What a run, a command and a machine may meet, what is promised then, and how that is shown. `make torture` "
-        "carries it out: real kills, real signals, real full disks, a real file system without power.",
+        "Reliability and proof",
+        "What is promised when a process is killed, a disk is full or a file is damaged or hostile; how that was "
+        "tried; and how a trace is proven right.",
         "## Promised",
         *_points(PROMISED),
         "## Not promised",
         *_points(NOT_PROMISED),
-        "## What `make torture` found",
+        "## How it was tried",
         *_torture(),
         *_attacks(),
         *_growth(),
-        "## Memory",
-        *_memory(),
-        "## What it costs",
-        *_cost(),
+        *proof_sections(),
         "## What once went wrong, and its tests",
         table(["what", "tests"], ((what, ", ".join(map(_test_link, tests))) for what, tests in HOLES)),
     )
@@ -229,15 +217,16 @@ def _test_link(test: tuple[str, str]) -> str:
 
 
 def _torture() -> Iterator[str]:
-    found = _read("torture.json")
+    found = read("torture.json")
     faults = [row for rows in found["faults"].values() for row in rows]
-    minutes = " and ".join(f"{run['minutes']:.0f}" for run in found["runs"])
+    machine = found["machine"]
     yield (
-        f"On {found['date']}, {_machine(found['machine'])}: {minutes} minutes, two faults at once. Random choices "
-        "follow from a seed, which each run prints. A fault is survived if the command gives the right result, or "
-        "says what is wrong and ends with another status than 0; if nothing there is lost; and if the same command "
-        "repeated leads a training to the very same weights. It is silent if the result is wrong or something is "
-        "lost without a word, and a hang if it takes minutes or three gigabytes."
+        "`make torture` runs real kills, real signals, real full disks and a real file system without power. A fault "
+        "is survived if the command gives the right result, or says what is wrong and ends with a status other than "
+        "0; if nothing is lost; and if the same command repeated leads a training to the very same weights. A wrong "
+        "result or a loss without a word is *silent*; minutes or three gigabytes are a hang. Of "
+        f"{found['date']}, on {machine['processor']}, {machine['cores']} cores, PyTorch {machine['torch']}, Python "
+        f"{machine['python']}:"
     )
     columns = ("injections", "survived", "silent", "tracebacks", "hangs")
     rows = [
@@ -254,113 +243,37 @@ def _torture() -> Iterator[str]:
 
 
 def _attacks() -> Iterator[str]:
-    """Of each attack on documents the format that it costs most; nothing before there are figures."""
-    tallies = _read("torture.json")["faults"].get("documents", ())
+    """The attacks on documents that cost most; nothing before there are figures."""
+    tallies = read("torture.json")["faults"].get("documents", ())
     rows = [row for tally in tallies for row in tally["rows"]]
     if not rows:
         return
-    yield "### Documents, pairs and foreign models"
+    names = {row["attack"] for row in rows}
+    slow, large = (max(rows, key=lambda row: row[key]) for key in ("seconds", "mb"))
+    yield "### Hostile documents"
     yield (
-        "Each attack is a command in a process of its own, whose model is replaced by one that says "
-        "`<img src=x onerror=alert(1)>` to everything, so that it takes no time, and whose markup must come out as "
-        "text. "
-        "Of each attack this is the format that took the most processor time, out of all that were tried; more than "
-        "20 seconds or 1,500 MB count as a hang, and a live tag as silent. A pattern that makes texts of single "
-        "letters puts up to 500,000 of them into 1 MB, and takes the time of so many texts (see *Large documents*)."
+        f"{len(names)} kinds of documents, pairs and foreign models: nested without end, declarations that grow, and "
+        "1 MB of one pattern (brackets, links, numbers, line ends ...) in each format. The model is replaced by one "
+        "that answers `<img src=x onerror=alert(1)>` in no time, which must come out as text. More than 20 seconds "
+        f"of processor time or 1,500 MB count as a hang. Most time: {slow['seconds']:.1f} s ({slow['attack']} in "
+        f"{slow['format']}, {slow['bytes']:,} bytes); most memory: {large['mb']:,} MB ({large['attack']} in "
+        f"{large['format']}). [torture.json](../benchmarks/results/torture.json) has each."
     )
-    worst: dict[str, dict[str, Any]] = {}
-    counts: Counter[str] = Counter(row["attack"] for row in rows)
-    for tally in tallies:  # of many attacks of one kind only some have a row
-        if len(names := {row["attack"] for row in tally["rows"]}) == 1:
-            counts[names.pop()] = tally["injections"]
-    for row in rows:
-        if row["seconds"] >= worst.get(row["attack"], row)["seconds"]:
-            worst[row["attack"]] = row
-    columns = ["attack", "tried", "worst in", "bytes", "CPU seconds", "MB", "what is said"]
-    yield table(columns, (
-        [name, f"{counts[name]:,}", row["format"], f"{row['bytes']:,}", f"{row['seconds']:.1f}", f"{row['mb']:,}",
-         row["said"].replace("|", "\\|")] for name, row in worst.items()))  # fmt: skip
 
 
 def _growth() -> Iterator[str]:
-    """What a large file of each format takes, now and before it was made to grow in proportion."""
-    found = _read("documents.json")
-    plain = found["without codes"]["formats"].values()
+    """What a large file of each format takes."""
+    found = read("documents.json")["now"]
+    machine = found["machine"]
     yield "### Large documents"
     yield (
-        "Filling a file of each format whose texts have codes, with a translation that takes no time, so everything "
-        "but the model: reading, finding texts, taking out tags and placeholders, putting them back where the "
-        "attention says, checking, writing. Processor seconds, and memory of the whole process, by "
-        f"[documents.py](../benchmarks/documents.py), {_machine(found['now']['machine'])}. The exponent is the "
-        "growth since a quarter of the texts: 1 is proportional. The figures before are of texts without codes, each "
-        "its own translation; there time grew with the square of the texts. On an earlier day, 200,000 such texts "
-        f"took at most {max(row['cpu_seconds'] for row in plain):.0f} s and "
-        f"{max(row['peak_mb'] for row in plain):,} MB, whatever the format. A glossary "
-        "and a memory of so many entries are asked for 1,000 texts: that must not grow."
-    )
-    rows = []
-    for name, now in found["now"]["formats"].items():
-        before = found["before"]["formats"].get(name)
-        rows.append([name, *(_large(before) if before else ["", "", ""]), *_large(now), f"{now['peak_mb']:,}"])
-    columns = ["format", "texts before", "CPU seconds", "exponent", "texts now", "CPU seconds", "exponent", "MB"]
-    yield table(columns, rows)
-
-
-def _large(row: dict[str, Any]) -> list[str]:
-    if "stopped_after_cpu_seconds" in row:
-        return ["", f"over {row['stopped_after_cpu_seconds']}", ""]
-    return [f"{row['segments']:,}", f"{row['cpu_seconds']:.1f}", f"{row['exponent']:.2f}"]
-
-
-def _memory() -> Iterator[str]:
-    found = _read("memory.json")
-    training = found["training"]
-    yield (
-        f"Of a whole process in RAM, by [memory.py](../benchmarks/memory.py), {_machine(found['machine'])}. The "
-        "slope is a least-squares line through the second half of the samples."
-    )
-    rows = [[f"training of {training['minutes']:g} minutes, {training['updates']:,} updates", *_sizes(training),
-             f"{training['mib_per_hour']:+.1f} MiB an hour"]]  # fmt: skip
-    if "translating" in found:
-        rows.append(_translating("the bundled model", found["translating"]))
-    yield table(["", "first", "last", "most", "slope"], rows)
-    growth = _read("decoding_growth.json")
-    yield (
-        "By [decoding_growth.py](../benchmarks/decoding_growth.py), on an earlier day, with the random weights of "
-        "`small`:"
-    )
-    yield table(["", "first", "last", "most", "slope"], [_translating("int8", growth["long_input"])])
-
-
-def _cost() -> Iterator[str]:
-    found = _read("reliability_revisions.json")
-    yield (
-        "Training `tiny` on the task `dates` and translating with the model bundled then, compared with the last "
-        f"commit before these checks ({found['commits']['earlier'][:7]}); the two take turns, "
-        f"{len(found['seconds']['today']['training'])} of each: by "
-        "[decoding_revisions.py](../benchmarks/decoding_revisions.py), in processor time of one thread, "
-        f"{_machine(found['machine'])}. Medians, with 95 % intervals."
+        "`benchmarks/documents.py`: filling a file of texts with codes, with a translation that takes no time, so "
+        "everything but the model. The exponent is the growth since a quarter of the texts: 1 is proportional, and "
+        "tests hold each format to it. A glossary and a memory of so many entries are asked for 1,000 texts. On "
+        f"{machine['processor']}, {machine['cores']} cores, Python {machine['python']}:"
     )
     rows = (
-        [kind, f"{row['median']:.2f}", f"{row['low']:.2f} to {row['high']:.2f}"]
-        for kind, row in found["ratios"].items()
+        [name, f"{row['segments']:,}", f"{row['cpu_seconds']:.1f}", f"{row['exponent']:.2f}", f"{row['peak_mb']:,}"]
+        for name, row in found["formats"].items()
     )
-    yield table(["", "times as fast", "95 %"], rows)
-
-
-def _translating(what: str, row: dict[str, Any]) -> list[str]:
-    slope = f"{row['mib_per_100000_sentences']:+.1f} MiB for 100,000 more"
-    return [f"translating {row['sentences']:,} sentences, {what}", *_sizes(row), slope]
-
-
-def _sizes(row: dict[str, Any]) -> list[str]:
-    return [f"{row[f'{which}_mib']:.0f} MiB" for which in ("first", "last", "most")]
-
-
-def _machine(machine: dict[str, Any]) -> str:
-    where = f"on {machine['processor']}, {machine['cores']} cores"
-    return f"{where}, PyTorch {machine['torch']}, Python {machine['python']}"
-
-
-def _read(name: str) -> dict[str, Any]:
-    return dict(json.loads((RESULTS / name).read_text(encoding="utf-8")))
+    yield table(["format", "texts", "processor seconds", "exponent", "MB"], rows)

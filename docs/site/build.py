@@ -34,12 +34,10 @@ GROUPS = {
         "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": [
-        "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/faults", "docs/differences",
+        "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences",
     ],
     "Learn": ["docs/learn/index", "docs/learn/pages/*", "docs/learn/slips"],
-    "Measured": [
-        "docs/measured", "docs/results", "docs/speed", "docs/training_cost", "docs/reliability", "docs/figures",
-    ],
+    "Measured": ["docs/results", "docs/speed", "docs/reliability"],
     "Reference": [
         "docs/commands", "docs/settings", "api", "docs/index", "docs/design", "CONTRIBUTING", "CHANGELOG", "card",
     ],

@@ -86,8 +86,11 @@ glassformer average --run build/face/words --last 3
 {trial_commands}python examples/bundled/pack.py build/face/words
 ```
 
-Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. Each command
-continues where it was interrupted.{trial}
+Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. An
+interrupted command continues when it is given again.{trial}
+
+Each training after the first started from the packed files of the model before. Each was done once, with one seed and
+one CPU thread, PyTorch {torch}, while other programs ran as well.
 
 {training}
 
@@ -101,39 +104,38 @@ Of the files in this directory, on the {n_test} held-out pairs with one referenc
 - BLEU is {bleu}.
 - chrF is {chrf}.
 - Rounding to int8 costs {int8}.
-- The model before is that of the second training: further updates with noise, and then with the written pairs, make
-  the difference.
+- The model before is that of the second training, without noise and without the written pairs.
 
 Most of Tatoeba's sentences have many correct translations (*you* is *du*, *ihr* or *Sie*), and the reference is
 one.
 
-## Whether it knows what it cannot do
+## Does it know when it is wrong?
 
 {confidence}
 
-A warning has a reason, the first that applies. Twenty texts for each (`examples/bundled/reasons.py`), and how many
-have which reason; *none* is no warning:
+A warning has a reason: the first that applies. The table counts the reasons for twenty texts of each kind
+(`examples/bundled/reasons.py`); *none* is no warning.
 
 {reasons}
 
 ## A hundred and twenty texts as people type them
 
 They were written in twelve kinds before the training with noise (`examples/bundled/typed_sentences.py`), and none
-was changed or left out. All answers were judged twice, by another judge each time, in a random order among those of
-models before, without the name of the model or its warning; an answer that the next model gives, too, keeps its
-verdicts. Where both differ, the worse one counts. The rules:
+was changed or left out. Two judges graded each answer, in a random order among those of earlier models, without the
+name of the model or its warning. Where the two differ, the worse grade counts. An answer that a later model gives,
+too, keeps its grades. The rules:
 
 {rules}
 
-The model before read the texts as they were; now a text in capitals or without one is read as a sentence, emoji stay
-out, and each sentence is translated by itself. In brackets: how many of them it warned of.
+The model before read the texts as they were. Now a text in capitals, or one that begins in lower case, is read as a
+sentence, emoji are left out, and each sentence is translated by itself. In brackets: how many answers it warned of.
 
 {typed}
 
 {typed_total}
 
-The held-out pairs, changed as training pairs are (`examples/bundled/measure.py`), BLEU and chrF of both models with
-the texts read in the same way. The names are of one list in training and here; so few numbers say nothing.
+BLEU and chrF of both models on the held-out pairs, changed as training pairs are (`examples/bundled/measure.py`). The
+names are from the same list as in training; there are too few pairs with numbers for a conclusion.
 
 {noisy}
 
@@ -150,13 +152,13 @@ before this one.{doubted}
 
 ## Limits
 
-- It translates everyday sentences of the kind that language learners write, and most of the phrases above. Rare
-  words, rare names, long sentences and texts of other kinds it often gets wrong, but still writes something for
-  them; see its confidence.
+- It translates everyday sentences of the kind that language learners write, and most of the phrases above. It
+  often gets rare words, rare names, long sentences and texts of other kinds wrong, and writes something all the same:
+  see its confidence.
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
   whole: it learned lines of one or two sentences and leaves out most of a longer one.
-- News it mostly gets wrong, idioms half of the time, paragraphs and texts with typing mistakes in four of ten. It
+- It gets news mostly wrong, idioms half of the time, paragraphs and texts with typing mistakes in four of ten. It
   warns of about a third of its bad answers to test pairs, and of a fifth of the wrong ones to the texts above.
 - {single_words}
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
@@ -193,6 +195,7 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         trial_commands=TRIAL_COMMANDS if "trial" in results else "",
         trial=TRIAL if "trial" in results else "",
         training=_trainings(results["trainings"]),
+        torch=", ".join(sorted({one["torch"] for one in results["trainings"].values()})),
         search=ours["search"],
         scores=_scores(results),
         bleu=f"`{ours['signatures']['bleu']}`", chrf=f"`{ours['signatures']['chrf']}`",
@@ -261,20 +264,16 @@ def _sizes(directory: Path) -> str:
 
 
 def _trainings(found: dict[str, Any]) -> str:
-    first, *others = map(_training, found.values())
-    continued = (f" The next one started from the packed files of that model and made {one}" for one in others)
-    return f"The first training made {first}{''.join(continued)} Each was done once, with one seed."
-
-
-def _training(facts: dict[str, Any]) -> str:
-    threads = f"{facts['threads']} thread{'' if facts['threads'] == 1 else 's'}"
-    precision = {"bf16": "bfloat16"}.get(facts["precision"], facts["precision"])
-    kept = f" Kept was: {facts['kept']}." if facts["kept"] else ""
-    return (
-        f"{facts['updates']:,} updates on {facts['target_tokens']:,} target tokens in "
-        f"{facts['elapsed_s'] / 60:.0f} minutes of wall-clock time (CPU, {threads}, {precision}, PyTorch "
-        f"{facts['torch']}, other programs running as well).{kept}"
-    )
+    """A row for each training; each but the first starts from the packed files of the one before."""
+    heads = ["training", "updates", "target tokens", "minutes", "precision", "model that was kept"]
+    rows = [
+        [
+            f"{number}", f"{one['updates']:,}", f"{one['target_tokens']:,}", f"{one['elapsed_s'] / 60:.0f}",
+            {"bf16": "bfloat16"}.get(one["precision"], one["precision"]), one["kept"] or "",
+        ]
+        for number, one in enumerate(found.values(), 1)
+    ]  # fmt: skip
+    return table(heads, rows)
 
 
 def _scores(results: dict[str, Any]) -> str:
@@ -309,8 +308,8 @@ def _confidence(found: dict[str, Any]) -> str:
         f"below {found['doubtful']:.2f}, chosen to warn of 5 % of the good validation translations, and of other "
         "languages, unknown characters and very long texts at any confidence. Of the test pairs' translations "
         f"{found['good']} are good and {found['bad']} bad; in {100 * found['area_under_roc']:.0f} of 100 pairs of a "
-        "good and a bad one the good one has the greater confidence. The last rows have input that is not English: "
-        "references of the test pairs, Spanish sentences and lines that mean nothing.\n\n"
+        "good and a bad one the good one has the greater confidence. The last three rows are input that is not "
+        "English: references of the test pairs, Spanish sentences and lines without meaning.\n\n"
         f"{table(['translations', 'warned of'], rows)}\n\nOn the test pairs, by confidence:\n\n"
         f"{table(['mean confidence', 'share of good ones', 'pairs'], tenths)}"
     )
@@ -326,8 +325,8 @@ def _reasons(found: dict[str, dict[str, int]]) -> str:
 def _single_words(found: dict[str, Any]) -> str:
     right, asked, warned = found["right"], found["asked"], found["warned"]
     return (
-        f"Of {asked} single words of the training it translates {_share(right, asked)} as there. It warns of "
-        f"{warned['wrong ones']} of the other answers, and of {warned['right ones']} of these."
+        f"It translates {_share(right, asked)} single words of the training as in its text. It warns of "
+        f"{warned['wrong ones']} of the {asked - right} wrong ones, needlessly of {warned['right ones']}."
     )
 
 
@@ -392,7 +391,7 @@ def _typed_total(judged: Sequence[Judged]) -> str:
     false = counts["right flagged"] + counts["usable flagged"]
     return (
         f"So {_share(fine, len(judged))} are right or usable. It warns of {_share(counts['wrong flagged'], wrong)} "
-        f"wrong answers and of {_share(false, fine)} others. The two passes differ on {differing} answers."
+        f"wrong answers and of {_share(false, fine)} others. The two judges differ on {differing} answers."
     )
 
 

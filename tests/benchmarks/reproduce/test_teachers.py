@@ -97,7 +97,7 @@ def test_the_evidence_and_the_page_have_the_teachers_too(done, tmp_path, monkeyp
     assert {path.name for path in (tmp_path / "phrases.taught").iterdir()} == {"report.json", *kept}
     page = results.results_page()
     assert "| forward: 4 updates, backward: 5 updates |" in page
-    assert f"each seed learns from {report['teachers']['pairs']:,} pairs." in page
+    assert f"backward: 5 updates | {report['teachers']['pairs']:,} |" in page
     for name in kept:
         assert f"(../benchmarks/results/phrases.taught/{name})" in page
 
