@@ -48,6 +48,9 @@ def _read_published(repository: str, urls: Mapping[str, str]) -> str:
 
 def _try_line(address: str) -> str:
     if address and "://" not in address:  # beside the page: Markdown would look for a page of that name
-        return f'<strong><a href="{address}">Try it without installing</a></strong>: type a sentence, switch off a head.'
+        return (
+            f'<strong><a href="{address}">Try it without installing</a></strong>: type a sentence, switch off a head.'
+        )
     link = address or "docs/page.md#without-installing"
-    return f"**[Try it without installing]({link})**: type a sentence, switch off a head and watch the translation change."
+    what = "type a sentence, switch off a head and watch the translation change."
+    return f"**[Try it without installing]({link})**: {what}"

@@ -19,7 +19,7 @@ from glassformer.text.lines import is_blank, normalize_source
 from glassformer.text.steps.passage import STEPS, Passage
 from glassformer.text.steps.step import Step, TextOptions
 from glassformer.text.steps.style import Case
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -196,16 +196,6 @@ def _join(parts: Sequence[Hypothesis], text: Parts) -> Hypothesis:
         longer_was_cut=any(part.longer_was_cut for part in parts),
         confidence=min((part.confidence for part in parts if part.confidence is not None), default=None),
     )
-
-
-def split_outputs(ids: Sequence[int]) -> list[list[int]]:
-    """The ids of each sentence of a joined hypothesis; without what a length limit cut."""
-    outputs = [list[int]()]
-    for one in ids:
-        outputs[-1].append(one)
-        if one == EOS_ID:
-            outputs.append([])
-    return outputs[:-1]
 
 
 def join_attention(
