@@ -33,7 +33,7 @@ $(BIN)/.bench: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
 	@touch $@
 
-slow: $(BIN)/.bench  ## the tests that train, start processes or repeat a large grid
+slow: $(BIN)/.bench  ## the tests that train, start processes or sample a large grid; FULL=1: the whole grids, every benchmark
 	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
 
 types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by ESLint, and its format, by Prettier, from npm
@@ -43,7 +43,7 @@ types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by E
 
 browser: $(BIN)/.ready  ## the tests of the page in a headless Chromium
 	command -v chromium > /dev/null || apt-get install --yes --no-install-recommends chromium
-	$(BIN)/pytest -m browser --numprocesses 0
+	$(BIN)/pytest -m browser --numprocesses 2
 
 $(BIN)/.serving: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,serving-test]'
@@ -51,7 +51,7 @@ $(BIN)/.serving: $(BIN)/.ready
 
 serving: $(BIN)/.serving  ## the server: programs of others that speak to it, and requests that nobody foresaw
 	$(BIN)/pytest -m serving --numprocesses 0
-	$(BIN)/python tests/serving/fuzz.py --requests 2000
+	$(BIN)/python tests/serving/fuzz.py --requests 1000
 
 torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
 	$(BIN)/python tests/torture --minutes $(MINUTES)

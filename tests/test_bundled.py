@@ -3,7 +3,6 @@
 import inspect
 import io
 import json
-import os
 import re
 import runpy
 import shutil
@@ -37,6 +36,7 @@ from glassformer.files import sha256
 from glassformer.run_directory import WEIGHTS, RunDirectory, load_run
 from glassformer.text import Tokenizer
 from glassformer.text.corpus.corpus import Pair
+from glassformer.training.request.arguments import TrainRequest
 
 ROOT = Path(__file__).parents[1]
 FIRST = "I love you, too."
@@ -248,18 +248,17 @@ def test_the_demo_leaves_time_for_the_rest_of_its_three_minutes() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_shows_the_same_dates_after_each_round_and_wraps_nothing(tmp_path: Path) -> None:
-    """As short as a training with one round can be; its model is poor, which its pictures survive."""
-    done = subprocess.run(
-        [sys.executable, "-m", "glassformer", "demo", "--max-minutes", "1"], cwd=tmp_path, text=True,
-        env={**os.environ, "COLUMNS": "80", "TERM": "dumb"}, capture_output=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [line for line in done.stdout.splitlines() if cell_len(line) > 80] == []
-    rounds = re.findall(r"^After \d+ updates .*\n((?:  [✓✗] .*\n)+)", done.stdout, re.M)
+def test_the_demo_shows_the_same_dates_after_each_round_and_wraps_nothing(tmp_path, monkeypatch):
+    """With two short rounds; its model is poor, which its pictures survive."""
+    make, short = TrainRequest.make, ["train.max_updates=240", "train.validate_every=120"]
+    monkeypatch.setattr(TrainRequest, "make", lambda **given: make(**{**given, "overrides": short}))
+    monkeypatch.chdir(tmp_path)
+    stdout = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "80", "TERM": "dumb"}, catch_exceptions=False).stdout
+    assert [line for line in stdout.splitlines() if cell_len(line) > 80] == []
+    rounds = re.findall(r"^After \d+ updates .*\n((?:  [✓✗] .*\n)+)", stdout, re.M)
     shown = [re.findall(r"[✓✗] (.*?) -> ", one) for one in rounds]
     assert len(shown[0]) == 4
-    assert shown.count(shown[0]) == len(shown)
+    assert shown == [shown[0]] * 2
     assert (tmp_path / "runs" / "demo.html").is_file()
     assert (tmp_path / "runs" / "demo" / "report.html").is_file()
 
@@ -320,9 +319,7 @@ def test_links_of_the_readme_lead_to_this_version_in_the_repository() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_wheel_holds_translates_on_a_fresh_machine(
-    built: Path, tmp_path: Path, translator: Translator
-) -> None:
+def test_what_the_wheel_holds_translates_on_a_fresh_machine(built, tmp_path, translator):
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
@@ -350,9 +347,7 @@ def finished(tmp_path: Path) -> Path:
     return run.path
 
 
-def test_packing_rounds_the_final_model_and_replaces_what_was_there(
-    pack: ModuleType, finished: Path, tmp_path: Path
-) -> None:
+def test_packing_rounds_the_final_model_and_replaces_what_was_there(pack, finished, tmp_path):
     into = tmp_path / "into"
     shutil.copytree(finished, into)
     (into / "final" / "update-00000099").mkdir()
@@ -377,9 +372,7 @@ def test_packing_replaces_nothing_but_an_older_model(pack: ModuleType, finished:
         assert files(into) == before
 
 
-def test_packing_refuses_what_cannot_ship(
-    pack: ModuleType, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packing_refuses_what_cannot_ship(pack, finished, tmp_path, monkeypatch):
     (checkpoint,) = (finished / "final").iterdir()
     weights = read_tensors(checkpoint, WEIGHTS)
     state = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))
@@ -447,9 +440,7 @@ GO = Pair("Go.", "Geh.")
         (Pair("You go.", "Geht ihr."), ("You know.", "Sie wissen es."), None),
     ],
 )
-def test_two_clauses_become_one_sentence(
-    augment: ModuleType, first: Pair, second: tuple[str, str], expected: tuple[str, str] | None
-) -> None:
+def test_two_clauses_become_one_sentence(augment, first, second, expected):
     assert augment.join_clauses(first, Pair(*second), augment.CONJUNCTIONS[1]) == expected
 
 
@@ -464,9 +455,7 @@ def test_before_und_no_clause_is_left_open(augment: ModuleType) -> None:
     )
 
 
-def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(
-    augment: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_longer_pairs_are_chosen_by_chance_that_can_be_repeated(augment, monkeypatch):
     monkeypatch.setattr(augment, "SENTENCES", 8)
     monkeypatch.setattr(augment, "CLAUSES", 4)
     pairs = [Pair(f"I am {n}.", f"Ich bin {n}.") for n in range(40)]

@@ -2,8 +2,9 @@
 
 from itertools import combinations, product
 
+import covering
 import pytest
-from covering import covering_cells
+from covering import covering_cells, sample
 
 SIZES = [2, 5, 3, 4]
 
@@ -16,3 +17,12 @@ def test_values_of_any_axes_meet_in_one_of_a_few_cells(strength, most):
         assert met == set(product(*(range(SIZES[axis]) for axis in axes)))
     assert len(cells) == len(set(cells)) <= most
     assert cells == covering_cells(SIZES, strength), "the same cells each time"
+
+
+def test_a_sample_is_the_same_each_time_and_whole_where_all_is_asked_for(monkeypatch):
+    monkeypatch.setattr(covering, "FULL", False)
+    assert len(set(sample(range(50), 6))) == 6
+    assert sample(range(50), 6) == sorted(sample(range(50), 6))
+    assert sample("abc", 9) == [*"abc"]
+    monkeypatch.setattr(covering, "FULL", True)
+    assert sample(range(50), 6) == [*range(50)]

@@ -50,9 +50,7 @@ def members(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_what_a_docstring_names_exists(
-    path: Path, trees: dict[Path, ast.Module], known: set[str], members: dict[str, set[str]]
-) -> None:
+def test_what_a_docstring_names_exists(path, trees, known, members):
     """Checked are ``Class.member`` of our classes, and names with an underscore."""
     docstrings = [ast.get_docstring(one) or "" for one in ast.walk(trees[path]) if has_docstring(one)]
     named = [name for text in docstrings for name in re.findall(r"``([\w.]+)(?:\(.*?\))?``", text)]

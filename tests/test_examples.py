@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from covering import only_full
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 INDEX = (EXAMPLES / "README.md").read_text("utf-8")
@@ -66,6 +67,7 @@ def test_a_memory_teaches_the_terms_of_a_house_and_little_is_forgotten(tmp_path:
     assert shown[-1][1:] == ("Ich liebe dich.", "Ich liebe dich.")
 
 
+@only_full
 @pytest.mark.slow
 def test_two_models_decide_together(tmp_path: Path) -> None:
     found = dict(re.findall(r"^(seed 1|seed 2|together) +([\d.]+) %", run("ensemble.py", tmp_path), re.M))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import only_full
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,6 +19,7 @@ def gpu(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@only_full
 @pytest.mark.slow
 def test_all_its_code_runs_on_the_cpu_and_nothing_is_measured_twice(tmp_path: Path) -> None:
     first = gpu("--smoke", "--out", str(tmp_path), "--minutes", "20")

@@ -15,16 +15,17 @@ LEVELS = """
 axes errors files lazy version
 settings trace
 model
-text.lines text.scripts text.style
-text.sentence_splitter text.formats text.tokenizer
-text.corpus text.codes
+text.lines text.scripts
+text.codes text.sentence_splitter text.tokenizer
+text.formats text.steps
+text.corpus
 text tasks
 checkpoint run_directory world threads bundled
 interop
 decoding.search
 decoding
 decoding.confidence
-decoding.codes
+decoding.restore
 decoding.engines
 decoding.loading decoding.scoring
 decoding.translator

@@ -10,8 +10,6 @@ import torch
 from glassformer import threads
 from glassformer.cli import main
 from glassformer.decoding import Translator
-from glassformer.model import Transformer
-from glassformer.settings import ModelConfig
 from glassformer.threads import fit_threads, keep_threads, may_choose, time_threads
 
 OWN = {"OMP_NUM_THREADS": "4", "GLASSFORMER_THREADS": "4"}
@@ -52,9 +50,7 @@ def layer_takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]],
     return takes
 
 
-def test_all_one_less_and_halves_are_measured_and_the_present_number_stays(
-    small_config: Callable[..., ModelConfig], layer_takes: Callable[[dict[int, float]], None]
-) -> None:
+def test_all_one_less_and_halves_are_measured_and_the_present_number_stays(small_config, layer_takes):
     seconds = {8: 0.5, 7: 0.125, 4: 0.25, 3: 0.75, 2: 2.0, 1: 4.0}
     layer_takes(seconds)
     torch.set_num_threads(3)
@@ -62,23 +58,17 @@ def test_all_one_less_and_halves_are_measured_and_the_present_number_stays(
     assert torch.get_num_threads() == 3
 
 
-def test_a_single_thread_is_not_measured(
-    small_config: Callable[..., ModelConfig], layer_takes: Callable[[dict[int, float]], None]
-) -> None:
+def test_a_single_thread_is_not_measured(small_config, layer_takes):
     layer_takes({})
     assert list(time_threads(small_config(), 1, 64, 1.0)) == [1]
 
 
-def test_the_layer_can_be_timed_for_every_choice_of_the_config(
-    options: list[dict[str, object]], small_config: Callable[..., ModelConfig]
-) -> None:
+def test_the_layer_can_be_timed_for_every_choice_of_the_config(options, small_config):
     for choice in options:
         threads._encoder_layer(small_config(**choice, dropout=0.3), 32)()
 
 
-def test_measuring_draws_no_random_number(
-    small_config: Callable[..., ModelConfig], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_measuring_draws_no_random_number(small_config, monkeypatch):
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)  # two threads are slow where others use the cores
     before = torch.get_rng_state()
     seconds = time_threads(small_config(dropout=0.3), 2, 32, 0.0)
@@ -88,12 +78,8 @@ def test_measuring_draws_no_random_number(
 
 @pytest.mark.parametrize(("variables", "expected"), [(OWN, 2), ({"OMP_NUM_THREADS": "4"}, 4), ({}, 4)])
 def test_only_a_command_takes_the_fastest_number_and_only_where_nobody_has_named_one(
-    variables: dict[str, str],
-    expected: int,
-    environment: Environment,
-    small_model: Callable[..., Transformer],
-    layer_takes: Callable[[dict[int, float]], None],
-) -> None:
+    variables, expected, environment, small_model, layer_takes
+):
     environment(variables)
     layer_takes({4: 0.25, 3: 0.25, 2: 0.125, 1: 0.25})
     torch.set_num_threads(4)
@@ -103,9 +89,7 @@ def test_only_a_command_takes_the_fastest_number_and_only_where_nobody_has_named
 
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "auto"])
-def test_opening_a_model_of_pytorch_lets_a_command_choose(
-    engine: str, environment: Environment, layer_takes: Callable[[dict[int, float]], None]
-) -> None:
+def test_opening_a_model_of_pytorch_lets_a_command_choose(engine, environment, layer_takes):
     environment(OWN)
     layer_takes({4: 0.25, 3: 0.125, 2: 0.25, 1: 0.25})
     torch.set_num_threads(4)
@@ -131,8 +115,8 @@ TORCHRUN = {"TORCHELASTIC_RUN_ID": "1", "LOCAL_WORLD_SIZE": "3", "OMP_NUM_THREAD
     ],
 )
 def test_a_command_takes_its_share_of_the_cores_unless_a_person_has_named_a_number(
-    variables: dict[str, str], number: str, ours: bool, environment: Environment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    variables, number, ours, environment, monkeypatch
+):
     """torchrun names 1 by itself when it starts several processes on a machine."""
     monkeypatch.setattr("glassformer.text.corpus.workers.available_cores", lambda: 8)
     monkeypatch.setenv("GOMP_SPINCOUNT", "10000")

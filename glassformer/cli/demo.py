@@ -21,7 +21,7 @@ from rich.text import Text
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.explain.recording.edits import parse_edits
-from glassformer.explain.recording.effect import Change, find_changes, print_effect
+from glassformer.explain.recording.effect import NextTokenChange, find_changes, print_effect
 from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.render.heatmap import print_attention, print_heads
 from glassformer.explain.walk import Walk
@@ -124,7 +124,7 @@ class _Silenced:
     plain: Walk
     layer: int
     head: int
-    changes: list[Change]
+    changes: list[NextTokenChange]
 
     @property
     def effect(self) -> tuple[int, float]:

@@ -151,11 +151,11 @@ def translate_document(
     if taken:
         typer.echo(taken, err=True)
     _warn_of_languages(path, options.src_language, columns.language, translator.languages)
-    memory = None if chosen.memory is None else Memory.read(chosen.memory)
-    if chosen.memory is not None and memory is not None:
-        typer.echo(
-            f"{describe_pairs(chosen.memory) or f'{chosen.memory}:'} {len(memory):,} texts in the memory.", err=True
-        )
+    memory = None
+    if chosen.memory is not None:
+        memory = Memory.read(chosen.memory)
+        told = describe_pairs(chosen.memory) or f"{chosen.memory}:"
+        typer.echo(f"{told} {len(memory):,} texts in the memory.", err=True)
     files = FileTranslator(
         translator,
         options,

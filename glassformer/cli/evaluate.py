@@ -103,7 +103,7 @@ def score(
     translator = Translator.load(places, device=device)
     options = translator.config.with_changes(decode)
     pairs, number = iter(read_pairs(src, tgt)), 0
-    while chunk := list(islice(pairs, _CHUNK)):
+    for chunk in iter(lambda: list(islice(pairs, _CHUNK)), []):
         sources, targets = [pair.src for pair in chunk], [pair.tgt for pair in chunk]
         for one in translator.score_tokens(sources, targets, options, start=number):
             number += 1

@@ -21,8 +21,8 @@ from typer.core import TyperGroup
 from glassformer.bundled import CARD
 from glassformer.cli import options as opt
 from glassformer.cli.evaluate import evaluate, score
-from glassformer.cli.exchange import export, import_model
 from glassformer.cli.explain import diff, explore, trace
+from glassformer.cli.import_export import export, import_model
 from glassformer.cli.options import INTERRUPTED, OUR_FAULT, argument, option
 from glassformer.cli.serve import serve
 from glassformer.cli.streams import Console

@@ -106,7 +106,12 @@ class EngineOptions:
 
         values = asdict(self)
         if values.pop("verbose"):
-            print_choices_of_engine()
+            handler = logging.Handler()
+            handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]
+            handler.addFilter(lambda record: record.levelno == logging.INFO)
+            logger = logging.getLogger("glassformer.decoding.engines.auto_engine")
+            logger.addHandler(handler)
+            logger.setLevel(logging.INFO)
         return Translator.load(runs_or_bundled(runs), **values)
 
     def key(self, runs: list[Path] | None) -> str:
@@ -117,15 +122,6 @@ class EngineOptions:
         checkpoints = [RunDirectory(run).usable_checkpoint(lambda _: None) for run in runs_or_bundled(runs)]
         values = asdict(self) | {"verbose": False}
         return json_sha256([__version__, values, [tensors_sha256(each, WEIGHTS) for each in checkpoints]])
-
-
-def print_choices_of_engine() -> None:
-    """Say on standard error which engine is taken, and why."""
-    logger, handler = logging.getLogger("glassformer.decoding.engines.auto_engine"), logging.Handler()
-    handler.emit = lambda record: typer.echo(record.getMessage(), err=True)  # type: ignore[method-assign]  # of this one
-    handler.addFilter(lambda record: record.levelno == logging.INFO)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
 
 
 def used_engines(translator: "Translator") -> str:

@@ -279,7 +279,7 @@ class Translator:
             start += len(texts_read)
 
     def stream(
-        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0
+        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0, check_content: bool = False
     ) -> Generator[str, None, Translation]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
@@ -295,8 +295,8 @@ class Translator:
         (of_request,) = self._read([text], start, options, STEPS)
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
-            if not can_be_streamed(sentence.parts):  # its codes have no place before it is whole
-                results += self._translate_sentences([sentence], options)
+            if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
+                results += self._translate_sentences([sentence], options, check_content=check_content)
                 continue
             done, written = [one.parts for one in results], ""
             pieces = self._stream(sentence, options)
@@ -336,7 +336,7 @@ class Translator:
         outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
         found, whole = list(translations), list[int]()
         for number, (of_one, ids) in enumerate(zip(read, outputs, strict=True)):
-            is_plain = all(can_be_streamed(one.parts) for one in of_one.sentences)
+            is_plain = all(can_be_streamed(one.parts, numbers=True) for one in of_one.sentences)
             if ids and is_plain and len(of_one.sentences) == len(ids):
                 whole.append(number)
         sentences = [one for number in whole for one in read[number].sentences]
@@ -407,8 +407,9 @@ class Translator:
     ) -> list[Translation]:
         """The translation of each request, whose text passes ``steps``; the first is number ``start`` of the input.
 
-        ``check_content``: whether a short translation lacks a word is seen by its attention, which is computed.
-        ``review`` is given each sentence and its translation.
+        ``check_content``, as in documents: what has lost a number or a sign is translated again with these as codes,
+        and whether a short translation lacks a word is seen by its attention, which is computed. ``review`` is given
+        each sentence and its translation.
         """
         options = self._options(options)
         read = self._read(requests, start, options, steps)
@@ -436,7 +437,7 @@ class Translator:
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
             return self._search(self._inputs(texts, sentences), options, attention or with_attention, report)
 
-        is_checked = options.keep_codes and not options.sample
+        is_checked = check_content and options.keep_codes and not options.sample
         parts = [one.parts for one in sentences]
         attempts = translate_parts(parts, search, self._token_ends, checks_numbers=is_checked)
         doubts = [one.translation.warnings for one in attempts]

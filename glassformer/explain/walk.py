@@ -11,7 +11,7 @@ from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of
 from glassformer.explain.entries import story_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
-from glassformer.explain.recording.sentences import Sentences
+from glassformer.explain.recording.sentences import SentenceBatch
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.notebook import attention_html, walk_html
@@ -121,7 +121,7 @@ class Walk(WalkData):
         return self.frame(model=False)._repr_html_() if self.is_whole else walk_html(self)
 
 
-def build_walk(translator: Translator, sentences: Sentences, trace: Trace, *, only: str, **about: Any) -> Walk:
+def build_walk(translator: Translator, sentences: SentenceBatch, trace: Trace, *, only: str, **about: Any) -> Walk:
     """The walk over a whole trace; ``about`` are further fields of ``Walk``."""
     if not trace.steps:
         raise TraceError(f"only = {only!r}: matches no step. Walk without it to see all addresses.")

@@ -22,7 +22,7 @@ from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import check_recording, record_pass, record_search
-from glassformer.explain.recording.sentences import Sentences, read_sentences, text_of_ids
+from glassformer.explain.recording.sentences import SentenceBatch, read_sentences, text_of_ids
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
@@ -60,7 +60,7 @@ def walk(
 
 
 def walk_through(
-    translator: Translator, sentences: Sentences, *, only: str = "*", edits: Mapping[str, Edit] | None = None
+    translator: Translator, sentences: SentenceBatch, *, only: str = "*", edits: Mapping[str, Edit] | None = None
 ) -> Walk:
     """``walk`` over sentences that ``read_sentences`` has read."""
     model = translator.model

@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError, nearest
 from glassformer.files import read_bounded
 
 _LARGEST_TOML = 2**20  # bytes of settings
+_MAX_DOTS = 100  # of a line: the reader's time grows with the square of the names in a.b.c
 
 
 def knob(
@@ -130,7 +131,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
         raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
     try:
-        return tomllib.loads(read_bounded(path, _LARGEST_TOML).decode())
+        text = read_bounded(path, _LARGEST_TOML).decode()
+        for number, line in enumerate(text.split("\n"), 1):
+            if line.count(".") > _MAX_DOTS:
+                raise ValueError(f"line {number} has {line.count('.'):,} full stops, expected section.key = value")
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:

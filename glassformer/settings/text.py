@@ -68,8 +68,8 @@ class TextConfig(Section):
             )
         if self.bpe_dropout and self.tokenizer != "bpe":
             raise ConfigError(
-                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, which has no merges, "
-                "expected 'bpe'. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
+                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe', "
+                "which alone has merges. Set text.tokenizer to bpe, or text.bpe_dropout to 0."
             )
 
     @property

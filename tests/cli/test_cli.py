@@ -145,10 +145,6 @@ def test_a_command_that_reads_a_terminal_says_that_it_waits(monkeypatch: pytest.
         assert capsys.readouterr().err.startswith("Type a sentence") == is_terminal
 
 
-def test_no_input_gives_no_output(call: Run, trained: Path) -> None:
-    assert call("translate", "--run", trained, stdin=b"").out == ""
-
-
 def test_n_best_and_json_and_attention(call: Run, trained: Path) -> None:
     plain = call("translate", "ab ba", "--run", trained, "--n-best", "3")
     assert plain.out.count("\t") == 2
@@ -504,15 +500,6 @@ def test_a_place_that_may_not_be_read_is_named(call: Run, monkeypatch: pytest.Mo
     found = call("translate", "a", "--run", "private")
     assert (found.code, found.err.count("\n")) == (5, 1)
     assert found.err.startswith("error: private/config.json: Permission denied. Correct that, or name another place")
-
-
-@pytest.mark.slow
-def test_a_reader_that_has_enough_is_no_error(trained: Path, tmp_path: Path) -> None:
-    (tmp_path / "many").write_text("ab\n" * 3000)
-    command = f"{sys.executable} -m glassformer translate --json --beam 1 --run {trained} --input {tmp_path / 'many'} | head -1"
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("\n") == 1
 
 
 def test_a_reader_that_is_gone_is_no_error(call: Run, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:

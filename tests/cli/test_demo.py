@@ -5,7 +5,6 @@ import os
 import sys
 import webbrowser
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TextIO
 
 import pytest
@@ -51,9 +50,7 @@ def test_nothing_waits_elsewhere(place: str, terminal: TextIO, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("display", "told"), [(":0", "It is open in your browser"), ("", "Open it in a browser")])
-def test_the_page_is_opened_where_there_is_a_screen(
-    display: str, told: str, terminal: TextIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_page_is_opened_where_there_is_a_screen(display, told, terminal, monkeypatch, tmp_path):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda address: bool(opened.append(address) or True))
     monkeypatch.setattr(sys, "platform", "linux")

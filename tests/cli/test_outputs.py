@@ -56,7 +56,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], 
     too_early = lambda *_, **__: pytest.fail("a model was read")  # noqa: E731
     for module, name in ((safetensors.torch, "load_file"), (safetensors, "safe_open")):
         monkeypatch.setattr(module, name, too_early)
-    monkeypatch.setattr("glassformer.cli.exchange.read_model", too_early)
+    monkeypatch.setattr("glassformer.cli.import_export.read_model", too_early)
 
     def call(*words: str) -> str:
         monkeypatch.setattr(sys, "argv", ["glassformer", *words])
@@ -99,18 +99,14 @@ def test_an_output_below_a_file_is_refused_before_a_model_is_read(refused: Refus
 
 @pytest.mark.parametrize("out", ["none/new.txt", "pipe", "full"])
 @pytest.mark.parametrize("option", FILES)
-def test_a_file_that_cannot_be_written_is_refused_before_a_model_is_read(
-    refused: Refused, option: str, out: str
-) -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_a_model_is_read(refused, option, out):
     command, name = option.split()
     said = refused(command, *FILES[option], name, out)
     assert re.search(rf"{out}: cannot be written: .*Name another {name}\.", said)
 
 
 @pytest.mark.parametrize("option", [*NEW_DIRECTORIES, *(one for one in RUNS if one != "diversify --run")])
-def test_a_directory_that_holds_something_else_is_refused_before_a_model_is_read(
-    refused: Refused, option: str
-) -> None:
+def test_a_directory_that_holds_something_else_is_refused_before_a_model_is_read(refused, option):
     command, name = option.split()
     said = refused(command, *{**NEW_DIRECTORIES, **RUNS}[option], name, "full")
     assert re.search(r"full: (exists and|holds 'file').*(Name|Choose) another", said)

@@ -138,7 +138,7 @@ def test_signs_of_private_use_are_text(translator: Translator, tmp_path: Path) -
         (["in.txt", "out.txt", "--must", "Hund"], r"--must: found with --out"),
         (["in.txt", "out.txt", "--n-best", "2"], r"--n-best: found with --out"),
         (["in.txt", "out.txt", "--column", "2"], r"--column: found with a \.txt file, expected one of \.csv, \.tsv"),
-        (["in.txt", "out.vtt"], r"expected a file like --input, \.txt: it is written in the same form"),
+        (["in.txt", "out.vtt"], r"expected a \.txt file, as --input is"),
     ],
 )
 def test_options_that_would_do_nothing_are_refused(options: list[str], message: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.M | re.S
 def follow(line: str, home: Path) -> str:
     """Run one line of the page with this interpreter and this package; its output and its messages."""
     line = line.replace("python examples/", f"{sys.executable} {ROOT}/examples/")
-    line = line.replace("glassformer ", f"{sys.executable} -m glassformer ", 1).replace("-minutes 30", "-updates 200")
+    line = line.replace("glassformer ", f"{sys.executable} -m glassformer ", 1).replace("-minutes 30", "-updates 30")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(line.split(), cwd=home, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from covering import Cell, covering_cells
+from covering import FULL, Cell, covering_cells
 from filter_values import FILTER_VALUES, PROCESSOR_VALUES
 from small_models import AXES, options_of
 from three_sentences import SOURCES, TARGETS
@@ -81,27 +81,22 @@ def assert_all_follow(translator: Translator, search: DecodeConfig, changes: dic
     assert verification.holds, (changes, search, verification.off)
 
 
-@pytest.mark.parametrize(
-    "kind", ["words", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "words")]
-)
-def test_every_step_follows_over_the_grid_of_options(options, build, kind):
-    """Any two of norm, positions, activation and tying, biases, d_v, scale, with one tokenizer and search in turn."""
-    first = list(KINDS).index(kind)
-    for place in range(first, len(options), len(KINDS)):
+def test_every_step_follows_with_some_options(options, build):
+    for place in (0, 5, 10):
         search = SEARCHES[place % len(SEARCHES)]
-        assert_all_follow(build(kind, **options[place], **TWO_LAYERS), search, options[place])
+        assert_all_follow(build(**options[place], **TWO_LAYERS), search, options[place])
 
 
 @pytest.fixture(scope="module")
 def cells() -> list[Cell]:
-    """Of all options, tokenizers and searches so many cells that any three choices meet in one."""
-    return covering_cells([*map(len, AXES), len(KINDS), len(SEARCHES)], strength=3)
+    """Of all options, tokenizers and searches so many cells that any two choices meet in one; with FULL=1 any three."""
+    return covering_cells([*map(len, AXES), len(KINDS), len(SEARCHES)], strength=3 if FULL else 2)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_step_follows_whatever_three_of_options_tokenizers_and_searches_meet(cells, build, kind):
+def test_every_step_follows_whichever_options_tokenizers_and_searches_meet(cells, build, kind):
     for *options, tokenizer, search in cells:
         if tokenizer == list(KINDS).index(kind):
             changes = options_of(tuple(options))
@@ -371,7 +366,6 @@ def _wrong_base(original):
     return lambda width: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-BEAM = DecodeConfig(beam=3, no_repeat_ngram=1, max_length_a=0, max_length_b=6)
 PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
 HEURISTIC = DecodeConfig(beam=3, length_norm="power", early_stopping="heuristic", max_length_a=0, max_length_b=6)
 SAMPLE = DecodeConfig(sample=True, top_k=5, top_p=0.9, max_length_a=0, max_length_b=4)
@@ -512,13 +506,6 @@ def test_each_filter_follows_and_one_that_does_nothing_does_not(build, monkeypat
     monkeypatch.setattr(filters, register, idle)
     off = verify_walk(walk_generation(translator, SOURCES, options), translator.model).off
     assert off[0].address == f"search.{'filtered' if drawn else 'processed'}_log_probs"
-
-
-def test_a_wrong_learning_rate_does_not_follow(build, monkeypatch):
-    monkeypatch.setattr("glassformer.training.loop.update.learning_rate", lambda *_: 0.01)
-    translator = build()
-    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
-    assert verify_walk(walked, translator.model).off[0].address == "update.rate"
 
 
 def half_the_rate(monkeypatch):
@@ -686,20 +673,6 @@ def test_both_schedules_follow(build, schedule):
     translator = build()
     walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(**schedule))
     assert verify_walk(walked, translator.model).holds
-
-
-@pytest.mark.slow
-def test_the_named_model_configurations_follow_too():
-    """The walkthrough's preset: untied, biased, unscaled; made small so that it is quick."""
-    torch.manual_seed(3)
-    tokenizer = Tokenizer.train("characters", [*SOURCES, *TARGETS], 60)
-    for name in ("tiny", "walkthrough"):
-        config = ModelConfig.from_name(
-            name, src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=32, d_k=8, d_v=8, n_heads=4, d_ff=16
-        )
-        options = DecodeConfig(beam=2, max_length_a=0, max_length_b=3)
-        translator = Translator(Transformer(config).eval(), tokenizer, tokenizer, options)
-        assert prove(walk(translator, SOURCES, TARGETS), translator.model).holds
 
 
 def test_a_target_of_one_token_and_an_unfiltered_sample_follow(build):

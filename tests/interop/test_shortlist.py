@@ -68,9 +68,7 @@ def test_of_a_long_text_pairs_from_all_over_it_are_counted(monkeypatch: pytest.M
     assert {0, 99} <= set(table.tgt.tolist())
 
 
-def test_candidates_are_what_translates_a_token_the_token_itself_and_the_frequent(
-    tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_candidates_are_what_translates_a_token_the_token_itself_and_the_frequent(tmp_path, monkeypatch):
     monkeypatch.setattr(shortlist, "FREQUENT", 3)
     shutil.copytree(BUNDLED, tmp_path / "run")
     run = RunDirectory(tmp_path / "run")

@@ -18,14 +18,6 @@ def test_as_many_are_dropped_as_asked_and_the_mean_stays(p: float) -> None:
     assert output.max().item() == pytest.approx(1 / (1 - p), rel=2e-4)
 
 
-@pytest.mark.parametrize("distance", [1, 2, 3, 4, 5, 8, 64])
-def test_neighbours_are_dropped_independently(distance: int) -> None:
-    torch.manual_seed(5)
-    dropped = (Dropout(0.3)(torch.ones(N)) == 0).double() - 0.3
-    correlation = (dropped[:-distance] * dropped[distance:]).mean() / (0.3 * 0.7)
-    assert abs(correlation.item()) < 5 / N**0.5
-
-
 def test_the_sixteen_patterns_of_four_that_share_a_draw_are_as_frequent_as_they_should_be() -> None:
     torch.manual_seed(7)
     dropped = (Dropout(0.5)(torch.ones(N)) == 0).view(-1, 4)

@@ -48,9 +48,7 @@ def validation_loss(run: Path, update: int) -> float:
 
 
 @pytest.mark.slow
-def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "latest")[-1])
     assert train(TrainRequest(run, source, small_config()), StopsAt(15)).final is None
@@ -60,9 +58,7 @@ def test_a_checkpoint_saved_after_skipping_a_damaged_later_one_is_the_newest(
     assert again.updates[0].update == 16
 
 
-def test_checkpoints_later_than_the_resumed_one_do_not_count(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_checkpoints_later_than_the_resumed_one_do_not_count(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
     shutil.rmtree(checkpoints(run / "latest")[-1])
     train(TrainRequest(run, source, small_config(max_updates=15)), Lines())
@@ -70,9 +66,7 @@ def test_checkpoints_later_than_the_resumed_one_do_not_count(
         assert updates(run / series) == expected, series
 
 
-def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
     assert updates(run / "best") == [20]
     shutil.rmtree(checkpoints(run / "latest")[-1])
@@ -81,9 +75,7 @@ def test_a_best_checkpoint_later_than_the_resumed_one_is_not_the_final_model(
     assert outcome.final.loss == pytest.approx(validation_loss(run, 10))
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_damaged_checkpoint_is_left_out_of_the_average(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
     damage(checkpoints(run / "history")[0])
     lines = Lines()
@@ -92,9 +84,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(
     assert any(line.startswith("  average of the last 2 checkpoints") for line in lines.lines)
 
 
-def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
     for series in ("history", "best", "best-loss"):
         for checkpoint in checkpoints(run / series):
@@ -108,9 +98,7 @@ def test_without_a_valid_checkpoint_to_average_the_last_update_is_validated(
 
 
 @pytest.mark.slow
-def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(corpus, small_config, trained):
     run, source = trained, FileSource(*corpus)
 
     def usable() -> Path:
@@ -130,9 +118,7 @@ def test_a_final_model_is_used_until_resumed_training_finds_a_better_one(
     assert usable().parent == run / "best"
 
 
-def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_leftovers_of_a_killed_process_do_not_prevent_a_save(corpus, small_config, trained):
     run = trained
     leftovers = [
         run / "latest" / f".update-00000030.{pid}.{kind}" for pid in (os.getpid(), 1) for kind in ("tmp", "old")
@@ -144,9 +130,7 @@ def test_leftovers_of_a_killed_process_do_not_prevent_a_save(
     assert not any(leftover.exists() for leftover in leftovers)
 
 
-def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_checkpoint_whose_process_was_killed_before_its_last_step_is_adopted(corpus, small_config, trained):
     run, lines = trained, Lines()
     for series in ("latest", "final"):
         newest = checkpoints(run / series)[-1]
@@ -169,9 +153,7 @@ def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, capl
     "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
 )
 @pytest.mark.slow
-def test_a_manifest_of_another_shape_is_damage(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, manifest: str
-) -> None:
+def test_a_manifest_of_another_shape_is_damage(corpus, small_config, trained, manifest):
     run = trained
     newest = checkpoints(run / "latest")[-1]
     (newest / "manifest.json").write_text(manifest)
@@ -182,9 +164,7 @@ def test_a_manifest_of_another_shape_is_damage(
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
-def test_a_file_that_cannot_be_read_is_damage(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_cannot_be_read_is_damage(corpus, small_config, trained, monkeypatch):
     run = trained
     bad, digest = checkpoints(run / "latest")[-1], hashlib.file_digest
 
@@ -200,9 +180,7 @@ def test_a_file_that_cannot_be_read_is_damage(
     assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
-def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(corpus, small_config, trained):
     run = trained
     for checkpoint in checkpoints(run / "latest"):
         damage(checkpoint)
@@ -213,9 +191,7 @@ def test_a_run_without_a_valid_checkpoint_to_resume_from_is_not_changed(
     assert Translator.load(run).translate(["abc"])
 
 
-def test_a_model_without_the_state_of_its_training_is_not_replaced(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_a_model_without_the_state_of_its_training_is_not_replaced(corpus, small_config, trained):
     shutil.rmtree(trained / "latest")
     before = {series: updates(trained / series) for series in ("history", "best", "final")}
     with pytest.raises(
@@ -225,9 +201,7 @@ def test_a_model_without_the_state_of_its_training_is_not_replaced(
     assert {series: updates(trained / series) for series in before} == before
 
 
-def test_a_command_that_was_refused_can_be_corrected(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_command_that_was_refused_can_be_corrected(corpus, small_config, tmp_path):
     with pytest.raises(ConfigError, match=r"train\.freeze"):
         train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config(freeze="encodr")), Lines())
     outcome = train(
@@ -236,9 +210,7 @@ def test_a_command_that_was_refused_can_be_corrected(
     assert outcome.updates == 2
 
 
-def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_text_that_is_prepared_again_is_encoded_with_the_tokenizers_of_the_run(corpus, small_config, tmp_path):
     run, source = tmp_path / "run", FileSource(*corpus)
     text = TextConfig(tokenizer="unigram", vocab_size=60)  # which is another each time that it is trained
 
@@ -268,9 +240,7 @@ def last_weights(run: Path) -> bytes:
     ],
 )
 @pytest.mark.slow
-def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, name: str
-) -> None:
+def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(corpus, small_config, tmp_path, name):
     source, text = FileSource(*corpus), TextConfig(tokenizer="unigram", vocab_size=60)
 
     def train_until(max_updates: int, run: Path) -> Lines:
@@ -292,9 +262,7 @@ def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(
     assert last_weights(damaged) == last_weights(whole)
 
 
-def test_a_run_with_another_tokenizer_does_not_resume(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_run_with_another_tokenizer_does_not_resume(corpus, small_config, tmp_path):
     run, source = tmp_path / "run", FileSource(*corpus)
     train(TrainRequest(run, source, small_config(max_updates=10, cooldown=0)), Lines())
     shutil.rmtree(run / "text")
@@ -318,9 +286,7 @@ def test_a_log_that_cannot_grow_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "another"])
-def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, damage: str
-) -> None:
+def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(corpus, small_config, trained, damage):
     file = trained / "tokenizer.tgt.json"
     content = file.read_text()
     file.unlink()
@@ -339,9 +305,7 @@ def test_a_damaged_tokenizer_is_noticed_at_the_start_and_its_copy_is_named(
     train(TrainRequest(trained, FileSource(*corpus), small_config(max_updates=30)), Lines())
 
 
-def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not(
-    corpus: Corpus, small_config: MakeConfig, trained: Path
-) -> None:
+def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_not(corpus, small_config, trained):
     file = trained / "config.json"
     before = json.loads(file.read_text())
     before["config"]["decode"]["beam"] = 3
@@ -360,9 +324,7 @@ def test_another_model_in_config_is_refused_and_other_options_of_decoding_are_no
 
 
 @pytest.mark.slow
-def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(corpus, small_config, tmp_path):
     run, source = tmp_path / "run", FileSource(*corpus)
     train(TrainRequest(run / "loss", source, small_config(max_updates=2)), Lines())
     train(TrainRequest(run / "loss", source, small_config(max_updates=2, valid_translations=3)), Lines())
@@ -376,9 +338,7 @@ def test_another_number_of_translations_is_refused_if_they_decide_what_is_best(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", [None, b"", b'{"config": {'])
-def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, config: bytes | None
-) -> None:
+def test_what_a_start_leaves_that_did_not_come_far_is_begun_anew(corpus, small_config, trained, config):
     run, weights, lines = trained, last_weights(trained), Lines()
     for series in ("latest", "history", "best", "best-loss", "final"):
         shutil.rmtree(run / series)

@@ -1,8 +1,7 @@
 """The fastest engine that gives what PyTorch gives: CTranslate2 where that was shown for this run, else PyTorch.
 
-When a run is exported, both engines translate the same sentences once on each kind of device; the verdict is kept
-with the export. A search that CTranslate2 does in another way, or draws samples for, is done by PyTorch, and so is
-every alignment.
+Both engines translate the same sentences once on each kind of device; the verdict is kept with the export. PyTorch
+does every alignment and what CTranslate2 does in another way.
 """
 
 import json
@@ -63,10 +62,7 @@ _PREDICATES = (
 
 
 class AutoEngine:
-    """CTranslate2 for what it does as PyTorch does, PyTorch for the rest. Implements ``Engine``.
-
-    Each engine is opened when it is needed.
-    """
+    """CTranslate2 for what it does as PyTorch does, PyTorch for the rest; each is opened when it is needed."""
 
     mean_attention = False
 
@@ -107,7 +103,8 @@ class AutoEngine:
         if fast:
             plain = {number: replace(job, attention=False) for number, job in equal.items()}
             for number, result in _search(fast, plain):
-                if (job := equal[number]).attention:
+                job = equal[number]
+                if job.attention:
                     weights = self.attention(job, [best.ids for best, *_ in result.candidates])
                     result = replace(result, attention=weights)
                 yield number, result
@@ -158,9 +155,8 @@ def load_auto(
 ) -> Opened:
     """The engine of one run, which is exported and compared when it first translates, once its training has ended.
 
-    CTranslate2 computes on ``device``; ``open_torch`` gives the engine of PyTorch for a checkpoint. It opens a run
-    that was not compared before now, so that what is wrong with the run is said at once. Which engine is taken, and
-    why, is logged at level INFO.
+    ``open_torch`` gives the engine of PyTorch for a checkpoint; a run that was not compared yet is opened with it at
+    once. Which engine is taken, and why, is logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)

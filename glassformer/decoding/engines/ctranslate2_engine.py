@@ -131,10 +131,7 @@ class CTranslate2Engine:
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number, in order.
-
-        Raises ``ConfigError`` for options that CTranslate2 does not have, ``InputError`` for required phrases.
-        """
+        """The result of each job with the job's number, in order; raises an error for what CTranslate2 lacks."""
         check_wanted()
         for job in jobs:
             _check_job(job, self._precision)
@@ -326,10 +323,8 @@ class CTranslate2Engine:
 
 
 def _sum_attention(call: _Call, outputs: _Found, best: Output, attention: Sequence[Any]) -> tuple[float, ...]:
-    """The attention that each id of the source gets from the best of the outputs; it costs the search nothing.
-
-    Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.
-    """
+    """The attention that each id of the source gets from the best of the outputs."""
+    # Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.
     if not attention:
         return ()
     rows = attention[[ids for ids, _ in outputs].index(best.ids)]

@@ -38,20 +38,22 @@ class Attempt:
     lost: list[str]
 
     def finish(self, doubts: Sequence[str]) -> Translation:
-        """The translation with its codes and the white space of the text."""
+        """The translation with its codes."""
         hypotheses = []
         for one, found in zip(self.translation.hypotheses, self.restored, strict=True):
-            parts = keep_spaces(self.source, found.parts)
-            hypotheses.append(replace(one, text=join_parts(parts), parts=parts))
+            hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts))
         flags = (*self.restored[0].flags, *self.lost, *doubts)
         return replace(self.translation, hypotheses=hypotheses, flags=flags)
 
 
-def can_be_streamed(source: Parts) -> bool:
-    """Whether what a model writes of a text stays as it is: it has no codes, numbers, signs or other white space."""
+def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
+    """Whether what a model writes of a text stays as it is: it has no codes and no other white space.
+
+    ``numbers``: it may have numbers and signs, whose loss is not looked at.
+    """
     draft = make_draft(source)
     is_plain = draft is not None and source == (draft.text,)
-    return is_plain and mark_numbers(source) == source
+    return is_plain and (numbers or mark_numbers(source) == source)
 
 
 def translate_parts(
@@ -114,7 +116,7 @@ def _put_codes_back(
     ends: TokenEnds,
     own: Mapping[str, str] = MappingProxyType({}),
 ) -> Attempt | None:
-    """The codes in each hypothesis, not yet with the white space of the source.
+    """The codes in each hypothesis, and the white space of the source.
 
     None if one lacks a stand-in, or, where there are some, something else.
     """
@@ -124,6 +126,7 @@ def _put_codes_back(
         result = restore(draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own)
         if result is None:
             return None
+        result = result._replace(parts=keep_spaces(source, result.parts))
         changed = changes(source, result.parts)
         if changed and draft.words:
             return None

@@ -21,7 +21,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 
 @dataclass(frozen=True)
-class Change:
+class NextTokenChange:
     """The likeliest next token before and after the edit; ``divergence`` is KL in nats."""
 
     sentence: int
@@ -33,7 +33,7 @@ class Change:
     divergence: float
 
 
-def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[Change]:
+def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[NextTokenChange]:
     """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
 
     Raises ``TraceError`` when the two walks read different targets.
@@ -51,18 +51,18 @@ def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> lis
     return found
 
 
-def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tokenizer: Tokenizer) -> Change:
+def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tokenizer: Tokenizer) -> NextTokenChange:
     best, now = int(before.argmax()), int(after.argmax())
     old, new = tokenizer.to_tokens([best, now])
     p, q = before.double(), after.double()
     terms = (p * (p.log() - q.log())).where(p > 0, 0.0)
-    return Change(
+    return NextTokenChange(
         *cell, read, (old, float(before[best])), float(after[best]), (new, float(after[now])),
         float(terms.sum().clamp(min=0.0)),
     )  # fmt: skip
 
 
-def print_effect(found: list[Change], plain: WalkData, console: Console) -> None:
+def print_effect(found: list[NextTokenChange], plain: WalkData, console: Console) -> None:
     """Print a table for each sentence; positions whose likeliest token changes are marked."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
@@ -79,7 +79,7 @@ def print_effect(found: list[Change], plain: WalkData, console: Console) -> None
     )
 
 
-def _table(rows: list[Change]) -> Table:
+def _table(rows: list[NextTokenChange]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in ("read", "before", "P", "edited", "after the edit", "P", "KL nats"):
         table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
@@ -88,7 +88,7 @@ def _table(rows: list[Change]) -> Table:
     return table
 
 
-def _cells(change: Change) -> Iterator[str]:
+def _cells(change: NextTokenChange) -> Iterator[str]:
     yield clip_text(change.read, _TOKEN_WIDTH)
     yield clip_text(change.before[0], _TOKEN_WIDTH)
     yield f"{change.before[1]:.3f}"

@@ -21,7 +21,7 @@ _CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True, eq=False)
-class Sentences:
+class SentenceBatch:
     """Texts and their batch; ``Rows`` are tokens with padding, ``vocab`` the target vocabulary."""
 
     sources: tuple[str, ...]
@@ -56,7 +56,7 @@ class Sentences:
         return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
 
 
-def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> Sentences:
+def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> SentenceBatch:
     """The sentences as the model reads them; without ``targets`` they are translated first, each for itself.
 
     Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
@@ -93,7 +93,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         raise InputError(f"targets: found {len(targets)}, expected one for each of the {len(sources)} sources.")
     tgt_in = [[config.bos_id, *ids[:-1]] for ids in tgt_out]
     batch = Batch(*(pad_ids(rows, config.pad_id, _CPU) for rows in (src, tgt_in, tgt_out)))
-    return Sentences(
+    return SentenceBatch(
         sources=tuple(sources),
         targets=tuple(targets),
         batch=batch,

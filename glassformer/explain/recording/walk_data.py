@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.entries import Story
-from glassformer.explain.recording.sentences import Rows, Sentences, token_rows
+from glassformer.explain.recording.sentences import Rows, SentenceBatch, token_rows
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace
@@ -59,7 +59,7 @@ class WalkData:
     """
 
     config: ModelConfig
-    sentences: Sentences
+    sentences: SentenceBatch
     trace: Trace
     steps: tuple[WalkStep, ...]
     only: str
@@ -115,7 +115,9 @@ class RowLabels:
     of each row of the decoder.
     """
 
-    def __init__(self, sentences: Sentences, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool) -> None:
+    def __init__(
+        self, sentences: SentenceBatch, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool
+    ) -> None:
         self.config = config
         self._tokenizer, self._generates = tokenizer, generates
         self._seen: dict[str, Tensor] = {}

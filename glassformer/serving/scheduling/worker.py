@@ -140,7 +140,7 @@ class _Worker:
     def _stream(self, key: BatchKey, texts: Sequence[Any]) -> list[Any]:
         """Send one translation in pieces, and return all of it. A client that leaves ends it within a step."""
         options = replace(self._options(key), split_sentences=True)
-        pieces = self._translators[key.model].stream(texts[0], options)
+        pieces = self._translators[key.model].stream(texts[0], options, check_content=True)
         while True:
             try:
                 piece = next(pieces)

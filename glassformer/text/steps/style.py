@@ -142,8 +142,7 @@ def read_case(parts: Parts, options: TextOptions) -> Change | None:
 
 def _read_case(parts: Parts) -> tuple[Parts, bool, bool]:
     """The parts as a sentence is written, and whether they were in upper case, or had a lower-case start."""
-    plain = "".join([part if isinstance(part, str) else _WORD * stands_for_word(part) for part in parts])
-    text = normalize_source(plain)
+    text = normalize_source("".join([part if isinstance(part, str) else _stand_in(part) for part in parts]))
     found = list(parts)
     if is_uppercase(text):
         found = [part.lower() if isinstance(part, str) else part for part in parts]
@@ -154,6 +153,12 @@ def _read_case(parts: Parts) -> tuple[Parts, bool, bool]:
         _change_first_letter(found, str.upper)
         return tuple(found), False, True
     return parts, False, False
+
+
+def _stand_in(code: Code) -> str:
+    if stands_for_word(code):
+        return _WORD
+    return " " if EMOJI.fullmatch(code.raw) else ""
 
 
 def is_uppercase(text: str) -> bool:

@@ -237,8 +237,9 @@ class Trainer:
             return
         raise DivergedError(
             f"update {self.state.update + 1}: the loss is {loss}, the gradient norm {norm}, expected finite numbers. "
-            f"The checkpoint of update {self._saved_update} is intact. Lengthen train.warmup, lower train.peak_rate "
-            "or set train.clip_norm, and train again in a new directory, or set train.on_divergence=restart."
+            f"No update was made; the checkpoint of update {self._saved_update} is intact. Lengthen train.warmup, "
+            "lower train.peak_rate or set train.clip_norm, and train again in a new directory, or set "
+            "train.on_divergence=restart."
         )
 
     def _stop_reason(self, signals: StopSignals) -> str | None:

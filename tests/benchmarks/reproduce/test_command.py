@@ -29,9 +29,7 @@ def test_it_lists_its_recipes_and_says_what_is_missing(tmp_path: Path, capsys: p
         (["--variant", "taugt"], "--variant: phrases has none named 'taugt'. Did you mean 'taught'?"),
     ],
 )
-def test_odd_values_are_refused_in_one_line(
-    phrases: Path, arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_odd_values_are_refused_in_one_line(phrases, arguments, message, tmp_path, capsys):
     given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(tmp_path / "run")]
     assert main([*given, *arguments]) == 2
     said = capsys.readouterr().err
@@ -41,9 +39,7 @@ def test_odd_values_are_refused_in_one_line(
 
 
 @pytest.mark.slow
-def test_it_trains_scores_and_keeps_the_evidence(
-    phrases: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_trains_scores_and_keeps_the_evidence(phrases, tmp_path, capsys):
     run, evidence = tmp_path / "run", tmp_path / "evidence"
     given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(run), "--report", str(evidence)]
     assert main([*given, "--seeds", "5 6", "--set", "train.max_updates=2"]) == 0

@@ -30,17 +30,10 @@ def test_they_are_found_plain_or_packed_and_in_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["project/data/multi30k", "shared/data/multi30k"])
-def test_they_are_found_in_the_project_and_beside_it(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_they_are_found_in_the_project_and_beside_it(place, tmp_path, monkeypatch):
     put(tmp_path / place, FILES)
     monkeypatch.setattr(inputs, "ROOT", tmp_path / "project")
     assert find_files(RECIPE)["train.lc.norm.tok.de.gz"] == tmp_path / place / "train.lc.norm.tok.de.gz"
-
-
-def test_optional_references_may_be_missing(tmp_path: Path) -> None:
-    put(tmp_path, RECIPE.required_files())
-    assert find_files(RECIPE, tmp_path).keys() == set(RECIPE.required_files())
 
 
 def test_without_them_one_message_says_what_where_how_and_on_what_terms(tmp_path: Path) -> None:

@@ -98,9 +98,7 @@ def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, small_resu
     assert done.ensemble == {}
 
 
-def test_the_figures_follow_from_what_was_logged_and_written(
-    small_result: Done, report: dict[str, Any], phrases: Path
-) -> None:
+def test_the_figures_follow_from_what_was_logged_and_written(small_result, report, phrases):
     request, found = small_result
     test = report["tests"]["held_out"]
     references = list(read_lines(phrases / "test.tok.de.gz"))
@@ -122,9 +120,7 @@ def test_the_figures_follow_from_what_was_logged_and_written(
     assert report["files"].keys() == set(request.files)
 
 
-def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(
-    small_result: Done, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_moses_rules_the_ways_that_need_them_are_left_out_in_words(small_result, monkeypatch):
     monkeypatch.setattr(reports, "load_moses", lambda language: None)
     test = make_report(*small_result)["tests"]["held_out"]
     assert list(test["ways"]) == ["tokenised", "pieces", "sentences", "chrF"]
@@ -139,9 +135,7 @@ def test_with_them_all_six_are_there_and_the_rules_are_measured(report: dict[str
     assert 0 < test["rules"]["scores"]["cased"] < test["rules"]["scores"]["caseless"] <= 100
 
 
-def test_the_evidence_holds_every_figure_and_no_text(
-    small_result: Done, report: dict[str, Any], phrases: Path, tmp_path: Path
-) -> None:
+def test_the_evidence_holds_every_figure_and_no_text(small_result, report, phrases, tmp_path):
     request, found = small_result
     write_report(request, report, tmp_path / "evidence")
     kept = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "evidence").iterdir()}
@@ -166,9 +160,7 @@ def test_a_person_reads_scores_signatures_and_the_published_figure(report: dict[
     assert "seed 1 - seed 2:" in text
 
 
-def test_the_page_is_made_of_the_reports_and_of_nothing_else(
-    small_result: Done, report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_made_of_the_reports_and_of_nothing_else(small_result, report, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     results = importlib.import_module("reference.results")
     monkeypatch.setattr(results, "RESULTS", tmp_path)

@@ -54,16 +54,6 @@ def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases
     assert [len(list(read_lines(place))) for place in places] == [found.diversification.pairs] * 2
 
 
-def test_called_again_it_teaches_and_trains_no_more(done: Done) -> None:
-    request, found = done
-    display = Silent()
-    again = reproduce(request, display)
-    assert isinstance(again, ReproduceResult)
-    assert display.updates == []
-    assert not [line for line in display.lines if line.startswith("It translates")]
-    assert again.seeds[3].outputs == found.seeds[3].outputs
-
-
 def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -> None:
     class Impatient(Silent):
         def on_update(self, progress: TrainProgress, *, due: bool) -> None:
@@ -76,16 +66,6 @@ def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -
     assert isinstance(stopped, Outcome)
     assert "SIGTERM" in stopped.reason
     assert not request.seed_run(3).path.exists()
-
-
-def test_settings_by_hand_hold_for_teachers_too(phrases: Path, tmp_path: Path) -> None:
-    request = replace(
-        request_with_teachers(phrases, tmp_path), overrides=("train.max_updates=9", "model.dropout=0.5")
-    )
-    train, model = (getattr(request.teacher_training("forward").config, name) for name in ("train", "model"))
-    assert (train.max_updates, train.seed, model.dropout) == (9, 11, 0.5)
-    config = request.seed_training(3).config
-    assert (config.train.max_updates, config.model.dropout) == (9, 0.5)
 
 
 def test_a_mistake_in_the_seeds_settings_is_told_before_the_teachers_work(phrases: Path, tmp_path: Path) -> None:
@@ -107,9 +87,7 @@ def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     assert "The forward teacher (train.max_updates=4, train.seed=11): 4 updates, " in text
 
 
-def test_the_evidence_and_the_page_have_the_teachers_too(
-    done: Done, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_evidence_and_the_page_have_the_teachers_too(done, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS))
     results = importlib.import_module("reference.results")
     monkeypatch.setattr(results, "RESULTS", tmp_path)

@@ -10,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from covering import only_full
 from filter_values import value_with_effect
 from typer.testing import CliRunner
 
@@ -411,6 +412,7 @@ def test_the_commands_take_it(tmp_path):
     assert "--layer, --head: found with engine ctranslate2" in str(refused.exception)
 
 
+@only_full
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA.is_dir(), reason="Multi30k is not in ../shared/data")
 def test_of_2000_sentences_it_writes_as_torch_does_and_int8_costs_no_bleu(torch_engine, fast, tmp_path):

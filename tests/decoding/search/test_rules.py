@@ -57,23 +57,6 @@ def test_a_processor_forbids_or_lowers_and_never_raises(setting):
     assert process_log_probs(log_probs, prefixes, DecodeConfig(), None, ModelConfig()) is log_probs
 
 
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_no_output_holds_an_ngram_twice(make_model, n):
-    # A model that would repeat itself: the same two words are likeliest everywhere.
-    model = make_model(bias={5: 6.0, 6: 5.5, EOS: -2.0})
-    search = DecodeConfig(beam=3, n_best=3, no_repeat_ngram=n)
-    free = beam_search(model, padded(SENTENCES), LIMITS, DecodeConfig(beam=3, n_best=3))
-    held = beam_search(model, padded(SENTENCES), LIMITS, search)
-    drawn = sampled(model, DecodeConfig(sample=True, n_best=3, no_repeat_ngram=n))
-
-    def repeats(found) -> bool:
-        return any(len(set(ngrams(one.ids, n))) < len(ngrams(one.ids, n)) for row in found for one in row)
-
-    assert repeats(free)
-    assert not repeats(held)
-    assert not repeats(drawn)
-
-
 def test_no_output_ends_before_its_least_length(make_model):
     model = make_model(bias={EOS: 8.0})
     held = beam_search(model, padded(SENTENCES), LIMITS, DecodeConfig(beam=3, n_best=3, min_length=4))

@@ -10,9 +10,7 @@ from torch import Tensor
 from glassformer import decoding
 from glassformer.decoding import DecoderSteps, Output, SearchJob
 from glassformer.decoding.search.filters import (
-    apply_temperature,
     filter_log_probs,
-    keep_min_p,
     keep_top_k,
     keep_top_p,
 )
@@ -49,12 +47,6 @@ def assert_frequencies(ids: list[int], log_probs: Tensor) -> None:
     assert (np.abs(share - expected) <= 5 * deviation).all()
 
 
-def test_temperature_by_hand():
-    # 0.8² : 0.2² = 16 : 1
-    torch.testing.assert_close(apply_temperature(log_of(0.8, 0.2), 0.5).exp(), torch.tensor([16 / 17, 1 / 17]))
-    torch.testing.assert_close(apply_temperature(log_of(0.64, 0.04), 2.0).exp(), torch.tensor([0.8, 0.2]))
-
-
 def test_top_k_by_hand():
     kept = keep_top_k(log_of(0.1, 0.4, 0.2, 0.3), 2).exp()
     torch.testing.assert_close(kept, torch.tensor([0.0, 4 / 7, 0.0, 3 / 7]))
@@ -76,24 +68,6 @@ def test_top_p_by_hand(p, expected):
     # Of two equal tokens the first is taken.
     found = keep_top_p(log_of(0.125, 0.5, 0.125, 0.25), p).exp()
     torch.testing.assert_close(found, torch.tensor(expected))
-
-
-def test_min_p_by_hand():
-    found = keep_min_p(log_of(0.125, 0.5, 0.0625, 0.3125), 0.24).exp()
-    torch.testing.assert_close(found, torch.tensor([2 / 15, 8 / 15, 0.0, 5 / 15]))
-    assert keep_min_p(log_of(0.3, 0.7), 1.0).exp().tolist() == [0.0, 1.0]
-
-
-@given(shares=shares, p=st.floats(0.0, 1.0))
-def test_top_p_keeps_the_smallest_set_that_reaches_p(shares, p):
-    log_probs = log_of(*shares).log_softmax(-1)
-    kept = keep_top_p(log_probs, p) > -math.inf
-    probabilities = log_probs.double().exp()
-    inside, outside = probabilities[kept], probabilities[~kept]
-    assert len(inside) >= 1
-    assert inside.sum() >= min(p, 1.0) - 1e-6
-    assert inside.sum() - inside.min() < p or len(inside) == 1
-    assert len(outside) == 0 or outside.max() <= inside.min()
 
 
 @given(

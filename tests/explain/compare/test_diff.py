@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import sample
 from three_sentences import SOURCES, TARGETS
 
 from glassformer.checkpoint import save_checkpoint, weights_of
@@ -29,7 +30,6 @@ from glassformer.trace import Step, Trace, tracing
 
 PLACES = 200
 POSITIONS = ModelConfig.choices("positions")
-QUICK = [Mode.CACHED, Mode.TRANSLATED, Mode.FLOAT32, Mode.PACKED, Mode.ALONE, Mode.PADDED, Mode.FUSED, Mode.DOUBLE]
 
 
 def one_layer(small_model, **changes):
@@ -131,28 +131,6 @@ def at_call(call, cell):
 # 2. The ways.
 
 
-@pytest.mark.parametrize("positions", POSITIONS)
-@pytest.mark.parametrize("way", QUICK)
-@pytest.mark.slow
-def test_every_way_agrees_with_the_plain_walk(way, positions, small_model, src_ids, tgt_ids, unchecked):
-    model = small_model(positions=positions)
-    found = diff_sides(ModelPass(model), ModelPass(model, way), src_ids, tgt_ids)
-    assert found.agrees, str(found)
-    assert found.tolerance == 1e-5
-    assert found.largest.size < 1e-4
-    if way not in (Mode.DOUBLE, Mode.PACKED):  # packed rows may agree bit for bit
-        assert found.largest.size > 0, "nothing of another way has been compared"
-    lacking = {address.rpartition(".")[2] for address, _ in found.only[0]}
-    untapped = {
-        Mode.FUSED: {"products", "scores", "masked_scores", "weights"},
-        Mode.PACKED: {"src_mask", "causal_mask"},
-    }
-    assert lacking == untapped.get(way, set()) | (
-        {"relative_products", "relative_keys", "relative_values", "relative_heads", "weighted_values"} & lacking
-    )
-    assert found.only[1] == ()
-
-
 def test_the_ways_are_those_of_the_page_and_of_the_help():
     page = (Path(__file__).parents[3] / "docs" / "tracing.md").read_text(encoding="utf-8")
     for way in Mode:
@@ -243,7 +221,7 @@ def test_a_captured_graph_holds_every_tap_bit_for_bit(small_model, src_ids, tgt_
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("positions", sample(["sinusoidal", "rotary"], 1))
 def test_the_compiled_way_agrees_with_the_plain_walk(positions, small_model, src_ids, tgt_ids, unchecked):
     model = one_layer(small_model, positions=positions)
     found = diff_sides(ModelPass(model), ModelPass(model, Mode.COMPILED), src_ids, tgt_ids)

@@ -1,6 +1,7 @@
 """The page driven in a headless Chromium, opened from disk with the network blocked."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,13 @@ def until(page: Page | Frame, expression: str, timeout_s: float = 60.0) -> None:
 def living(page: Page | Frame) -> None:
     """Wait until the page's model computes."""
     until(page, "window.glassformer.living?.ready")
+
+
+def go(page: Page | Frame, place: str) -> None:
+    """Another place of the page, once it is drawn and nothing in it is computed any more."""
+    page.evaluate("place => { location.hash = place }", place)
+    address = re.split(r"[\[&]", place)[0]
+    until(page, f"window.glassformer.drawn === {json.dumps(address)} && !document.querySelector('[role=status]')")
 
 
 def scroll_through(page: Page) -> None:

@@ -77,9 +77,7 @@ def test_the_runner_up_is_behind_by_the_sum_of_the_parts(run_js, packed, small_m
     assert all(part["flips"] == (part["value"] > found["gap"]) for part in found["parts"])
 
 
-def test_the_lens_ends_in_the_models_own_logits_and_the_page_has_the_same(
-    run_js, packed, small_model, options
-) -> None:
+def test_the_lens_ends_in_the_models_own_logits_and_the_page_has_the_same(run_js, packed, small_model, options):
     models = [small_model(**choices) for choices in options]
     body = MAKE + "return data.models.map((one) => logitLens(...run(one), data.position));"
     given = {**GIVEN, "models": [packed(model) for model in models], "position": POSITION}

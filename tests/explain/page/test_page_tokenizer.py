@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from covering import FULL
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -68,9 +69,7 @@ OF_IMPORTS = [
 
 
 @pytest.mark.parametrize(("rules", "collapses"), [("nmt_nfkc", True), ("nfkc_cf", False), ("identity", True)])
-def test_an_imported_sentencepiece_model_has_the_ids_labels_steps_and_texts_of_python(
-    run_js, rules, collapses
-) -> None:
+def test_an_imported_sentencepiece_model_has_the_ids_labels_steps_and_texts_of_python(run_js, rules, collapses):
     compare(run_js, [imported_tokenizer(rules, collapses)], [*TEXTS, *OF_IMPORTS], steps=True)
 
 
@@ -196,14 +195,10 @@ def test_every_kind_has_the_ids_labels_steps_and_texts_of_python(run_js, lowerca
 
 
 @pytest.mark.slow
-def test_ids_and_texts_of_generated_texts(run_js) -> None:
-    compare(run_js, [tokenizer_of(kind, False) for kind in KINDS], generate_texts(300), steps=False)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_ids_and_steps_of_2000_generated_texts(run_js, lowercase) -> None:
-    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], generate_texts(2000), steps=True)
+def test_ids_and_steps_of_generated_texts(run_js, lowercase) -> None:
+    texts = generate_texts(2000 if FULL else 500)
+    compare(run_js, [tokenizer_of(kind, lowercase) for kind in KINDS], texts, steps=True)
 
 
 def test_the_bundled_tokenizer(run_js) -> None:

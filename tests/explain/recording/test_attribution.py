@@ -49,9 +49,7 @@ def test_the_parts_of_a_logit_add_up_to_it_in_every_configuration(small_model, e
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_a_heads_part_is_what_the_logit_loses_without_it_where_all_else_is_held(
-    small_model, monkeypatch, norm
-) -> None:
+def test_a_heads_part_is_what_the_logit_loses_without_it_where_all_else_is_held(small_model, monkeypatch, norm):
     model = small_model(norm=norm, attention_bias=True, output_bias=True)
     trace = record_pass(model, SRC_IDS, TGT_IDS)
 

@@ -74,9 +74,7 @@ def test_what_could_not_be_written_back_is_refused(tmp_path: Path) -> None:
     ("raw", "converted"),
     [("für".encode("latin-1"), "für"), ("a".encode("utf-32"), "a"), (b"a\rb", "a\nb")],
 )
-def test_the_command_of_a_hint_writes_a_file_that_can_be_read(
-    tmp_path: Path, raw: bytes, converted: str, packed: bool
-) -> None:
+def test_the_command_of_a_hint_writes_a_file_that_can_be_read(tmp_path, raw, converted, packed):
     path = tmp_path / ("my text.txt" + ".gz" * packed)
     path.write_bytes(gzip.compress(raw, mtime=0) if packed else raw)
     with pytest.raises(TextError) as caught:

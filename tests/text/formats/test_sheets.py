@@ -1,6 +1,5 @@
 """Tables: how cells are separated, which columns are taken, and that it is said."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -49,9 +48,7 @@ HEADERS = [
 
 @pytest.mark.parametrize("names", HEADERS)
 @pytest.mark.parametrize("before", [[], ["", ""], ["", "", ""]])
-def test_columns_of_a_known_header_are_taken_in_every_kind_of_table(
-    tmp_path: Path, names: Sequence[str], before: list[str]
-) -> None:
+def test_columns_of_a_known_header_are_taken_in_every_kind_of_table(tmp_path, names, before):
     rows = [before, ["ID", *names, "", ""], ["1", "Yes.", "Ja.", "", "x"]][0 if before else 1 :]
     for ending, sign in ((".csv", ";"), (".tsv", "\t")):
         path = tmp_path / f"a{ending}"
@@ -77,9 +74,7 @@ def test_columns_of_a_known_header_are_taken_in_every_kind_of_table(
         (["It costs 5.\tEs kostet 5.", "7\t7", "Yes.\tJa."], []), (["", "Yes.\tJa."], []),
     ],
 )  # fmt: skip
-def test_the_columns_are_said_and_one_of_numbers_or_names_is_warned_of(
-    tmp_path: Path, rows: list[str], warned: list[int]
-) -> None:
+def test_the_columns_are_said_and_one_of_numbers_or_names_is_warned_of(tmp_path, rows, warned):
     for ending, sign in ((".tsv", "\t"), (".csv", ",")):
         path = tmp_path / f"a{ending}"
         path.write_text("\n".join(rows).replace("\t", sign))

@@ -56,9 +56,7 @@ def chances(translator: Translator, confidence: Confidence, texts: list[str]) ->
 
 
 @pytest.mark.slow
-def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(
-    translator: Translator, phrases: PreparedText, fitted: Confidence
-) -> None:
+def test_it_trusts_what_the_model_knows_and_doubts_other_languages_and_nonsense(translator, phrases, fitted):
     assert (fitted.good, fitted.fitted_on["sentences"]) == ("chrF >= 50", PHRASES)
     assert 0 < fitted.fitted_on["foreign"] <= PHRASES
     known = chances(translator, fitted, [pair.src for pair in phrases.valid_text[:20]])
@@ -121,9 +119,7 @@ def test_sources_in_the_language_of_the_targets_are_not_taken_for_foreign(phrase
 
 
 @pytest.mark.slow
-def test_too_few_sentences_fit_nothing(
-    translator: Translator, phrases: PreparedText, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_too_few_sentences_fit_nothing(translator, phrases, monkeypatch, tmp_path):
     monkeypatch.setattr(calibration, "SENTENCES", 10)
     assert fit_confidence(translator, phrases, "chrf") is None
     run, lines = RunDirectory(tmp_path), Lines()

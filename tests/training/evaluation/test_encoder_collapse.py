@@ -44,9 +44,7 @@ def collapse(model: Transformer) -> None:
 
 
 @pytest.mark.parametrize("norm", ModelConfig.choices("norm"))
-def test_encoder_collapse_is_the_mean_cosine_of_all_pairs_of_positions(
-    make: Callable[..., Trainer], norm: str
-) -> None:
+def test_encoder_collapse_is_the_mean_cosine_of_all_pairs_of_positions(make, norm):
     trainer = make(norm)
     model, pairs = trainer.model, trainer.text.valid
     cosines: list[float] = []
@@ -63,9 +61,7 @@ def test_encoder_collapse_is_the_mean_cosine_of_all_pairs_of_positions(
     assert model.training
 
 
-def test_a_collapse_is_reported_once_after_warm_up_and_logged_each_time(
-    make: Callable[..., Trainer], lines: Lines
-) -> None:
+def test_a_collapse_is_reported_once_after_warm_up_and_logged_each_time(make, lines):
     trainer = make(**STILL)
     collapse(trainer.model)
     trainer.fit()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from recorded import Lines
+from covering import only_full, sample
 from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 
 from glassformer.checkpoint import checkpoints, read_tensors
@@ -25,16 +25,13 @@ from glassformer.training.train import train
 MakeConfig = Callable[..., RunConfig]
 Corpus = tuple[Path, Path]
 MODEL = {
-    "d_model": 26,
-    "n_heads": 3,
-    "d_k": 10,
-    "d_ff": 31,
-    "n_encoder_layers": 1,
-    "n_decoder_layers": 2,
-    "dropout": 0.0,
-}
+    "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 1, "n_decoder_layers": 2, "dropout": 0.0
+}  # fmt: skip
 # Without biases on keys, whose gradients are zero but for rounding, of which Adam makes steps of full length.
 UNTIED = {"tie_embeddings": "none", "output_bias": True, "positions": "relative", "norm": "post"}
+GRID = [
+    (2, "full", {}), (4, "none", {}), (4, "full", {}), (2, "full", UNTIED), (4, "full", {"tie_embeddings": "target"}),
+]  # fmt: skip
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 
 
@@ -87,9 +84,7 @@ def make(small_config: MakeConfig) -> MakeConfig:
 
 
 @pytest.mark.slow
-def test_two_processes_train_like_one_and_only_the_first_writes(
-    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
+def test_two_processes_train_like_one_and_only_the_first_writes(corpus, make, lines, tmp_path):
     limits = {"max_updates": 4, "validate_every": 2, "log_every": 1}
     out = torchrun(2, *command(corpus, tmp_path / "two", make(accumulate=2, **limits)))
     train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits)), lines)
@@ -114,25 +109,10 @@ def count_tokens(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> li
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("processes", "sharding", "model"),
-    [
-        (4, "none", {}),
-        (2, "full", {}),
-        (4, "full", {}),
-        (2, "full", UNTIED),
-        (4, "full", {"tie_embeddings": "target"}),
-    ],
-)
+@pytest.mark.parametrize(("processes", "sharding", "model"), sample(GRID, 2))
 def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
-    corpus: Corpus,
-    make: MakeConfig,
-    lines: Lines,
-    tmp_path: Path,
-    processes: int,
-    sharding: str,
-    model: dict[str, object],
-) -> None:
+    corpus, make, lines, tmp_path, processes, sharding, model
+):
     limits = {"max_updates": 7, "validate_every": 3}
     many = make(model, accumulate=8 // processes, sharding=sharding, **limits)
     torchrun(processes, *command(corpus, tmp_path / "many", many))
@@ -148,10 +128,8 @@ def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sharding", ["none", "full"])
-def test_two_machines_train_like_one_process(
-    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path, sharding: str
-) -> None:
+@pytest.mark.parametrize("sharding", sample(["none", "full"], 1))
+def test_two_machines_train_like_one_process(corpus, make, lines, tmp_path, sharding):
     """As torchrun sees them: a rendezvous of two, each with two processes of its own."""
     limits = {"max_updates": 4, "validate_every": 2}
     endpoint, asked = free_endpoint(), make(accumulate=1, sharding=sharding, **limits)
@@ -163,11 +141,10 @@ def test_two_machines_train_like_one_process(
     assert_close(tmp_path / "two", tmp_path / "one")
 
 
+@only_full  # a killed process that resumes shows it, too
 @pytest.mark.slow
 @pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_resumed_run_of_two_processes_ends_with_the_same_weights(
-    corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
-) -> None:
+def test_a_resumed_run_of_two_processes_ends_with_the_same_weights(corpus, make, tmp_path, sharding):
     """With dropout: each process goes on with random numbers of its own."""
     model = {"dropout": 0.3}
     for run, stops in (("whole", (20,)), ("halves", (10, 20))):
@@ -183,9 +160,7 @@ def test_a_resumed_run_of_two_processes_ends_with_the_same_weights(
 
 
 @pytest.mark.slow
-def test_a_run_resumes_with_another_number_of_processes(
-    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
+def test_a_run_resumes_with_another_number_of_processes(corpus, make, lines, tmp_path):
     source, run = FileSource(*corpus), tmp_path / "changing"
     steady = partial(make, cooldown=0)  # a limit that changes would end it
     train(TrainRequest(run, source, steady(accumulate=4, max_updates=5)), lines)
@@ -197,9 +172,7 @@ def test_a_run_resumes_with_another_number_of_processes(
     assert "Saved by 2 processes, now 1: dropout draws other numbers." in lines.lines
 
 
-def test_another_number_of_batches_in_an_update_is_refused(
-    corpus: Corpus, make: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
+def test_another_number_of_batches_in_an_update_is_refused(corpus, make, lines, tmp_path):
     run = tmp_path / "run"
     train(TrainRequest(run, FileSource(*corpus), make(accumulate=4, max_updates=1)), lines)
     written = json.loads((run / "config.json").read_text())
@@ -211,10 +184,8 @@ def test_another_number_of_batches_in_an_update_is_refused(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("place", ["latest", "final"])
-def test_an_error_of_one_process_ends_all_with_one_line(
-    corpus: Corpus, make: MakeConfig, tmp_path: Path, place: str
-) -> None:
+@pytest.mark.parametrize("place", sample(["latest", "final"], 1))
+def test_an_error_of_one_process_ends_all_with_one_line(corpus, make, tmp_path, place):
     run = tmp_path / "run"
     torchrun(2, *command(corpus, run, make(validate_every=2, max_updates=2)))
     # Without latest/, a run that holds a model is refused before any process works: it starts anew where none is left.
@@ -246,10 +217,8 @@ def test_a_killed_process_ends_the_others_with_one_line(corpus: Corpus, make: Ma
 
 @needs_proc
 @pytest.mark.slow
-@pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_killed_process_is_restarted_and_all_resume(
-    corpus: Corpus, make: MakeConfig, tmp_path: Path, sharding: str
-) -> None:
+@pytest.mark.parametrize("sharding", sample(["none", "full"], 1))
+def test_a_killed_process_is_restarted_and_all_resume(corpus, make, tmp_path, sharding):
     model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10, "sharding": sharding}
     run = tmp_path / "killed"
     started = start(2, *command(corpus, run, make(model, **limits)), restarts=1)
@@ -262,11 +231,10 @@ def test_a_killed_process_is_restarted_and_all_resume(
     assert_equal(run, tmp_path / "whole")
 
 
+@only_full
 @needs_proc
 @pytest.mark.slow
-def test_when_a_machine_is_lost_the_other_ends_and_both_resume_later(
-    corpus: Corpus, make: MakeConfig, tmp_path: Path
-) -> None:
+def test_when_a_machine_is_lost_the_other_ends_and_both_resume_later(corpus, make, tmp_path):
     model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10}
     run = tmp_path / "lost"
 

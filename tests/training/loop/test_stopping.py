@@ -98,9 +98,7 @@ def rates(config: RunConfig, lines: Lines) -> list[float]:
     ]
 
 
-def test_a_training_cools_down_and_logs_it(
-    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
+def test_a_training_cools_down_and_logs_it(corpus, small_config, lines, tmp_path):
     config = small_config(max_updates=20, cooldown=0.25)
     train(TrainRequest(tmp_path / "run", FileSource(*corpus), config), lines)
     assert rates(config, lines) == pytest.approx([1.0] * 15 + [5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6])
@@ -109,9 +107,7 @@ def test_a_training_cools_down_and_logs_it(
 
 
 @pytest.mark.slow
-def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(corpus, small_config, tmp_path):
     config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
     train(TrainRequest(tmp_path / "whole", source, config), Lines())
     assert train(TrainRequest(tmp_path / "parts", source, config), StopsAt(17, signal.SIGTERM)).final is None
@@ -121,9 +117,7 @@ def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(
 
 
 @pytest.mark.slow
-def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
-    corpus: Corpus, small_config: MakeConfig, lines: Lines, tmp_path: Path
-) -> None:
+def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(corpus, small_config, lines, tmp_path):
     source = FileSource(*corpus)
     train(TrainRequest(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25)), Lines())
     config = small_config(max_updates=20, cooldown=0.25)
@@ -134,9 +128,7 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(
 
 
 @pytest.mark.slow
-def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, lines: Lines
-) -> None:
+def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(corpus, small_config, trained, lines):
     source = FileSource(*corpus)
     assert (
         train(TrainRequest(trained, source, small_config()), lines).updates == 20
@@ -166,9 +158,7 @@ def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, t
     assert any(line.startswith("Warning: 38 pairs are few.") for line in lines.lines)
 
 
-def test_a_remaining_time_that_patience_may_cut_says_at_most(
-    corpus: Corpus, small_config: MakeConfig, tmp_path: Path, lines: Lines
-) -> None:
+def test_a_remaining_time_that_patience_may_cut_says_at_most(corpus, small_config, tmp_path, lines):
     train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert "left at most 0:" in lines.updates[0].line()
     assert "at most" not in lines.updates[-1].line()  # in the cooldown the last update is known

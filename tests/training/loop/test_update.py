@@ -46,12 +46,7 @@ def make(corpus: tuple[Path, Path], small_config: Callable[..., RunConfig], tmp_
         ({"freeze": "tgt_embedding", "clip_norm": 0.1}, {"restarts": 2, "cooldown_from": 2, "cooldown_to": 9}),
     ],
 )
-def test_the_traced_update_is_the_one_that_training_makes(
-    make: Callable[..., Trainer],
-    monkeypatch: pytest.MonkeyPatch,
-    settings: dict[str, object],
-    counters: dict[str, int],
-) -> None:
+def test_the_traced_update_is_the_one_that_training_makes(make, monkeypatch, settings, counters):
     trainer = make(**settings)
     for _ in range(3):
         trainer._update()

@@ -28,9 +28,7 @@ def gradients(model: Transformer, loss: torch.Tensor) -> dict[str, torch.Tensor]
 @pytest.mark.parametrize("part", [1, 3, 512])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("changes", [{}, {"output_bias": True, "tie_embeddings": "none"}, {"norm": "pre"}])
-def test_in_chunks_the_loss_and_its_gradients_are_those_of_all_logits_at_once(
-    part: int, smoothing: float, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_chunks_the_loss_and_its_gradients_are_those_of_all_logits_at_once(part, smoothing, changes, monkeypatch):
     monkeypatch.setattr(fused_loss, "CPU_CHUNK", part)
     model = new_model(**changes)
     plain, plain_nll, tokens = smoothed_loss(model(SRC, TGT_IN), TGT_OUT, 0, smoothing)

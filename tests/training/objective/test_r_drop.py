@@ -47,9 +47,7 @@ def paper(model: Transformer, *, padded: bool = False) -> Tensor:
 
 @pytest.mark.parametrize("part", [1, 3, 512])
 @pytest.mark.parametrize("changes", [{}, {"output_bias": True, "tie_embeddings": "none"}])
-def test_loss_and_gradients_are_those_of_the_papers_formula(
-    part: int, changes: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loss_and_gradients_are_those_of_the_papers_formula(part, changes, monkeypatch):
     monkeypatch.setattr(fused_loss, "CPU_CHUNK", part)
     model = new_model(**changes)
     expected = paper(model)

@@ -33,9 +33,7 @@ def without_final(trained: Path) -> Path:
     return trained
 
 
-def test_a_program_gets_every_line_of_train_log_with_its_level(
-    corpus: tuple[Path, Path], small_config: MakeConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_program_gets_every_line_of_train_log_with_its_level(corpus, small_config, tmp_path, caplog):
     run = tmp_path / "run"
     with caplog.at_level(logging.INFO, "glassformer"):
         train(TrainRequest(run, FileSource(*corpus), small_config()), Display())
@@ -48,9 +46,7 @@ def test_a_program_gets_every_line_of_train_log_with_its_level(
     assert "pairs are few" in warning.getMessage()
 
 
-def test_a_warning_of_a_training_reaches_the_display_the_file_and_the_logger(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_warning_of_a_training_reaches_the_display_the_file_and_the_logger(tmp_path, caplog):
     out = io.StringIO()
     run = RunDirectory(tmp_path)
     with RunLog(run, PlainDisplay(Console(file=out, width=80)), tensorboard=False) as log:
@@ -60,9 +56,7 @@ def test_a_warning_of_a_training_reaches_the_display_the_file_and_the_logger(
     assert caplog.record_tuples == [("glassformer.training", logging.WARNING, "100 % of it is wrong.")]
 
 
-def test_a_model_that_stands_in_for_another_is_a_warning(
-    without_final: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_model_that_stands_in_for_another_is_a_warning(without_final, caplog):
     Translator.load(without_final)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("glassformer.run_directory", logging.WARNING)
@@ -80,9 +74,7 @@ def test_the_shell_prints_that_warning_once(without_final: Path) -> None:
     ("setup", "where"),
     [("", "stderr"), ("import logging, sys; logging.basicConfig(stream=sys.stdout, format='%(name)s')", "stdout")],
 )
-def test_a_program_without_logging_still_sees_it_and_one_with_logging_decides_where(
-    without_final: Path, setup: str, where: str
-) -> None:
+def test_a_program_without_logging_still_sees_it_and_one_with_logging_decides_where(without_final, setup, where):
     program = f"{setup}\nfrom glassformer import Translator\nTranslator.load({str(without_final)!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     shown = {"stdout": done.stdout, "stderr": done.stderr}

@@ -1,13 +1,11 @@
 """What a training says of its result, in words and on a page."""
 
 import re
-from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded import Lines
 
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
@@ -167,9 +165,7 @@ def test_the_page_is_whole_and_safe() -> None:
 
 
 @pytest.mark.slow
-def test_a_training_ends_with_words_and_a_page(
-    corpus: tuple[Path, Path], small_config: Callable[..., RunConfig], tmp_path: Path, lines: Lines
-) -> None:
+def test_a_training_ends_with_words_and_a_page(corpus, small_config, tmp_path, lines):
     outcome = train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert outcome.final is not None
     held_out = len(outcome.final.examples)

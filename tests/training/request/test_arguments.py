@@ -167,9 +167,7 @@ def test_a_task_that_is_not_a_string_is_refused(tmp_path: Path) -> None:
         ({"mix": "c.tsv"}, ("a.tsv", None, "b.tsv", None)),
     ],
 )
-def test_data_on_the_command_line_replaces_what_it_names(
-    given: dict[str, str], files: tuple[str | None, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_on_the_command_line_replaces_what_it_names(given, files, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     toml = Path("run.toml")
     toml.write_text('[data]\npairs = "a.tsv"\nvalid = "b.tsv"\nmix = "m.tsv"\n[train]\nmix = 0.25\n')

