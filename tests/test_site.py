@@ -14,6 +14,7 @@ from glassformer import __version__
 
 ROOT = Path(__file__).parents[1]
 SITE = ROOT / "docs" / "site"
+LESSON_PICTURE = ROOT / "docs" / "learn" / "pages" / "attention_files" / "attention_33_0.png"  # of one kind only
 QUESTIONS: dict[str, str] = json.loads((SITE / "questions.json").read_text("utf-8"))
 
 
@@ -74,7 +75,7 @@ def test_pictures_are_shown_in_their_theme_and_width(builder: ModuleType):
         "![A head](docs/page/head-phone.png){.themed .only-light .narrow-only}"
         "![A head](docs/page/head-phone-dark.png){.themed .only-dark .narrow-only}"
     )
-    assert builder.with_variants("Logo", "logo.png", ROOT / "docs" / "logo.png") == "![Logo](logo.png)"
+    assert builder.with_variants("Map", "map.png", LESSON_PICTURE) == "![Map](map.png)"
     chart = builder.with_variants("BLEU", "charts/quality.svg", ROOT / "docs" / "charts" / "quality.svg")
     assert chart.startswith("![BLEU](charts/quality.svg){.themed .only-light .wide-only}")
     assert chart.count("![BLEU](charts/quality") == 4
