@@ -5,7 +5,6 @@ A sentence is what the steps have left of a text; its translation is that of wha
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from glassformer.decoding.batching import EncodedSource, ModelInput, plan_decoding, read_sources
 from glassformer.decoding.confidence.confidence import Confidence
@@ -71,7 +70,8 @@ class SentenceTranslator:
         ids = [found.hypotheses[0].ids for found in asked.values()]
         weights = self._batches.attention(self._inputs(texts, ()), ids, options) if asked else iter(())
         for (number, found), one_weights in zip(asked.items(), weights, strict=True):
-            seen = self._with_attention(found, one_weights)
+            best = replace(found.hypotheses[0], attention=one_weights, mean_attention=self.engine.mean_attention)
+            seen = replace(found, hypotheses=[best])
             doubts[number] += content_doubts(seen, self.confidence, self._token_ends)
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
@@ -125,11 +125,6 @@ class SentenceTranslator:
             pairs = zip(hypotheses, chances, strict=True)
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
-
-    def _with_attention(self, translation: Translation, attention: Any) -> Translation:
-        best, *others = translation.hypotheses
-        best = replace(best, attention=attention, mean_attention=self.engine.mean_attention)
-        return replace(translation, hypotheses=[best, *others])
 
 
 def _without_attention(translation: Translation) -> Translation:
