@@ -32,7 +32,9 @@ from machine import machine
 from smoke import new_parser, parse_options, write_json
 
 from glassformer import Translator
-from glassformer.decoding import Hypothesis, Request, Translation
+from glassformer.decoding import Hypothesis, Translation
+from glassformer.decoding.batching import ModelInput
+from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.documents import FileTranslator, Glossary, Memory
 from glassformer.documents.glossary import Term
 from glassformer.text.corpus.corpus import Pair
@@ -43,29 +45,22 @@ LOOKED_UP = {"glossary": 0.1, "memory": 0.5}  # how many entries for each segmen
 TEXTS = 1000
 
 
-class Backwards:
+class Backwards(SentenceTranslator):
     """In the place of a model: writes each word backwards, but not names and numbers, with exact attention."""
 
-    languages = None
-
-    def __init__(self) -> None:
-        bundled = Translator.load(device="cpu")
-        self.src_tokenizer, self.tgt_tokenizer = bundled.src_tokenizer, bundled.tgt_tokenizer
-        self.confidence, self.config = bundled.confidence, bundled.config
+    def __init__(self, bundled: Translator) -> None:
+        tokenizers = bundled.src_tokenizer, bundled.tgt_tokenizer
+        super().__init__(bundled._sentences.engine, tokenizers, bundled.confidence)
+        self.src_tokenizer, self.tgt_tokenizer = tokenizers
         self.seconds = 0.0
 
-    def translate_stream(
-        self, requests: Sequence[Request], options: object = None, *, attention: bool = False
+    def _search(
+        self, inputs: Sequence[ModelInput], options: object, attention: bool, report: object = None
     ) -> list[Translation]:
-        """As a ``Translator`` does."""
         start = time.process_time()
-        found = [self._translate(request.text, attention=attention) for request in requests]
+        found = [self._translate(one.source.text, attention=attention) for one in inputs]
         self.seconds += time.process_time() - start
         return found
-
-    def add_attention(self, translations: Sequence[Translation], options: object = None) -> list[Translation]:
-        """The same with attention."""
-        return self.translate_stream([Request(one.source) for one in translations], attention=True)
 
     def _translate(self, text: str, *, attention: bool) -> Translation:
         output = _WORD.sub(lambda word: word[0][::-1], text)
@@ -93,12 +88,13 @@ _WORD = re.compile(r"\b[a-z]+\b")
 def fill(name: str, segments: int, answer: Any) -> None:
     """Fill such a file in this process; send its CPU seconds, and how many MB it needs beside those of the start."""
     ending = next(one.endings[0] for one in FORMATS if one.name == name)
-    model = Backwards()
+    translator = Translator.load(device="cpu")
+    model = translator._sentences = Backwards(translator)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, f"in{ending}")
         path.write_text(LARGE_FILES[name](segments), encoding="utf-8")
         before, start = _peak(), time.process_time()
-        files = FileTranslator(model, key="benchmark")  # type: ignore[arg-type]
+        files = FileTranslator(translator, key="benchmark")
         report = files.translate(path, Path(scratch, f"out{ending}"), FormatOptions(language="de"))
         seconds = time.process_time() - start - model.seconds
         if report.flagged:

@@ -7,6 +7,7 @@ from itertools import accumulate
 
 import torch
 
+from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.decoding.translator import Translator
 from glassformer.settings import DecodeConfig, ModelConfig
@@ -55,17 +56,9 @@ class Permuting(Translator):
     """
 
     def __init__(self, seed: int | None, mark: str = "") -> None:
-        self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = Words(), Words()  # type: ignore[assignment]
-        self.config, self._config = DecodeConfig(match_style=False), ModelConfig.tiny()
-        self.confidence = self.languages = None
         self._random, self._seed, self._mark = random.Random(seed), seed, mark
-
-    def _inputs(self, texts: Sequence[tuple[int | None, str]], sentences: object) -> list[str]:  # type: ignore[override]
-        return [text for _, text in texts]
-
-    def _search(self, inputs: Sequence[str], *_: object) -> list[Translation]:  # type: ignore[override]
-        """Always with attention."""
-        return [self._translate(text) for text in inputs]
+        self._set_up(_NoEngine(), (Words(), Words()), DecodeConfig(match_style=False), None, None)  # type: ignore[arg-type]
+        self._sentences = _Sentences(self)
 
     def _order(self, words: list[int]) -> list[int]:
         """The words of a text in the order of its translation."""
@@ -88,6 +81,24 @@ class Permuting(Translator):
         ids = self.tgt_tokenizer.add(written)
         best = Hypothesis("".join(written), written, ids, 0.0, 0.0, False, weights if order else None)
         return Translation(text, pieces, False, [best])
+
+
+class _NoEngine:
+    config, name = ModelConfig.tiny(), "none"
+
+
+class _Sentences(SentenceTranslator):
+    """Asks a translator of words in the place of an engine; always with attention."""
+
+    def __init__(self, words: Permuting) -> None:
+        super().__init__(words._sentences.engine, (words.src_tokenizer, words.tgt_tokenizer), None)
+        self._words = words
+
+    def _inputs(self, texts: Sequence[tuple[int | None, str]], sentences: object) -> list[str]:  # type: ignore[override]
+        return [text for _, text in texts]
+
+    def _search(self, inputs: Sequence[str], *_: object) -> list[Translation]:  # type: ignore[override]
+        return [self._words._translate(text) for text in inputs]
 
 
 class Ordinary(Permuting):

@@ -383,8 +383,6 @@ WRONG_TYPES = [
     "Translator(model, tokenizer, tokenizer, DecodeConfig(), languages='en-de')",
     "Translator.load(workers='2')",
     "Translator.load(workers=-1)",
-    "translator.add_attention(translator.translate(['the old house'])[0])",
-    "translator.add_attention(['the old house'])",
     "translator.translate(['the old house'], attention=True)[0].hypotheses[0].alignment('0')",
     "translator.translate(['the old house'], attention=True)[0].hypotheses[0].alignment(0.0)",
     "translator.translate(['the old house'], attention=True)[0].hypotheses[0].hard_alignment(0, True)",

@@ -48,7 +48,7 @@ class Request:
     def __post_init__(self) -> None:
         given: dict[str, Any] = {"must": self.must, "ban": self.ban}
         for name, phrases in given.items():
-            if isinstance(phrases, tuple) and not phrases:  # as most are
+            if isinstance(phrases, tuple) and not phrases:  # fast path
                 continue
             _check_list(name, phrases)
             if not all(isinstance(phrase, str) for phrase in phrases):

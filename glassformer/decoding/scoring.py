@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources
 from glassformer.decoding.engines.engine import Engine
-from glassformer.decoding.sentences import read_text
+from glassformer.decoding.sentences import read_source_sentences
 from glassformer.settings import DecodeConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
@@ -60,7 +60,8 @@ def score_pairs(
     """
     check_texts("sources", sources)
     as_typed = replace(options, keep_codes=False)  # their targets have the codes
-    src = read_sources([read_text(text, as_typed) for text in sources], tokenizers[0], engine.config)
+    read = [" ".join(read_source_sentences(text, as_typed)) for text in sources]
+    src = read_sources(read, tokenizers[0], engine.config)
     tgt = read_sources(targets, tokenizers[1], engine.config, "targets")
     check_pairs(src, tgt, engine.config, start)
     lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]

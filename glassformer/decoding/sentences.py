@@ -19,7 +19,7 @@ from glassformer.text.lines import is_blank, normalize_source
 from glassformer.text.steps.passage import STEPS, Passage
 from glassformer.text.steps.step import Step, TextOptions
 from glassformer.text.steps.style import Case
-from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizer
+from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -56,7 +56,8 @@ class RequestPassage:
             restored = [((), [])]
         joined = [_join(parts, text) for parts, (text, _) in zip(by_rank, restored, strict=True)]
         flags = dict.fromkeys((*(flag for one in results for flag in one.flags), *restored[0][1]))
-        doubts = [one.doubt for one in sorted(results, key=_confidence) if one.doubt is not None]
+        doubted = [one for one in results if one.doubt is not None]
+        worst = min(doubted, key=lambda one: one.hypotheses[0].confidence or 0.0, default=None)
         return Translation(
             source=self.request.source,
             source_tokens=[token for one in results for token in one.source_tokens],
@@ -64,7 +65,7 @@ class RequestPassage:
             hypotheses=joined,
             engine=" and ".join(sorted({one.engine for one in results} - {""})),
             read=" ".join(one.source for one in results if one.source) or self.request.source.strip(),
-            doubt=next(iter(doubts), None),
+            doubt=None if worst is None else worst.doubt,
             flags=tuple(flags),
             notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
         )
@@ -129,11 +130,6 @@ def read_source_sentences(text: str, options: DecodeConfig) -> list[str]:
     return [draft.text for draft in drafts if draft is not None and draft.text] or [normalize_source(text)]
 
 
-def read_text(text: str, options: DecodeConfig) -> str:
-    """A text as a model reads it, its lines or sentences with a space between."""
-    return " ".join(read_source_sentences(text, options))
-
-
 def _constraints(request: Request, passage: Passage, tokenizer: Tokenizer, name: str) -> Constraints:
     """The constraints of a request in ids, in the case in which a model writes what it reads as sentences."""
     cases = [change for change in passage.changes if isinstance(change, Case)]
@@ -157,11 +153,6 @@ def _check_constraints(constraints: Constraints, number: int, options: DecodeCon
             f"texts[{number}]: prefix: has {len(constraints.prefix)} tokens, expected fewer than the "
             f"{config.max_length} that the model takes. Shorten it."
         )
-
-
-def _confidence(translation: Translation) -> float:
-    found = translation.hypotheses[0].confidence
-    return 1.0 if found is None else found
 
 
 def _by_rank(results: Sequence[Translation]) -> list[list[Hypothesis]]:
@@ -196,16 +187,6 @@ def _join(parts: Sequence[Hypothesis], text: Parts) -> Hypothesis:
         longer_was_cut=any(part.longer_was_cut for part in parts),
         confidence=min((part.confidence for part in parts if part.confidence is not None), default=None),
     )
-
-
-def split_outputs(ids: Sequence[int]) -> list[list[int]]:
-    """The ids of each sentence of a joined hypothesis; without what a length limit cut."""
-    outputs = [list[int]()]
-    for one in ids:
-        outputs[-1].append(one)
-        if one == EOS_ID:
-            outputs.append([])
-    return outputs[:-1]
 
 
 def join_attention(

@@ -6,7 +6,6 @@ Texts are sorted by length and translated in batches; the results are in the ord
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,17 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.batching import (
-    EncodedSource,
     ModelInput,
     check_start,
     check_texts,
-    plan_decoding,
-    read_sources,
     refuse_one_str,
 )
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
-from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.ctranslate2_run import load_engine
 from glassformer.decoding.loading import (
     check_loading,
@@ -35,18 +30,11 @@ from glassformer.decoding.loading import (
     open_torch,
 )
 from glassformer.decoding.request import Request, make_requests
-from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
-from glassformer.decoding.restore.drafts import Attempt, NumberedText, can_be_streamed, translate_parts
+from glassformer.decoding.restore.drafts import can_be_streamed
 from glassformer.decoding.scoring import Scored, score_pairs
-from glassformer.decoding.search.job import Constraints
-from glassformer.decoding.sentences import (
-    RequestPassage,
-    SentenceRequest,
-    join_attention,
-    read_requests,
-    split_outputs,
-)
-from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
+from glassformer.decoding.sentence_translator import Report, SentenceTranslator
+from glassformer.decoding.sentences import RequestPassage, read_requests
+from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
@@ -60,7 +48,6 @@ if TYPE_CHECKING:
     from glassformer.model import Transformer
 
 Progress = Callable[[int], None]
-Report = Callable[[Sequence[ModelInput]], None]
 Review = Callable[[Sequence[Parts], list[Translation]], list[Translation]]
 """Looks at the translations of sentences, and gives others where they lack something."""
 
@@ -113,9 +100,7 @@ class Translator:
         check_type("languages", languages, tuple | None, 'a tuple of two codes, ("en", "de"), or None')
         self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = tokenizers
         self.config, self.confidence, self.languages = config, confidence, languages
-        self._batches = BatchTranslator(engine, self.tgt_tokenizer)
-        self._config = engine.config
-        self.used_engines: set[str] = set()
+        self._sentences = SentenceTranslator(engine, tokenizers, confidence)
 
     @classmethod
     def load(
@@ -175,7 +160,7 @@ class Translator:
         )
 
     def __repr__(self) -> str:
-        count = 1 if isinstance(self._batches.engine, AutoEngine) else len(self._models)
+        count = 1 if isinstance(self._sentences.engine, AutoEngine) else len(self._models)
         models = f"{count or 'no visible'} model{'s' * (count != 1)}"
         sizes = f"{self.src_tokenizer.size:,} source and {self.tgt_tokenizer.size:,} target tokens"
         return f"Translator({models}, {sizes}, beam {self.config.beam})"
@@ -201,10 +186,12 @@ class Translator:
 
         Engine auto loads its model when this is read, and from then on translates with it: it may be changed.
         """
-        engine = self._batches.engine
+        engine = self._sentences.engine
         if isinstance(engine, AutoEngine):
             self._models = tuple(engine.torch.models)
-            self._batches = BatchTranslator(engine.torch, self.tgt_tokenizer)
+            used = self.used_engines
+            self._sentences = SentenceTranslator(engine.torch, self._tokenizers, self.confidence)
+            self._sentences.used_engines |= used
         return self._models
 
     @property
@@ -216,9 +203,14 @@ class Translator:
             )
         return self.models[0]
 
+    @property
+    def used_engines(self) -> set[str]:
+        """What has translated so far: torch, ctranslate2."""
+        return self._sentences.used_engines
+
     def close(self) -> None:
         """End the worker processes, if there are any."""
-        self._batches.engine.close()
+        self._sentences.engine.close()
 
     def __enter__(self) -> Self:
         return self
@@ -296,10 +288,10 @@ class Translator:
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
             if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
-                results += self._translate_sentences([sentence], options, check_content=check_content)
+                results += self._sentences.translate([sentence], options, check_content=check_content)
                 continue
             done, written = [one.parts for one in results], ""
-            pieces = self._stream(sentence, options)
+            pieces = self._sentences.stream(sentence, options)
             while True:
                 try:
                     written += next(pieces)
@@ -312,47 +304,6 @@ class Translator:
         whole = of_request.join(results)
         yield whole.text[len(shown) :]
         return whole
-
-    def _stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
-        (read,) = self._inputs([(0, join_parts(sentence.parts))], [sentence])
-        best = replace(EMPTY) if read.source.is_empty else (yield from self._batches.stream(read, options))
-        text = best.text.strip()
-        found = self._result(read.source, [replace(best, text=text, parts=(text,) if text else ())])
-        return replace(found, flags=tuple(found.warnings))
-
-    def add_attention(
-        self, translations: Sequence[Translation], options: DecodeConfig | None = None
-    ) -> list[Translation]:
-        """The same translations, made with these options and no constraints, with attention.
-
-        That costs one pass of the model over each output, and no other search. One that was cut has none, nor one
-        whose codes were put back.
-        """
-        options = self._options(options)
-        check_type("translations", translations, Sequence, "a list of translations")
-        for number, one in enumerate(translations):
-            check_type(f"translations[{number}]", one, Translation, "a Translation, as translate returns it")
-        read = self._read([Request(one.source) for one in translations], 0, options, STEPS)
-        outputs = [split_outputs(one.hypotheses[0].ids) for one in translations]
-        found, whole = list(translations), list[int]()
-        for number, (of_one, ids) in enumerate(zip(read, outputs, strict=True)):
-            is_plain = all(can_be_streamed(one.parts, numbers=True) for one in of_one.sentences)
-            if ids and is_plain and len(of_one.sentences) == len(ids):
-                whole.append(number)
-        sentences = [one for number in whole for one in read[number].sentences]
-        texts = [(number, join_parts(one.parts)) for number, one in enumerate(sentences)]
-        weights = self._batches.attention(
-            self._inputs(texts, sentences), [ids for number in whole for ids in outputs[number]], options
-        )
-        for number in whole:
-            joined = join_attention([next(weights) for _ in outputs[number]])
-            found[number] = self._with_attention(translations[number], joined)
-        return found
-
-    def _with_attention(self, translation: Translation, attention: Any) -> Translation:
-        best, *others = translation.hypotheses
-        best = replace(best, attention=attention, mean_attention=self._batches.engine.mean_attention)
-        return replace(translation, hypotheses=[best, *others])
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """The log-probability (natural logarithm) of each target, eos included, given its source.
@@ -370,28 +321,17 @@ class Translator:
         """
         options = self._options(options)
         check_start(start)
-        return score_pairs(sources, targets, self._batches.engine, self._tokenizers, options, start=start)
+        return score_pairs(sources, targets, self._sentences.engine, self._tokenizers, options, start=start)
 
     def _options(self, options: DecodeConfig | None) -> DecodeConfig:
         options = self.config if options is None else options
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
-    def _result(self, source: EncodedSource, hypotheses: list[Hypothesis], engine: str = "") -> Translation:
-        """The translation of a sentence, as it was read, with its confidence."""
-        if source.is_empty:
-            return Translation(source.text, [], source.truncated, hypotheses, engine)
-        doubt, tokens = None, self.src_tokenizer.to_tokens(source.ids)
-        if self.confidence is not None:
-            chances, doubt = self.confidence.judge(source.text, hypotheses)
-            pairs = zip(hypotheses, chances, strict=True)
-            hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
-        return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
-
     def _read(
         self, requests: Sequence[Request], start: int, options: DecodeConfig, steps: Sequence[Step]
     ) -> list[RequestPassage]:
-        return read_requests(requests, start, options, self._config, self.tgt_tokenizer, steps=steps)
+        return read_requests(requests, start, options, self._sentences.engine.config, self.tgt_tokenizer, steps=steps)
 
     def translate_requests(
         self,
@@ -417,96 +357,12 @@ class Translator:
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))
         report = _report(read, keys, list(unique), progress)
-        results = self._translate_sentences(list(unique.values()), options, attention, check_content, report)
+        results = self._sentences.translate(list(unique.values()), options, attention, check_content, report)
         if review is not None:
             results = review([one.parts for one in unique.values()], results)
         found = dict(zip(unique, results, strict=True))
         waiting = iter(keys)
         return [of_one.join([found[next(waiting)] for _ in of_one.sentences]) for of_one in read]
-
-    def _translate_sentences(
-        self,
-        sentences: Sequence[SentenceRequest],
-        options: DecodeConfig,
-        attention: bool = False,
-        check_content: bool = False,
-        report: Report = lambda _: None,
-    ) -> list[Translation]:
-        """The translation of each sentence, with the codes that it has."""
-
-        def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
-            return self._search(self._inputs(texts, sentences), options, attention or with_attention, report)
-
-        is_checked = check_content and options.keep_codes and not options.sample
-        parts = [one.parts for one in sentences]
-        attempts = translate_parts(parts, search, self._token_ends, checks_numbers=is_checked)
-        doubts = [one.translation.warnings for one in attempts]
-        if check_content:
-            self._check_content(attempts, doubts, options)
-        found = [one.finish(more) for one, more in zip(attempts, doubts, strict=True)]
-        return found if attention else [_without_attention(one) for one in found]
-
-    def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
-        """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
-        asked = dict[int, Translation]()
-        for number, one in enumerate(attempts):
-            found = one.translation
-            if one.lost or one.restored[0].flags or not set(doubts[number]) <= {found.warning}:
-                continue
-            best = found.hypotheses[0]
-            is_seen = best.attention is not None or best.truncated or not best.ids
-            is_short_one = is_short(found, self.confidence)
-            if not is_seen and is_short_one and not attends_to_all(found, self._token_ends):
-                asked[number] = found
-            else:
-                doubts[number] += content_doubts(found, self.confidence, self._token_ends)
-        texts = [(None, found.source) for found in asked.values()]
-        ids = [found.hypotheses[0].ids for found in asked.values()]
-        weights = self._batches.attention(self._inputs(texts, ()), ids, options) if asked else iter(())
-        for (number, found), one_weights in zip(asked.items(), weights, strict=True):
-            seen = self._with_attention(found, one_weights)
-            doubts[number] += content_doubts(seen, self.confidence, self._token_ends)
-
-    def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
-        return token_ends(translation, *self._tokenizers)
-
-    def _inputs(self, texts: Sequence[NumberedText], sentences: Sequence[SentenceRequest]) -> list[ModelInput]:
-        """What the model is given of ``texts``, with the constraints of their sentences."""
-        sources = read_sources([text for _, text in texts], self.src_tokenizer, self._config)
-        return [
-            ModelInput(source, Constraints(), 0)
-            if number is None
-            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key, number)
-            for (number, _), source in zip(texts, sources, strict=True)
-        ]
-
-    def _search(
-        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, report: Report = lambda _: None
-    ) -> list[Translation]:
-        """The translation of each input as it is read; ``report`` gets those that each batch has done."""
-        results = [self._result(one.source, [EMPTY]) for one in inputs]
-        numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
-        lengths = [len(one.source.ids) for one in inputs]
-        engine = self._batches.engine
-        plan = plan_decoding(
-            lengths, numbers, options.rows_per_source, options.batch_tokens, engine.workers,
-            max_efficient_sources=engine.max_efficient_sources,
-        )  # fmt: skip
-        batches = [[inputs[number] for number in batch] for batch in plan]
-        for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
-            for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
-                results[number] = self._result(inputs[number].source, hypotheses, name)
-            self.used_engines.add(name)
-            report(batches[batch_number])
-        return results
-
-
-def _without_attention(translation: Translation) -> Translation:
-    """Without what only the codes needed."""
-    best, *others = translation.hypotheses
-    if best.attention is None:
-        return translation
-    return replace(translation, hypotheses=[replace(best, attention=None), *others])
 
 
 def _report(

@@ -26,21 +26,6 @@ def spelling(make_model) -> Translator:
     return Translator(model, tokenizer, tokenizer, BEAM)
 
 
-def test_attention_that_is_added_afterwards_is_that_of_the_search(spelling):
-    texts = [TEXT, "", THREE[1]]
-    options = replace(BEAM, max_length_b=50)
-    for one, expected in zip(
-        spelling.add_attention(spelling.translate(texts, options), options),
-        spelling.translate(texts, options, attention=True),
-        strict=True,
-    ):
-        seen, wanted = one.hypotheses[0].attention, expected.hypotheses[0].attention
-        if wanted is None or expected.hypotheses[0].truncated:
-            assert seen is None
-        else:
-            torch.testing.assert_close(seen, wanted)
-
-
 def test_a_text_of_three_sentences_equals_its_parts(spelling):
     (whole,) = spelling.translate([TEXT], attention=True)
     parts = spelling.translate(THREE, replace(BEAM, split_sentences=False), attention=True)

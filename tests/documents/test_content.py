@@ -68,8 +68,8 @@ def test_few_good_translations_are_doubted_and_many_without_their_end() -> None:
         found = translator.translate([src for src, _ in pairs], whole, attention=True)
 
         def is_doubted(translation: Translation) -> bool:
-            ends = FileTranslator(translator)._token_ends
-            return bool(content_doubts(translation, translator.confidence, ends))
+            ends, read = translator._sentences._token_ends, replace(translation, source=translation.read)
+            return bool(content_doubts(read, translator.confidence, ends))
 
         scores = [CHRF().sentence_score(one.text, [tgt]).score for one, (_, tgt) in zip(found, pairs, strict=True)]
         good = [one for one, score in zip(found, scores, strict=True) if score >= 50]

@@ -227,7 +227,7 @@ def test_sentences_are_joined_as_the_script_of_the_translation_asks(
         outputs = [Hypothesis(words[text], [], [], 0.0, 0.0, False) for text in read]
         return [Translation(text, [], False, [output]) for text, output in zip(read, outputs, strict=True)]
 
-    monkeypatch.setattr(translator, "_search", search)
+    monkeypatch.setattr(translator._sentences, "_search", search)
     source, target = tmp_path / "in.html", tmp_path / "out.html"
     source.write_text(
         "<p>狗吃房子。我饿了。<br>我饿了。</p><p>The dog eats. <b>I am hungry.</b></p>", encoding="utf-8"

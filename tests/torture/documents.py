@@ -25,7 +25,6 @@ from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
 from benchmarks.large_files import LARGE_FILES
 from glassformer import Translator
-from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import GlassformerError
 from glassformer.files import hidden_names
@@ -100,14 +99,13 @@ def bombs() -> Iterator[tuple[str, str, str]]:
 def answer_with_markup(pause: float = 0.0) -> None:
     """Every translation of this process is the same, and none takes time, beside a pause for some of them."""
 
-    def translate_stream(self: Translator, requests: Iterable[Request], *_: Any, **__: Any) -> Iterator[Translation]:
+    def search(self: SentenceTranslator, inputs: Sequence[ModelInput], *_: Any) -> list[Translation]:
         time.sleep(pause)
-        ids = self.tgt_tokenizer.to_ids(MARKUP)
-        hypothesis = Hypothesis(MARKUP, self.tgt_tokenizer.to_tokens(ids), ids, -1.0, -1.0, False)
-        return (Translation(request.text, [], False, [hypothesis]) for request in requests)
+        self.confidence = None
+        hypothesis = Hypothesis(MARKUP, [], [], -1.0, -1.0, False)
+        return [Translation(one.source.text, [], False, [hypothesis]) for one in inputs]
 
-    Translator.translate_stream = translate_stream  # type: ignore[method-assign, assignment]
-    Translator.confidence = None  # type: ignore[assignment]
+    SentenceTranslator._search = search  # type: ignore[method-assign, assignment]
 
 
 class Attacks:

@@ -31,7 +31,7 @@ _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative 
 def find_words(text: str) -> list[Span]:
     """Where the words of a text are; of scripts without spaces each character is one."""
     spans = [match.span() for match in _WORD.finditer(text)]
-    if text.isascii() or max(text) < _UNSPACED_FROM:  # as of most
+    if text.isascii() or max(text) < _UNSPACED_FROM:  # fast path
         return spans
     found: list[Span] = []
     for start, end in spans:
@@ -99,7 +99,7 @@ class Alignment:
 
 def _most_frequent(votes: list[int]) -> int:
     """Of those that are equally frequent the first."""
-    if len(votes) == 1:  # as of most words, which are one token
+    if len(votes) == 1:  # fast path: one token
         return votes[0]
     counts = Counter(votes)
     return max(counts, key=counts.__getitem__)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from glassformer.decoding.restore.alignment import Span
 from glassformer.text.codes.checks import is_code
 from glassformer.text.codes.code import Code, Part, Parts, join_parts, trim, unused_signs
-from glassformer.text.codes.draft import Mark
+from glassformer.text.codes.draft import Placeholder
 from glassformer.text.scripts import is_unspaced
 
 _CLOSING_SIGNS = " .,;:!?…)]}»”"
@@ -20,12 +20,12 @@ _NO_BREAK = re.compile(rf"(?:(?<![\d.,])({_NUMBER}))?([\u00a0\u202f])(?=({_NUMBE
 
 
 @dataclass(frozen=True)
-class PlacedMark:
+class Placement:
     """Where in a translation a mark is, and what it encloses."""
 
     span: Span
-    mark: Mark
-    inner: list["PlacedMark"]
+    mark: Placeholder
+    inner: list["Placement"]
     text: str = ""
     """What a pair encloses for which no words stand in the translation: its own text, translated alone."""
 
@@ -33,15 +33,15 @@ class PlacedMark:
 class PartsWriter:
     """Writes the parts of a translation, with spaces where a code had some and where it would touch a word."""
 
-    def __init__(self, text: str, words: dict[Span, Mark]) -> None:
+    def __init__(self, text: str, words: dict[Span, Placeholder]) -> None:
         self._text, self._words = text, words
         self.parts: list[Part] = []
         self._last = ""  # the last character, tags of pairs apart
         self._has_tag = False  # behind it
-        self._run: Mark | None = None  # the run that was written last, if no text is behind it
+        self._run: Placeholder | None = None  # the run that was written last, if no text is behind it
         self._after = 0  # where that run ends in the parts
 
-    def write(self, span: Span, placed: Sequence[PlacedMark], more: str = "") -> None:
+    def write(self, span: Span, placed: Sequence[Placement], more: str = "") -> None:
         """The characters of ``span`` with what was placed in them; ``more`` goes into the first pair in them."""
         position = span[0]
         if more and all(each.mark.closing is None for each in placed):
@@ -82,7 +82,7 @@ class PartsWriter:
                     self._run, self._after = mark, len(self.parts)
         self.parts.append(self._text[start:end])
 
-    def _add_run(self, mark: Mark) -> None:
+    def _add_run(self, mark: Placeholder) -> None:
         raw = join_parts(mark.parts)
         neighbour = _neighbour(mark.left, touches=self._has_tag or not mark.has_tags[0])
         is_apart = self._run is not None or (self._last and _is_apart(self._last, neighbour, raw[:1]))
@@ -130,7 +130,7 @@ def _is_number(part: Part) -> bool:
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:
-    if "\u00a0" not in source and "\u202f" not in source:  # as in most
+    if "\u00a0" not in source and "\u202f" not in source:  # fast path
         return output
     searched = defaultdict[tuple[str, str], int](int)  # up to where
     for left, space, right in _NO_BREAK.findall(source):
@@ -149,7 +149,7 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
         return output
     runs = re.compile(rf"(?<!\s)(\s*+)([{signs}](?:\s*[{signs}])*)(\s*)")
     is_inside = not any(sign in signs or sign.isspace() for sign in output[:1] + output[-1:])
-    if is_inside and runs.findall(source) == runs.findall(output):  # as of most
+    if is_inside and runs.findall(source) == runs.findall(output):  # fast path
         return output
     found = defaultdict[str, list[re.Match[str]]](list)
     for run in runs.finditer(source):
@@ -159,7 +159,7 @@ def _keep_spaces_by_codes(source: str, output: str, signs: str) -> str:
         known = found["".join(run[2].split())]
         wanted = known.pop(0) if known else run
         own, other = _neighbours(run), _neighbours(wanted)
-        if run[0] == wanted[0] and all(own):  # as most are
+        if run[0] == wanted[0] and all(own):  # fast path
             return run[0]
         is_unlike = any(map(is_unspaced, "".join(own))) and not any(map(is_unspaced, "".join(other)))
         is_unlike |= any(mine != theirs and not mine.isalnum() for mine, theirs in zip(own, other, strict=True))

@@ -19,10 +19,10 @@ from glassformer.decoding.restore.alignment import (
     has_content,
     stem,
 )
-from glassformer.decoding.restore.parts_writer import PartsWriter, PlacedMark
+from glassformer.decoding.restore.parts_writer import PartsWriter, Placement
 from glassformer.decoding.translation import Translation
 from glassformer.text.codes.code import Code, Part, Parts, join_parts
-from glassformer.text.codes.draft import Draft, Mark, find_word
+from glassformer.text.codes.draft import Draft, Placeholder, find_word
 from glassformer.text.codes.find import is_link
 from glassformer.text.scripts import OPENING
 
@@ -51,7 +51,7 @@ def restore(
         return Restored(draft.source)  # with its own white space
     if not draft.marks and not draft.words:
         return Restored((text,) if text else ())
-    words = dict[Span, Mark]()
+    words = dict[Span, Placeholder]()
     for word, mark in draft.words:
         places = find_word(word, text)
         if len(places) != 1:
@@ -91,7 +91,7 @@ def needs_attention(draft: Draft) -> bool:
     return _is_inside(draft.text, draft.marks, 0, len(draft.text))
 
 
-def _is_inside(text: str, marks: Sequence[Mark], start: int, end: int) -> bool:
+def _is_inside(text: str, marks: Sequence[Placeholder], start: int, end: int) -> bool:
     return any(
         (_has_word(text[start : mark.start]) or _has_word(text[mark.end : end]))
         if mark.closing is not None
@@ -149,11 +149,11 @@ class _Layout:
         self._draft, self._alignment, self._text, self._own = draft, alignment, alignment.text, own
         self.unsure: list[str] = []
         self.unplaced: list[str] = []
-        self._behind = dict[Mark, str]()  # what stands in pairs that go behind the text
+        self._behind = dict[Placeholder, str]()  # what stands in pairs that go behind the text
 
-    def place(self, marks: Sequence[Mark], source: Span, target: Span) -> list[PlacedMark]:
+    def place(self, marks: Sequence[Placeholder], source: Span, target: Span) -> list[Placement]:
         """The places of marks, which ``source`` holds, in the characters ``target`` of the translation; in order."""
-        spans, taken = dict[Mark, Span](), set[int]()
+        spans, taken = dict[Placeholder, Span](), set[int]()
         for mark in marks:
             if mark.closing is not None:
                 spans[mark] = self._pair_span(mark, source, target, taken, list(spans.values()))
@@ -161,17 +161,17 @@ class _Layout:
             if mark.closing is None:
                 spans[mark] = self._outside(mark, self._run_span(mark, source, target), spans)
         numbers = {mark: number for number, mark in enumerate(marks)}
-        placed, end = list[PlacedMark](), target[0]
+        placed, end = list[Placement](), target[0]
         for mark, (first, last) in sorted(spans.items(), key=lambda item: (*item[1], numbers[item[0]])):
             if first < end:  # never crossed
                 self.unsure.append(mark.label)
                 first, last = end, max(end, last)
             inner = self.place(mark.inner, (mark.start, mark.end), (first, last)) if mark.inner else []
-            placed.append(PlacedMark((first, last), mark, inner, self._behind.get(mark, "")))
+            placed.append(Placement((first, last), mark, inner, self._behind.get(mark, "")))
             end = last
         return placed
 
-    def _pair_span(self, mark: Mark, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
+    def _pair_span(self, mark: Placeholder, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
         """The place of a pair; what opens or closes it may stand in another text."""
         start, end = self._closed_span(mark, source, target, taken, others)
         if not mark.parts:
@@ -181,7 +181,9 @@ class _Layout:
         taken.update(self._alignment.tgt_in((start, end)))
         return start, max(start, end)
 
-    def _closed_span(self, mark: Mark, source: Span, target: Span, taken: set[int], others: list[Span]) -> Span:
+    def _closed_span(
+        self, mark: Placeholder, source: Span, target: Span, taken: set[int], others: list[Span]
+    ) -> Span:
         text, alignment = self._draft.text, self._alignment
         if not _has_word(text[source[0] : mark.start]) and not _has_word(text[mark.end : source[1]]):
             return self._with_signs(mark, _words_in(self._text, target), source, target)
@@ -198,7 +200,7 @@ class _Layout:
         wider = self._with_signs(mark, span, source, target)
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
-    def _linked_words(self, mark: Mark, source: Span, free: list[int]) -> tuple[list[int], bool]:
+    def _linked_words(self, mark: Placeholder, source: Span, free: list[int]) -> tuple[list[int], bool]:
         """The words side by side, of those that are free, that were written from what a pair encloses.
 
         None for a link whose words all seem to be missing: it goes behind the text.
@@ -236,19 +238,19 @@ class _Layout:
             words.append(word)
         return words, False
 
-    def _same_words(self, mark: Mark, free: list[int]) -> list[int] | None:
+    def _same_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
         """The words that a pair encloses, if the translation has them once as they are."""
         enclosed = self._draft.text[mark.start : mark.end].strip(SIGNS_AT_ENDS + " ")
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
 
-    def _own_text(self, mark: Mark) -> str:
+    def _own_text(self, mark: Placeholder) -> str:
         """The translation of what a pair encloses alone, if there is one."""
         own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
         return own.strip(SIGNS_AT_ENDS + " ")
 
-    def _own_words(self, mark: Mark, free: list[int]) -> list[int] | None:
+    def _own_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
         """The adjacent words that its own text has, too: at least half as many as that has, and one of content."""
         own = self._own_text(mark)
         wanted = {stem(own[start:end].lower()) for start, end in find_words(own)}
@@ -263,7 +265,7 @@ class _Layout:
         texts = [self._text[slice(*self._alignment.tgt_words[word])] for word in best]
         return best if 2 * len(best) >= len(wanted) and any(map(has_content, texts)) else None
 
-    def _inside_word(self, mark: Mark, target: Span) -> Span | None:
+    def _inside_word(self, mark: Placeholder, target: Span) -> Span | None:
         """The same letters of the same word, if a pair encloses a part of one that has them once: H<sub>2</sub>O."""
         text, alignment, span = self._draft.text, self._alignment, (mark.start, mark.end)
         numbers = [n for n, (start, end) in enumerate(alignment.src_words) if start <= span[0] and span[1] <= end]
@@ -286,7 +288,7 @@ class _Layout:
         last = first + mark.end - mark.start
         return (first, last) if target[0] <= first and last <= target[1] else None
 
-    def _with_signs(self, mark: Mark, span: Span, source: Span, target: Span) -> Span:
+    def _with_signs(self, mark: Placeholder, span: Span, source: Span, target: Span) -> Span:
         """With as many of the signs next to the words as a pair has next to its own; all at an end, if it has all."""
         text, (start, end) = self._draft.text, span
         inner, before, after = text[mark.start : mark.end], text[source[0] : mark.start], text[mark.end : source[1]]
@@ -301,7 +303,7 @@ class _Layout:
             end += _shared_signs(right, inner[_words_in(inner, (0, len(inner)))[1] :])
         return start, end
 
-    def _run_span(self, mark: Mark, source: Span, target: Span) -> Span:
+    def _run_span(self, mark: Placeholder, source: Span, target: Span) -> Span:
         text = self._draft.text
         before, after = text[source[0] : mark.start], text[mark.end : source[1]]
         first, last = _words_in(self._text, target)
@@ -313,7 +315,7 @@ class _Layout:
             return place, place
         return self._between_words(mark, source, target)
 
-    def _between_words(self, mark: Mark, source: Span, target: Span) -> Span:
+    def _between_words(self, mark: Placeholder, source: Span, target: Span) -> Span:
         alignment = self._alignment
         region, free = alignment.src_in(source), alignment.tgt_in(target)
         before = [word for word in region if alignment.src_words[word][1] <= mark.start]
@@ -343,7 +345,7 @@ class _Layout:
             return end, end
         return start, start
 
-    def _in_gap(self, mark: Mark, end: int, start: int) -> Span:
+    def _in_gap(self, mark: Placeholder, end: int, start: int) -> Span:
         """Where between two words of the translation that stand side by side as those of the source do."""
         gap, source = self._text[end:start], self._draft.text[: mark.start]
         if gap == " " and mark.left.isalnum() and mark.right.isalnum():
@@ -353,7 +355,7 @@ class _Layout:
         place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
         return place, place
 
-    def _outside(self, mark: Mark, span: Span, spans: dict[Mark, Span]) -> Span:
+    def _outside(self, mark: Placeholder, span: Span, spans: dict[Placeholder, Span]) -> Span:
         """A run's place, but not in a pair that does not enclose it."""
         for other, (start, end) in spans.items():
             if other.closing is not None and start < span[1] and span[0] < end:

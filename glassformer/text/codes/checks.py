@@ -68,7 +68,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
 def _count_changes(what: str, before: Sequence[str], after: Sequence[str]) -> list[str]:
     """In words, what is missing, and what there is more of."""
-    if before == after:  # as most are
+    if before == after:  # fast path
         return []
     counts = Counter(before), Counter(after)
     missing, added = (sorted(each.elements()) for each in (counts[0] - counts[1], counts[1] - counts[0]))
@@ -77,7 +77,7 @@ def _count_changes(what: str, before: Sequence[str], after: Sequence[str]) -> li
 
 def _text(parts: Sequence[Part]) -> str:
     """The text, with marks round its codes, which end a run of signs and belong to no number."""
-    if len(parts) == 1 and isinstance(parts[0], str):  # as most are
+    if len(parts) == 1 and isinstance(parts[0], str):  # fast path
         return parts[0]
     return "".join(
         [part if isinstance(part, str) else f"\0{part.raw}\0" if is_code(part) else part.raw for part in parts]
@@ -94,7 +94,7 @@ def _swapped_numbers(source: Sequence[Part], output: Sequence[Part]) -> str:
 def code_changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
     """In words, the codes of the source that the output lacks or has too often, and whether pairs cross."""
     codes = [[part for part in parts if isinstance(part, Code)] for parts in (source, output)]
-    if codes[0] == codes[1]:  # as most are
+    if codes[0] == codes[1]:  # fast path
         return []
     found = _count_changes("", *([code.raw for code in each if is_code(code)] for each in codes))
     if not found and (crossed := _find_crossed(output)) and not _find_crossed(source):

@@ -22,7 +22,7 @@ Parts = tuple[Part, ...]
 
 def join_parts(parts: Iterable[Part]) -> str:
     """The text with its codes as they are."""
-    if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], str):  # as most are
+    if isinstance(parts, tuple) and len(parts) == 1 and isinstance(parts[0], str):  # fast path
         return parts[0]
     return "".join([part if isinstance(part, str) else part.raw for part in parts])
 

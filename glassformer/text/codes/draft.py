@@ -37,7 +37,7 @@ _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
 
 
 @dataclass(eq=False)
-class Mark:
+class Placeholder:
     """Codes that left a text: a pair round the characters ``start`` to ``end``, or a run of others at one place."""
 
     parts: tuple[Part, ...]
@@ -46,7 +46,7 @@ class Mark:
     end: int
     closing: tuple[Part, ...] | None = None
     """What closes a pair; None of a run."""
-    inner: list["Mark"] = field(default_factory=list)
+    inner: list["Placeholder"] = field(default_factory=list)
     """What a pair encloses, in order."""
     left: str = ""
     """The character before a run, tags apart; empty at an end."""
@@ -66,28 +66,28 @@ class Draft:
 
     source: tuple[Part, ...]
     text: str = ""
-    marks: list[Mark] = field(default_factory=list)
-    words: list[tuple[str, Mark]] = field(default_factory=list)
+    marks: list[Placeholder] = field(default_factory=list)
+    words: list[tuple[str, Placeholder]] = field(default_factory=list)
     """The stand-ins, in order, each of them once in the text."""
 
 
-class _Atom(NamedTuple):
+class _CodeGroup(NamedTuple):
     """Codes that stay together, with the signs between them; a pair without words has others in it."""
 
-    pieces: "tuple[Part | _Atom, ...]"
+    pieces: "tuple[Part | _CodeGroup, ...]"
     kind: Literal["opens", "closes", "alone", "word"]
     """``word``: one that may stand for a word of the sentence."""
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The codes and the signs, in order."""
-        if not any(isinstance(piece, _Atom) for piece in self.pieces):  # as in most
+        if not any(isinstance(piece, _CodeGroup) for piece in self.pieces):  # fast path
             return cast(tuple[Part, ...], self.pieces)
         found: list[Part] = []
         waiting = list(self.pieces[::-1])
         while waiting:
             piece = waiting.pop()
-            if isinstance(piece, _Atom):
+            if isinstance(piece, _CodeGroup):
                 waiting += piece.pieces[::-1]
             else:
                 found.append(piece)
@@ -106,14 +106,14 @@ def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | Non
     """
     if attempt is not None and not any(isinstance(part, Code) and stands_for_word(part) for part in parts):
         return None
-    if len(parts) == 1 and isinstance(parts[0], str):  # as most are
+    if len(parts) == 1 and isinstance(parts[0], str):  # fast path
         return Draft(tuple(parts), normalize_source(drop_breaks(parts[0])))
     builder = _Builder(Draft(tuple(parts)), _read_coded(tuple(parts)), attempt)
     builder.build()
     return None if attempt is not None and not builder.draft.words else builder.draft
 
 
-def _balance(parts: tuple[Part, ...]) -> tuple["str | _Atom", ...]:
+def _balance(parts: tuple[Part, ...]) -> tuple["str | _CodeGroup", ...]:
     """Text and codes in which each opening has its closing, which may be empty; pairs without words are one code."""
     balance = _Balance()
     for part in parts:
@@ -127,7 +127,7 @@ class _Balance:
     """Reads parts and pairs what opens with what closes."""
 
     def __init__(self) -> None:
-        self.found: list[str | _Atom] = []
+        self.found: list[str | _CodeGroup] = []
         self.opened: list[tuple[int, str, int]] = []
         """Where each open pair begins, its name, and how many texts with words were before it."""
         self._names, self._words = defaultdict[str, int](int), 0
@@ -143,10 +143,10 @@ class _Balance:
         elif part.kind == "closes":
             self._close_named(part)
         elif not DROPPED.fullmatch(part.raw):
-            self.found.append(_Atom((part,), "word" if stands_for_word(part) else "alone"))
+            self.found.append(_CodeGroup((part,), "word" if stands_for_word(part) else "alone"))
 
     def _open(self, place: int, name: str, words: int, opening: tuple[Part, ...]) -> None:
-        self.found.insert(place, _Atom(opening, "opens"))
+        self.found.insert(place, _CodeGroup(opening, "opens"))
         self.opened.append((place, name, words))
         self._names[name] += 1
 
@@ -164,12 +164,12 @@ class _Balance:
         start, name, before = self.opened.pop()
         self._names[name] -= 1
         if self._words > before:
-            self.found.append(_Atom(closing, "closes"))
+            self.found.append(_CodeGroup(closing, "closes"))
             return
         inner = self.found[start:]
-        is_word = any(isinstance(piece, _Atom) and piece.kind == "word" for piece in inner)
+        is_word = any(isinstance(piece, _CodeGroup) and piece.kind == "word" for piece in inner)
         merged = (*inner, *closing)
-        self.found[start:] = [_Atom(merged, "word" if is_word else "alone")]
+        self.found[start:] = [_CodeGroup(merged, "word" if is_word else "alone")]
 
 
 @lru_cache(maxsize=4)
@@ -186,7 +186,7 @@ class _CodedText(NamedTuple):
     text: str
     plain: str
     signs: Mapping[str, str]
-    atoms: Sequence[_Atom]
+    atoms: Sequence[_CodeGroup]
     first: int
     """Where the first letter or digit is; ``last``: the last one."""
     last: int
@@ -200,7 +200,7 @@ def _read_coded(parts: tuple[Part, ...]) -> _CodedText:
     text = "".join([piece if isinstance(piece, str) else signs[piece.kind] for piece in pieces])
     first, last = _TO_FIRST_LETTER.match(text), _TO_LAST_LETTER.match(text)
     ends = first.end() - 1 if first is not None else len(text), last.end() - 1 if last is not None else -1
-    atoms = [piece for piece in pieces if isinstance(piece, _Atom)]
+    atoms = [piece for piece in pieces if isinstance(piece, _CodeGroup)]
     return _CodedText(text, plain, signs, atoms, *ends)
 
 
@@ -231,7 +231,7 @@ class _Builder:
         self._atoms, self._tags = iter(coded.atoms), coded.signs["opens"] + coded.signs["closes"]
         if attempt is not None:
             self._names, self._counts = (_free_words(each, coded.plain, attempt) for each in (_NAMES, _COUNTS))
-        self._opened: list[Mark] = []
+        self._opened: list[Placeholder] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
 
@@ -266,12 +266,12 @@ class _Builder:
         self._text.append(text)
         self._length += len(text)
 
-    def _add(self, mark: Mark) -> None:
+    def _add(self, mark: Placeholder) -> None:
         (self._opened[-1].inner if self._opened else self.draft.marks).append(mark)
 
-    def _add_tag(self, atom: _Atom) -> None:
+    def _add_tag(self, atom: _CodeGroup) -> None:
         if atom.kind == "opens":
-            mark = Mark(atom.parts, self._length, self._length, ())
+            mark = Placeholder(atom.parts, self._length, self._length, ())
             self._add(mark)
             self._opened.append(mark)
         else:
@@ -289,7 +289,7 @@ class _Builder:
             else:
                 parts.append(sign)
         tags = self._coded[start - 1 : start] in self._tags, self._coded[end : end + 1] in self._tags
-        mark = Mark(tuple(parts), self._length, self._length, left=left, right=right, has_tags=tags)
+        mark = Placeholder(tuple(parts), self._length, self._length, left=left, right=right, has_tags=tags)
         word = self._stand_in(mark, atoms, end) if self._attempt is not None and len(parts) == len(atoms) else None
         if word is not None:
             self.draft.words.append((word, mark))
@@ -300,7 +300,7 @@ class _Builder:
         if left.isalnum() and right.isalnum() and not is_unspaced(left):
             self._space = True
 
-    def _stand_in(self, mark: Mark, atoms: list[_Atom], end: int) -> str | None:
+    def _stand_in(self, mark: Placeholder, atoms: list[_CodeGroup], end: int) -> str | None:
         """A word for a code that seems to be a part of the sentence."""
         is_free = (not mark.left or mark.left in " ([„“«\"'") and (not mark.right or mark.right in " .,;:!?…)]”“»\"'")
         if len(atoms) != 1 or atoms[0].kind != "word" or not is_free:

@@ -52,7 +52,7 @@ def test_a_draw_is_the_same_whoever_draws(pooled, tokenizer):
 def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
     with Translator(make_model(vocab=14), tokenizer, tokenizer, OPTIONS, workers=2) as translator:
         translator.translate(TEXTS)
-        for process in list(translator._batches.engine._executor._processes):
+        for process in list(translator._sentences.engine._executor._processes):
             os.kill(process, signal.SIGKILL)
         for _ in range(2):  # noticed while it works, and known beforehand
             with pytest.raises(WorkerError, match=r"workers: a worker process ended before its work did"):
