@@ -54,18 +54,17 @@ LESSONS = {
 }
 BEGIN = (
     f"**Begin here: [{LESSONS[FIRST]}](pages/{FIRST}.md).** Fifteen minutes with one sentence on its way from "
-    "English to German. Each picture shows one idea, and after each there is something to do: mask a word, silence a "
-    "head, guess the next token."
+    "English to German. Each picture shows one idea, and after each there is something to do: mask a word, switch "
+    "off a head, guess the next token."
 )
 THEN = (
     f"**Then [build it yourself](pages/{BUILD}.md):** from an empty file to a Transformer that learns to read "
-    "dates, in 200 lines, each step held equal to the package."
+    "dates, in 200 lines; each step is compared with the package."
 )
 INTRODUCTION = (
-    "Five well-known texts on the Transformer, and the sections of the paper that they leave out, made real: "
-    "each lesson recomputes what its source states with the model that this package trains and translates with, "
-    "and fails if a statement does not hold. What a text gets wrong is shown with the right value, and listed in "
-    "[Where the texts slip](slips.md)."
+    "Five well-known texts on the Transformer, and the sections of the paper that they leave out: each lesson "
+    "recomputes the statements of its source with the model of this package, and fails if one does not hold. Where a "
+    "text is wrong, the lesson shows the right value; [Where the texts slip](slips.md) lists all of these."
 )
 TEXTS = (
     "The texts by number: 000 *Shaped Transformer*; 001 *Paper Walkthrough: Attention Is All You Need*; 002 "
@@ -73,7 +72,7 @@ TEXTS = (
     "004 *Transformer*."
 )
 HOW_TO = (
-    "A lesson is plain Python: `python docs/learn/shapes.py` carries it out, `make notebooks` makes notebooks of "
+    "A lesson is plain Python: `python docs/learn/shapes.py` runs it, `make notebooks` makes notebooks of "
     "all, and `make learn` renders the pages below."
 )
 SLIPS = (
@@ -319,7 +318,7 @@ def index_page(runs: dict[str, dict[str, Any]]) -> str:
     seconds = sum(run["seconds"] for name, run in runs.items() if name != FIRST)
     machines = "; ".join(sorted({run["machine"] for run in runs.values()}))
     lines = [
-        "# Lessons", "", BEGIN, "", THEN, "", "## The second door: other texts, checked", "",
+        "# Lessons", "", BEGIN, "", THEN, "", "## Other texts, checked", "",
         INTRODUCTION, "", TEXTS, "", HOW_TO, "",
         "| lesson | source | statements | slips | to read | to run |",
         "| --- | --- | ---: | ---: | ---: | ---: |", *rows,

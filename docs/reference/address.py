@@ -47,10 +47,7 @@ def _read_published(repository: str, urls: Mapping[str, str]) -> str:
 
 
 def _try_line(address: str) -> str:
+    words = "type a sentence, switch off a head and watch the translation change."
     if address and "://" not in address:  # beside the page: Markdown would look for a page of that name
-        return (
-            f'<strong><a href="{address}">Try it without installing</a></strong>: type a sentence, switch off a head.'
-        )
-    link = address or "docs/page.md#without-installing"
-    what = "type a sentence, switch off a head and watch the translation change."
-    return f"**[Try it without installing]({link})**: {what}"
+        return f'<strong><a href="{address}">Try it without installing</a></strong>: {words}'
+    return f"**[Try it without installing]({address or 'docs/page.md#without-installing'})**: {words}"

@@ -33,7 +33,7 @@ def settings_page() -> str:
         "The same command continues a stopped run. All of `decode` may then have other values, and so may "
         + ", ".join(code(key) for key in sorted(MAY_CHANGE)) + "; so may `train.valid_translations` where "
         "`train.metric` is `loss`, and `train.accumulate` with the number of processes, as long as their product "
-        "stays what it was: see [scaling](scaling.md#going-on-with-another-number-of-processes). Any other "
+        "stays what it was: see [scaling](scaling.md#resuming-with-another-number-of-processes). Any other "
         "difference is refused.",
     )  # fmt: skip
 
