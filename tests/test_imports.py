@@ -27,7 +27,7 @@ decoding
 decoding.confidence
 decoding.restore
 decoding.engines
-decoding.loading decoding.scoring
+decoding.sentence_translator decoding.loading decoding.scoring
 decoding.translator
 training.objective
 training.evaluation
