@@ -2,7 +2,7 @@
 
     python tests/budget.py
 
-A smaller house is easier to know. Who needs more lines raises the number here, in a commit that says why.
+A smaller package is easier to know: these numbers fall. An issue that adds says how many lines, and raises them by that.
 """
 
 import ast
@@ -15,19 +15,20 @@ LONGEST_FUNCTION = 60
 ASSETS = "explain/page/assets"
 OTHERS = "all other files"
 BUDGET = {
-    "model": 1_860,
+    "model": 1_570,
     "trace": 720,
-    "text": 7_000,
-    "interop": 2_700,
+    "text": 6_820,
+    "interop": 2_600,
     "decoding": 5_790,
-    "training": 4_970,
-    "explain": 8_590,
-    "documents": 1_160,
-    "cli": 2_290,
+    "training": 4_870,
+    "explain": 8_200,
+    "documents": 990,
+    "cli": 2_230,
     "serving": 2_910,
-    OTHERS: 2_970,
-    ASSETS: 9_760,  # what Prettier made of it, plus 300
+    OTHERS: 2_770,
+    ASSETS: 9_760,
 }
+ALL_PYTHON = 39_420
 
 
 def count_lines() -> dict[str, int]:
@@ -57,10 +58,11 @@ def main() -> int:
     lines = count_lines()
     for folder, budget in BUDGET.items():
         print(f"{folder:22} {lines[folder]:6,} of {budget:6,}{'   TOO MANY' if lines[folder] > budget else ''}")
-    print(f"{'Python, in all':22} {sum(lines.values()) - lines[ASSETS]:6,}")
+    python = sum(lines.values()) - lines[ASSETS]
+    print(f"{'Python, in all':22} {python:6,} of {ALL_PYTHON:6,}{'   TOO MANY' if python > ALL_PYTHON else ''}")
     long = sorted(long_functions())
     print(*long, sep="\n", end="\n" if long else "")
-    return int(bool(long) or any(lines[folder] > budget for folder, budget in BUDGET.items()))
+    return int(bool(long) or python > ALL_PYTHON or any(lines[folder] > budget for folder, budget in BUDGET.items()))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """The learning rate of each update, and its cooldown. Section 5.3.
 
-The rate follows equation 3, or the same curve with a peak of your own. Over the last part of a training,
-``train.cooldown`` of it, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392). The last update
-is fixed when the cooldown starts, so that a training that is stopped and resumed makes the same updates.
+The rate follows equation 3, or the same curve with another peak. Over the last part of a training it falls in a
+straight line to zero (Hägele et al. 2024, arXiv 2405.18392); the last update is fixed when this cooldown starts.
 """
 
 import math
@@ -24,18 +23,17 @@ def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
 
 
 def cooldown_factor(state: TrainState, update: int) -> float:
-    """What the rate of ``update`` is multiplied by: 1 before the cooldown, falling to a little above 0 at its end."""
+    """What the rate of ``update`` is multiplied by: 1 before the cooldown, then falling to a little above 0."""
     if not state.cooldown_to:
         return 1.0
-    left = max(1, state.cooldown_to + 1 - update)  # counts this update, so that the last one is not without effect
+    left = max(1, state.cooldown_to + 1 - update)  # with this update
     return min(1.0, left / (state.cooldown_to - state.cooldown_from + 1))
 
 
 def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
     """``state`` with a cooldown that starts here, if it is due.
 
-    It lasts until the nearest limit, in updates at the pace so far; if patience has run out, for at most
-    ``train.cooldown`` of the whole training.
+    It lasts until the nearest limit, or, if patience has run out, for ``train.cooldown`` of the training.
     """
     if state.cooldown_to or not settings.cooldown:
         return state

@@ -46,10 +46,7 @@ def limit_text(settings: TrainConfig, name: str) -> str:
 
 
 class StopSignals:
-    """Makes SIGINT and SIGTERM save and stop a training, and a second one stop it at once; ``received`` is the first.
-
-    It has no effect outside the main thread, where Python does not allow signal handlers.
-    """
+    """SIGINT and SIGTERM save and stop a training, a second one at once; only in the main thread."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
@@ -71,8 +68,7 @@ class StopSignals:
         if self.received is None:
             self.received = signal.Signals(number)
             return
-        # The second one does what it did before. The handlers stay in their places until then: Python complains of a
-        # signal that arrives while its handler is being taken away.
+        # The handlers stay: Python complains of a signal that arrives while its handler is being taken away.
         before = self._before.get(signal.Signals(number), signal.SIG_DFL)
         if callable(before):
             before(number, frame)

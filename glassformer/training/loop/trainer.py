@@ -32,7 +32,6 @@ from glassformer.training.request.data import BatchStream, BpeDropoutSampler
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.world import ALONE, World
 
-# An epoch of a small corpus takes seconds: without train.validate_every, validations are at least this far apart.
 MIN_UPDATES_BETWEEN_VALIDATIONS = 50
 MAX_RESTARTS = 3
 
@@ -213,7 +212,7 @@ class Trainer:
         self.strategy.load(average_weights(contender.checkpoints), contender.checkpoints[-1])
 
     def _update(self) -> UpdateMetrics:
-        """One step of Adam on the mean smoothed loss of ``train.accumulate`` batches of each process."""
+        """One step of Adam on ``train.accumulate`` batches of each process."""
         share = self.stream.next_update()
         if self.state.update == 0:
             first = share.batches[0]

@@ -57,20 +57,12 @@ class TrainProgress:
         )
 
 
-def _metrics_text(*first: str, higher_is_better: bool) -> str:
-    """The metrics of one direction with their meanings."""
-    fitting = (each for each in METRICS.values() if each.higher_is_better == higher_is_better)
-    return ", ".join([*first, *(f"{each.title} ({each.meaning})" for each in fitting)])
-
-
+_LOWER = ["loss (how surprised the model is by the right words)", "ppl (among how many words it hesitates)"]
+_LOWER += [f"{each.title} ({each.meaning})" for each in METRICS.values() if not each.higher_is_better]
+_HIGHER = [f"{each.title} ({each.meaning})" for each in METRICS.values() if each.higher_is_better]
 LEGEND = (
     "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
-    + _metrics_text(
-        "loss (how surprised the model is by the right words)",
-        "ppl (among how many words it hesitates)",
-        higher_is_better=False,
-    )
-    + f". Higher is better: {_metrics_text(higher_is_better=True)}, all in percent. "
+    f"{', '.join(_LOWER)}. Higher is better: {', '.join(_HIGHER)}, all in percent. "
     "rate is how far an update moves the weights."
 )
 

@@ -17,10 +17,9 @@ def check_batch(
 ) -> None:
     """Raise ``InputError`` for the first of these rules that src_ids (batch src) or the targets (batch tgt) break.
 
-    Ids are integers within their vocabulary, and padding, ``config.pad_id``, is to the right of all tokens. Each row
-    of ``tgt_in_ids`` begins with ``config.bos_id`` and is ``tgt_out_ids`` shifted right by one position. Nothing but
-    padding follows ``config.eos_id`` in ``tgt_out_ids``, and at least one row contains it. A ``memory_mask``
-    (batch 1 1 src) of your own is False at padding, and True at some tokens at least.
+    Ids are integers within their vocabulary, and padding is to the right of all tokens. Each row of ``tgt_in_ids``
+    begins with bos and is ``tgt_out_ids`` shifted right by one position. Only padding follows eos in ``tgt_out_ids``,
+    and at least one row contains it. A ``memory_mask`` (batch 1 1 src) is False at padding, True at some tokens.
     """
     sides = {"src_ids": src_ids, "tgt_in_ids": tgt_in_ids, "tgt_out_ids": tgt_out_ids}
     for name, ids in sides.items():

@@ -17,7 +17,7 @@ from browsing import go, living, longest_task_ms, open_page, until
 from glassformer.decoding import SearchJob, Translator
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
-from glassformer.decoding.sentences import read_text
+from glassformer.decoding.sentences import read_source_sentences
 from glassformer.explain import Walk, walk
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
@@ -443,7 +443,7 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file):
     with open_page(browser, bundled_file, "#text") as page:
         living(page)
         for text in ("</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"):
-            expected = walk(translator, [read_text(text, translator.config)], ["x"]).sentences
+            expected = walk(translator, [" ".join(read_source_sentences(text, translator.config))], ["x"]).sentences
             type_text(page, text, expected.sources[0])
             assert page.evaluate("document.querySelector('blockquote').textContent") == expected.sources[0]
             assert page.evaluate("window.glassformer.record.sentence.src_ids") == expected.batch.src_ids[0].tolist()
@@ -453,7 +453,7 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file):
 def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
     text = normalize_source((MIXED * 60)[:2000])
     translator, longest = Translator.load(), bundled.config.max_length
-    tokens = len(translator.src_tokenizer.to_ids(read_text(text, translator.config))) + 1
+    tokens = len(translator.src_tokenizer.to_ids(" ".join(read_source_sentences(text, translator.config)))) + 1
     assert tokens > longest
     with open_page(browser, bundled_file) as page:
         living(page)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.sentences import read_source_sentences, read_text
+from glassformer.decoding.sentences import read_source_sentences
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
@@ -171,7 +171,9 @@ def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
              "- item one", "3) 🎉 (WHAT?!)", "(a) or (b)", "[ Wait... ]", "1...", "\"i don't know.\"", "(", "-5 degrees"]  # fmt: skip
     body = "return data.texts.map(readSentence);"
     found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})
-    assert found == [read_text(text, DecodeConfig(match_style=True, keep_codes=False)) for text in texts]
+    assert found == [
+        " ".join(read_source_sentences(text, DecodeConfig(match_style=True, keep_codes=False))) for text in texts
+    ]
 
 
 def test_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js) -> None:

@@ -155,7 +155,7 @@ def test_few_pairs_are_warned_of_and_two_are_refused(small_config: MakeConfig, t
     with pytest.raises(TextError, match=r"holds 2 usable pairs, not counting"):
         train(TrainRequest(tmp_path / "both", both, small_config()), lines)
     train(TrainRequest(tmp_path / "forty", FileSource(tmp_path / "40.tsv"), small_config(max_updates=2)), lines)
-    assert any(line.startswith("Warning: 38 pairs are few.") for line in lines.lines)
+    assert any(line.startswith("Warning: 38 pairs are few:") for line in lines.lines)
 
 
 def test_a_remaining_time_that_patience_may_cut_says_at_most(corpus, small_config, tmp_path, lines):
