@@ -86,7 +86,7 @@ def plain_type(hint: Any) -> Any:
 
 def exit_codes() -> Iterator[list[str]]:
     yield ["`0`", "Success. Also if the reader of the output ended first (`| head`)."]
-    yield ["`1`", "`diff`: the two sides differ. `trace --verify`: a step or an operation does not follow."]
+    yield ["`1`", "`diff`: the two sides differ. `trace --verify`: a check failed."]
     base = errors.GlassformerError
     classes = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, base)]
     known = sorted((kind for kind in classes if kind is not base), key=lambda kind: kind.exit_code)

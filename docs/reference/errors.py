@@ -16,16 +16,16 @@ def errors_page() -> str:
     tests = table_of_mistakes()
     return page(
         "Mistakes and their messages",
-        "Each message says in one line where the mistake is, what was found, what was expected and what to do. What "
-        "is written below is run as it stands by [a test](../tests/test_teaching_errors.py) that holds each message "
-        "to these four. On the command line a message stands on standard error, after `error:`, and the command ends "
-        "with the [exit code](commands.md#exit-codes) of its kind.",
-        "In Python every one of them is a `GlassformerError`. Shapes and types are looked at whenever the model is "
-        "called, which costs nothing; values, on a CPU alone. What neither shows, such as a target that is not "
-        "shifted, `glassformer.check_batch` finds in a batch: call it once before you train in a loop of your own. "
+        "Each message says in one line where the mistake is, what was found, what was expected and what to do; "
+        "[a test](../tests/test_teaching_errors.py) makes each mistake below and checks its message. On the command "
+        "line a message is on standard error, after `error:`, and the command ends with the [exit "
+        "code](commands.md#exit-codes) of its kind.",
+        "In Python every one of them is a `GlassformerError`. Shapes and types are checked whenever the model is "
+        "called, which costs nothing; values, on a CPU only. `glassformer.check_batch` finds what neither shows in a "
+        "batch, such as a target that is not shifted: call it once before you train in a loop of your own. "
         "`glassformer train` does.",
-        "Some things are no mistake here. A source of padding alone gets no attention, and its row gives no NaN. "
-        "Neither does a mask that hides everything. A batch of nothing but padding has the loss 0.",
+        "Some things are allowed. A source of only padding gets no attention, and its row gives no NaN. Neither does "
+        "a mask that hides everything. A batch of only padding has the loss 0.",
         f"Below, {tests.SCENE}",
         *(
             f"## {group}\n\n" + table(["mistake", "what is written", "the message"], rows(tests, mistakes))

@@ -20,9 +20,9 @@ SECTIONS: dict[str, type[Section]] = {
 def settings_page() -> str:
     return page(
         "Settings",
-        "Every knob, in four sections. Set one in a TOML file (`glassformer train --config FILE`) or with "
+        "All settings, in four sections. Set one in a TOML file (`glassformer train --config FILE`) or with "
         "`--set section.key=value`; a key that does not exist is refused. All effective values are saved in the run "
-        "directory's `config.json`. A symbol is the paper's own, or that of the work which a setting comes from.",
+        "directory's `config.json`. A symbol is that of the paper, or of the work that a setting comes from.",
         *(settings_section(name, section) for name, section in SECTIONS.items()),
         "## Named models",
         "`--model NAME`, `[model]` with `name = \"NAME\"`, or `ModelConfig.NAME()` in Python. What a name does not "
