@@ -91,8 +91,8 @@ class SentenceTranslator:
         self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, report: Report = lambda _: None
     ) -> list[Translation]:
         """The translation of each input as it is read; ``report`` gets those that each batch has done."""
-        results = [self._result(one.source, [EMPTY]) for one in inputs]
         numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
+        results = {n: self._result(one.source, [EMPTY]) for n, one in enumerate(inputs) if one.source.is_empty}
         lengths = [len(one.source.ids) for one in inputs]
         engine = self.engine
         plan = plan_decoding(
@@ -105,7 +105,7 @@ class SentenceTranslator:
                 results[number] = self._result(inputs[number].source, hypotheses, name)
             self.used_engines.add(name)
             report(batches[batch_number])
-        return results
+        return [results[number] for number in range(len(inputs))]
 
     def stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
         """The translation of a sentence without codes, in pieces, each as soon as it is certain."""
