@@ -25,6 +25,8 @@ from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
 from benchmarks.large_files import LARGE_FILES
 from glassformer import Translator
+from glassformer.decoding.batching import ModelInput
+from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.translation import Hypothesis, Translation
 from glassformer.errors import GlassformerError
 from glassformer.files import hidden_names
