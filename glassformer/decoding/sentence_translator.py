@@ -110,7 +110,7 @@ class SentenceTranslator:
     def stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
         """The translation of a sentence without codes, in pieces, each as soon as it is certain."""
         (read,) = self._inputs([(0, join_parts(sentence.parts))], [sentence])
-        best = replace(EMPTY) if read.source.is_empty else (yield from self._batches.stream(read, options))
+        best = EMPTY if read.source.is_empty else (yield from self._batches.stream(read, options))
         text = best.text.strip()
         found = self._result(read.source, [replace(best, text=text, parts=(text,) if text else ())])
         return replace(found, flags=tuple(found.warnings))

@@ -13,8 +13,9 @@ from glassformer.text.steps.sentences import read_sentences, read_wordless
 from glassformer.text.steps.step import Change, Step, TextOptions
 from glassformer.text.steps.style import read_case, read_emoji, read_punctuation
 
-TO_SENTENCES: tuple[Step, ...] = (read_messages, read_codes, read_sentences)
-STEPS: tuple[Step, ...] = (*TO_SENTENCES, read_wordless, read_punctuation, read_emoji, read_case)
+STEPS: tuple[Step, ...] = (
+    read_messages, read_codes, read_sentences, read_wordless, read_punctuation, read_emoji, read_case
+)  # fmt: skip
 """Files add steps to these: what a memory has, the marks of menus."""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from glassformer.text.codes.code import Code, Parts, has_words, join_parts, unused_signs
+from glassformer.text.codes.code import Code, Part, Parts, has_words, join_parts, unused_signs
 from glassformer.text.codes.find import begins_new_text
 from glassformer.text.lines import is_blank
 from glassformer.text.scripts import CLOSING, gap_between
@@ -24,7 +24,7 @@ class Sentences(Change):
 
     def restore(self, answers: Sequence[Parts], *, is_whole: bool = True) -> Parts:
         """The answers with the white space between them, as the script of each asks."""
-        found, words = list[str | Code](), [_words(text) for text in self.texts]
+        found, words = list[Part](), [_words(text) for text in self.texts]
         for number, answer in enumerate(answers):
             gap = self.gaps[number]
             is_last = number == len(answers) - 1
@@ -75,7 +75,7 @@ def read_wordless(parts: Parts, options: TextOptions) -> Change | None:
     return Copied((), parts, (_CROWDED,)) if is_crowded(parts) else None
 
 
-def is_crowded(parts: Sequence[str | Code]) -> bool:
+def is_crowded(parts: Sequence[Part]) -> bool:
     """Whether the places of the codes would take time without end: each is looked for among all words."""
     if len(parts) == 1:
         return False
@@ -91,13 +91,12 @@ def split_parts(parts: Parts, split: Callable[[str], list[Sentence]] = split_sen
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
     sign = next(iter(unused_signs(text)))
-    closing = next(
-        (each for each in CLOSING if each not in text), sign
-    )  # as a quotation mark, it belongs to a sentence
+    # A closing quotation mark stands for a closing code: it belongs to the sentence before it.
+    closing = next((each for each in CLOSING if each not in text), sign)
     coded = (part if isinstance(part, str) else closing if part.kind == "closes" else sign for part in parts)
     sentences = split("".join(coded))
     waiting, found = iter(codes), list[tuple[Parts, str]]()
-    together, depth, gap = list[str | Code](), 0, ""
+    together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:
         if gap and together:
             together.append(gap)

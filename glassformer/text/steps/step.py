@@ -1,6 +1,6 @@
 """A step: it reads a text and gives the texts that the next step reads, and the way back from their answers.
 
-A text is parts, strings and codes. Steps know nothing of models.
+A text is a row of parts, strings and codes.
 """
 
 from collections.abc import Callable, Sequence
