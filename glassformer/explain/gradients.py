@@ -1,8 +1,7 @@
-"""Proof of the gradients of a training step: each from those after it, and along one direction from the loss alone.
+"""Proof of a training step's gradients: each from those after it, and slopes from the loss alone.
 
-Backward: the gradient of a step is the sum, over the equations that read it, of their derivative times the gradient
-of their result. Along a direction: the slope of the loss in float64, between two positions of a group of weights,
-against the slope by the recorded gradients. The direction is the gradient plus a random one.
+Backward: a step's gradient is the sum, over the equations that read it, of derivative times gradient of the result.
+Slope: the loss in float64 on both sides of a group of weights, against the slope by the recorded gradients.
 """
 
 import copy
@@ -73,11 +72,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow the recorded steps backward from the loss, whose gradient is 1.
-
-    Returns the checks of all steps that have a gradient, and for ``PassContext.weight_gradients`` what the equations
-    give for each weight.
-    """
+    """Follow the steps backward from the loss; returns their checks and ``PassContext.weight_gradients``."""
     sums: dict[int | str, _Sum] = defaultdict(_Sum)
     checks = []
     last = next(place for place, step in enumerate(record.steps) if step.address == "loss.mean")

@@ -1,12 +1,8 @@
-"""Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
+"""Proof of a trace: each step is recomputed from the steps before it and compared.
 
-A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. Differences are absolute where a number of the pass is below one, and relative for rates,
-moments and the change of a weight, which are small at the start of a training. NaN agrees with NaN.
-
-For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
-then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
-count, nor do those that only ask: whether ids are valid, what a mask hides, which type a number has.
+A step is exact if all bits agree, close within 1e-6, given if it is an input, else off. Differences are relative
+above one, and for rates, moments and changes of weights; NaN equals NaN. With a forced target, torch's operations
+before each step must be those of its equation, without those that only move numbers or ask about them.
 """
 
 from collections import Counter
@@ -47,10 +43,7 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``off``, or ``given`` for an input.
-
-    ``error`` is the greatest difference, at ``cell``, relative to what its entry says: ``error_scale`` and ``floor``.
-    """
+    """One step: ``result`` is ``exact``, ``close``, ``off`` or ``given``; ``error`` is relative, at ``cell``."""
 
     address: str
     call: int
@@ -142,10 +135,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
 
 
 def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
-    """Recompute every step of a whole trace whose address starts with ``prefix``.
-
-    Raises ``TraceError`` when a tap has no entry, or an equation lacks a step because only some were recorded.
-    """
+    """Recompute the steps below ``prefix``; ``TraceError`` if a tap has no entry or an earlier step is missing."""
     record = Record(steps, context)
     places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
@@ -246,10 +236,7 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What translating and training compute as they run, compared with the plain pass and the traced search.
-
-    ``searches`` checks the steps of those searches, ``tokens`` counts the log-probabilities that are compared.
-    """
+    """Translating and training as they run, compared with the plain pass over so many ``tokens``."""
 
     translated: Difference
     trained: Difference
@@ -283,10 +270,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Proof:
-    """The verification of every step, and the agreement with what translating and training compute.
-
-    ``audit`` is that of a forced target. ``agreement`` is None for a model with numbers that are not finite.
-    """
+    """All checks of a walk; ``audit`` is None without a forced target, ``agreement`` without finite weights."""
 
     verification: Verification
     audit: OperationAudit | None

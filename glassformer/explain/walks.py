@@ -1,7 +1,6 @@
-"""The kinds of walks: one pass with a forced target, a generation, a training step; and what `trace` asks for.
+"""The kinds of walks: a pass with a forced target, a generation, a training step; and what `trace` asks for.
 
-A training step is made on a copy of the model by the functions of training. Its dropout masks are its own: a training
-leaves padding out and draws others.
+A training step runs on a copy of the model, with its own dropout masks.
 """
 
 import copy
@@ -45,12 +44,11 @@ def walk(
     only: str = "*",
     edits: Mapping[str, Edit] | None = None,
 ) -> Walk:
-    """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
+    """Run the model over sentences and keep each step whose address matches the glob ``only``.
 
-    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``.
-    Without ``targets`` the sentences are translated first, without ``edits``, and the best outputs are the targets.
-    ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
-    for an ``only`` that matches nothing.
+    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``. Without
+    ``targets`` the model translates first, without ``edits``, which are those of ``tracing``. Raises ``InputError``
+    for sentences that do not fit the model, ``TraceError`` if nothing matches.
     """
     check_selection(only, edits)
     check_type("translator", translator, Translator, "a Translator; Translator.load gives one")
@@ -90,11 +88,10 @@ def walk_generation(
     only: str = "*",
     constraints: Sequence[Constraints] | None = None,
 ) -> Walk:
-    """Translate the sentences as one batch and keep every step, of the model and of the search.
+    """Translate the sentences as one batch and keep every step of model and search.
 
-    A blank source is decoded, too. ``options`` are those of ``Translator.translate``, ``constraints`` has one entry
-    for each source. Raises ``InputError`` for sentences that do not fit the model and constraints that no output can
-    meet, ``TraceError`` for an ``only`` that matches nothing.
+    ``options`` are those of ``Translator.translate``; ``constraints`` has one entry a source. Raises ``InputError``
+    for sentences and constraints that cannot be met, ``TraceError`` if ``only`` matches nothing.
     """
     check_selection(only, None)
     check_texts("sources", sources)
@@ -124,10 +121,9 @@ def walk_training(
     run: Path | None = None,
     only: str = "*",
 ) -> Walk:
-    """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
+    """Update a copy of the model once on the pairs and keep every step with its gradient; raises as ``walk``.
 
-    Counters and Adam's moments are those of the latest checkpoint of ``run``, or zero without it. One pass is shown,
-    where R-Drop makes two, and in float32, as every walk. Raises what ``walk`` raises.
+    Counters and moments are those of the latest checkpoint of ``run``, else zero. One float32 pass, without R-Drop.
     """
     train = replace(
         train, r_drop=0.0, precision="float32", warmup=train.warmup or WARMUP[translator.model.config.norm]
@@ -163,10 +159,7 @@ class WalkResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``.
-
-    With ``from_ids`` the sources are ids, such as ``"40 3047 481"``, of a text that the tokenizer spells by them.
-    """
+    """A walk of a run; ``options`` are for ``generate``. With ``from_ids`` a source is ids, such as "40 3047"."""
 
     run: Path
     sources: Sequence[str]

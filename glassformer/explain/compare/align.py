@@ -154,10 +154,7 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
 
 @dataclass(frozen=True, eq=False)
 class PositionTokens:
-    """Which positions of a batch hold a token, and which: ``real`` is (batch positions) for src and tgt.
-
-    ``labels`` are the tokens of each row for src and tgt, and one row for vocab.
-    """
+    """Which positions hold a token, (batch positions) for src and tgt; ``labels`` are the tokens by row."""
 
     real: Mapping[str, Tensor]
     labels: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)

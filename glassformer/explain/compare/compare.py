@@ -25,12 +25,10 @@ _IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
 def diff_traces(
     first: Trace, second: Trace, tolerance: float = 0.0, *, positions: PositionTokens | None = None
 ) -> Difference:
-    """Compare two traces, live or loaded, address by address and call by call.
+    """Compare two traces by address and call, without padding, over the positions that both have.
 
-    A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
-    of the tap in the first trace. Equal infinities do not differ, NaN always does. Axes of positions are cropped to
-    the shorter side. Padding does not count: it is that of ``positions``, or found from the ids of both traces.
-    Raises ``TraceError`` when no tap is in both, or the tolerance is not a number from 0 on.
+    A cell differs above tolerance · (1 + the tap's greatest finite magnitude in the first trace); equal infinities do
+    not differ, NaN does. ``positions`` come from the ids by default. ``TraceError`` if no tap is in both.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)

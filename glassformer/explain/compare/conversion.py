@@ -87,8 +87,7 @@ def diff_conversion(
 ) -> ConversionDifference:
     """Compare a model with its conversion. Without ``targets`` both score the first side's translations.
 
-    Raises ``ConfigError`` without texts, ``InputError`` for targets that are not one for each text or too long, and
-    what reading either side raises.
+    Raises ``ConfigError`` without texts, ``InputError`` for targets that do not fit, and what reading raises.
     """
     if not sources:
         raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")

@@ -1,7 +1,4 @@
-"""What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
-
-Names, shapes and types of the arrays in ``model.bin`` are read at once; the values of an array when they are needed.
-"""
+"""The files of a CTranslate2 directory: tokens, settings, quantization, and arrays read on demand."""
 
 import struct
 from collections.abc import Iterator, Mapping

@@ -21,11 +21,9 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class TapDifference:
-    """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
+    """One tap on both sides: ``parted`` of ``cells`` are out of tolerance, the worst by ``size``, at ``cell``.
 
-    ``tokens`` are those at the ``cell``, where they are known. ``parted`` of the ``cells`` that were compared are out
-    of tolerance; ``cell`` is the worst of them, empty where nothing differs. ``scale`` is the greatest finite
-    magnitude on the first side, ``unit`` what the tolerance is a share of.
+    ``values`` and ``tokens`` are those there; ``scale`` is the greatest finite magnitude on the first side.
     """
 
     address: str
@@ -55,9 +53,7 @@ class TapDifference:
 
 @dataclass(frozen=True)
 class Difference:
-    """Every tap that both sides have, in the order of the first; ``only`` holds, for each side, the (address, call)
-    of taps that the other side lacks. ``names`` are what to call the sides.
-    """
+    """The taps that both sides have; ``only`` are those that one lacks, by address and call."""
 
     taps: tuple[TapDifference, ...]
     tolerance: float

@@ -154,9 +154,6 @@ def usual_tolerance(first: Mode, second: Mode) -> float:
 def run_pass(
     way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Aligned]:
-    """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
-
-    Raises ``InputError`` when there is no room for more padding, ``ConfigError`` when this machine cannot compile.
-    """
+    """The taps of one pass over padded ids; ``InputError`` without room for padding. Threads may share the model."""
     device = next(model.parameters()).device
     return way.run(model, src_ids.to(device), tgt_in_ids.to(device))

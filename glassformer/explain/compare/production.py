@@ -1,8 +1,6 @@
-"""What translating and training compute as they run, untraced, compared with the plain pass, which a trace shows.
+"""What translating and training compute untraced, compared with the plain pass that a trace shows.
 
-Translating: the log-probabilities of the engine's search, and its outputs against those of a traced search. Training:
-the loss and its gradients, fused and without padding. The first halves of the sentences are added to the batch, so
-that it has several lengths.
+Translating: log-probabilities and outputs of a search. Training: loss and gradients, fused and without padding.
 """
 
 import copy
@@ -92,10 +90,9 @@ class Searched:
 def search_sides(
     plain: Transformer, used: Transformer, sources: Sequence[Sequence[int]], decode: DecodeConfig, longest: int
 ) -> Searched:
-    """Translating with ``used``, by the options and by the greedy loop, and with ``plain``; up to ``longest`` ids.
+    """Search with ``used``, by the options and greedily, and with ``plain``; up to ``longest`` ids.
 
-    Of the log-probabilities after each id that was read, those of the worst entry of the vocabulary are compared. All
-    of a beam are ranked. Outputs with one score may be exchanged.
+    After each id, the log-probability that differs most is compared. Outputs of equal score may be exchanged.
     """
     sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])

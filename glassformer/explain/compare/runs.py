@@ -48,8 +48,7 @@ def diff_sides(
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without the padding.
 
-    ``tolerance`` is ``usual_tolerance`` by default, ``labels`` are those of ``PositionTokens``. By the options of
-    ``config``, ``translated`` searches and ``packed`` trains.
+    ``labels`` are those of ``PositionTokens``; by ``config``, ``translated`` searches and ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
@@ -92,8 +91,7 @@ def diff_places(
 ) -> Difference | ConversionDifference:
     """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
-    A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
-    Raises ``ConfigError`` for sides that cannot be compared, ``TokenizerError`` for runs of other tokenizers.
+    Without ``targets`` both decode A's translations. ``ConfigError`` or ``TokenizerError`` if that is impossible.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):

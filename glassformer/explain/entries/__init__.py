@@ -28,9 +28,6 @@ def entry_of(address: str) -> TapEntry:
 
 
 def story_of(address: str, config: ModelConfig | None = None) -> Story:
-    """What the tensor at ``address`` is; with a ``config``, the equation is the one that this model computes.
-
-    Without one it is the paper's. Raises ``TraceError`` for an address without an entry.
-    """
+    """What the tensor at ``address`` is, by the paper or for a ``config``; ``TraceError`` if unknown."""
     check_type("address", address, str, "the address of a tensor, a str")
     return entry_of(address).story(config)

@@ -1,7 +1,4 @@
-"""The taps of attention: self-attention of the encoder and of the decoder, and cross-attention. Section 3.2.
-
-In the equations X is the sublayer's input and M the encoder's memory.
-"""
+"""The taps of attention, section 3.2. In the equations X is the sublayer's input, M the memory."""
 
 import math
 

@@ -41,11 +41,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class TapEntry(Story):
-    """All that is known of one tap: its story, and how a recorded value of it is checked.
+    """The story of a tap, and how a recorded value of it is checked.
 
-    ``compute`` states the equation anew, in torch's own operations. A tap without it is an input, and so is a step
-    for which it returns None. A difference is relative to the number itself or to ``error_scale``, at least to
-    ``floor``: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight.
+    ``compute`` states the equation anew; without it, or if it returns None, the step is an input. Errors are relative
+    to the number or ``error_scale``, at least to ``floor``: 1 for a pass, tiny for rates and moments.
     """
 
     compute: Compute | None = None
@@ -71,10 +70,7 @@ ENTRIES: dict[str, dict[str, TapEntry]] = {}
 
 
 def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
-    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``.
-
-    Several kinds that share the entry stand between bars: ``encoder_self_attention|cross_attention.q``.
-    """
+    """Add an entry under ``cross_attention.q`` or, for several kinds, ``encoder|decoder.q``."""
     for kind, name in _places(address):
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 

@@ -1,7 +1,4 @@
-"""The taps of positions: sinusoidal, learned, relative and rotary; sines and cosines are computed from their formula.
-
-Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
-"""
+"""The taps of positions. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864)."""
 
 import numpy as np
 import torch

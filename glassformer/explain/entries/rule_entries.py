@@ -1,7 +1,6 @@
-"""The taps of what changes the model's distribution before a token is chosen: rules and constraints.
+"""The taps of rules and constraints, row by row in plain Python.
 
-The rules are applied one after the other, row by row, in plain Python. Keskar et al. 2019 (arXiv 1909.05858); Post
-and Vilar 2018 (arXiv 1804.06609).
+Keskar et al. 2019 (arXiv 1909.05858); Post and Vilar 2018 (arXiv 1804.06609).
 """
 
 import math

@@ -1,7 +1,6 @@
-"""What the equation of one step may use: the steps recorded before it, the weights and the configuration.
+"""What a step's equation may use: earlier steps, weights and the configuration.
 
-The second half follows figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer. With norms
-before or after, with dropout or without, the answer is always one address. No equation stands here.
+The functions follow figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer.
 """
 
 from bisect import bisect_left
@@ -29,12 +28,10 @@ _SUBLAYERS = {
 
 @dataclass(frozen=True)
 class PassContext:
-    """What a pass was made with: the model, the options of its search or its update, and ids that follow from texts.
+    """What a pass was made with.
 
-    ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text,
-    ``weight_gradients`` each weight to its gradient as it follows from those of the steps, and to the size by which a
-    difference is measured; ``saved`` holds the optimizer's tensors of the checkpoint that an update began with,
-    ``counters`` how far its training was.
+    ``derived_ids`` follow from the shown spelling of a text; ``weight_gradients`` hold each weight's gradient, by
+    those of the steps, and its scale; ``saved`` and ``counters`` are the optimizer's state before an update.
     """
 
     model: Transformer

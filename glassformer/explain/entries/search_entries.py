@@ -1,7 +1,6 @@
-"""The taps of a beam search: what each step reads, and the hypotheses that live or have ended after it.
+"""The taps of a beam search. Section 6.1; Wu et al. 2016 (arXiv 1609.08144).
 
-Step k reads the last ids, continues the hypotheses of state k in the sentences that were not done, and makes state
-k + 1. Section 6.1; the penalties are those of Wu et al. 2016 (arXiv 1609.08144).
+Step k reads the last ids, continues the hypotheses of state k in sentences not done, and makes state k + 1.
 """
 
 import math

@@ -1,7 +1,6 @@
-"""The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
+"""The trace as the page reads it: an index of taps in JSON and one block of little-endian float32.
 
-Each sentence has its own taps, with a batch of 1. Numbers that several taps have in common are stored once; the heads
-of q, k and v are stored position by position. Of a trace with more than ``MAX_NUMBERS``, one sentence is kept whole.
+Each sentence has its own taps; equal numbers are stored once. Above ``MAX_NUMBERS`` one sentence is kept whole.
 """
 
 import math

@@ -1,7 +1,6 @@
-"""What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker`` loads them.
+"""What a page computes with: configuration, weights and tokenizers, as ``assets/worker`` loads them.
 
-The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32 numbers: int8
-rows with a scale for each row, float16, bfloat16, or float32.
+Each weight is stored in the smallest exact form: int8 rows with scales, float16, bfloat16 or float32.
 """
 
 from typing import Any

@@ -1,7 +1,6 @@
-"""The page's file: assets inlined, the record embedded, so that a browser opens it from disk without a network.
+"""The page's file: assets inlined, record embedded, so that a browser opens it from disk, offline.
 
-Browsers load neither modules nor workers from ``file://``. The modules stand in an import map of ``data:`` URLs; what
-the worker runs is laid end to end as one classic script, which the page makes a Blob of.
+Browsers load no modules and workers from ``file://``: modules are ``data:`` URLs, the worker one script in a Blob.
 """
 
 import base64
@@ -45,10 +44,9 @@ def page_html(
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
 ) -> str:
-    """The page of a walk as one HTML text; it carries the translator's model where that is small enough.
+    """The page of a walk as HTML, with the translator's model if it is small enough.
 
-    ``run`` is a name of the model to show. ``run_option`` is how a command names it, such as ``--run runs/first``, or
-    nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
+    ``run`` names the model, ``run_option`` in commands (None: Python is shown), ``most`` limits the numbers.
     """
     block = Block(most)
     still = _why_recorded(translator)

@@ -46,10 +46,9 @@ class _Place:
 
 
 def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
-    """The edits of ``specs``, one for each address that they match, for ``walk`` or ``tracing``.
+    """The edits of ``specs`` by address; ``plain``, the walk without edits, tells axes and tokens.
 
-    ``plain`` is the walk without edits; it tells the axes and tokens. Raises ``TraceError`` for text that cannot be
-    read, an unknown address or axis, and an index or a token that the axis does not have.
+    Raises ``TraceError`` for text that cannot be read and for an unknown address, axis, index or token.
     """
     places = _places(plain, translator)
     edits: dict[str, Edit] = {}

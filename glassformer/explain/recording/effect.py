@@ -34,10 +34,7 @@ class NextTokenChange:
 
 
 def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[NextTokenChange]:
-    """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
-
-    Raises ``TraceError`` when the two walks read different targets.
-    """
+    """The change at each target position of two walks over the same sentences; else ``TraceError``."""
     if plain.sentences.tgt_in_tokens != edited.sentences.tgt_in_tokens:
         raise TraceError("effect: the two walks read different targets, expected the same. Force them with targets.")
     before, after = (walk.trace[_PROBABILITIES].cpu() for walk in (plain, edited))

@@ -13,10 +13,9 @@ _SHOWN, _TOKEN_WIDTH = 3, 8
 
 
 def narrate_step(walk: WalkData, position: int, *, sentence: int = 0) -> list[tuple[str, str]]:
-    """What happened while the decoder chose the token at ``position``, from 0: pairs of a place and a sentence.
+    """How the decoder chose the token at ``position``, from 0: pairs of a place and a sentence.
 
-    ``walk`` is a whole forced walk, as ``glassformer.explain.walk`` makes it. Of the decoder's layers the first and
-    the last are described, three lines each: twelve lines in all, nine for a decoder of one layer.
+    ``walk`` is a whole forced walk. The first and last layer are described: twelve lines, or nine for one layer.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     for name, number, count in (

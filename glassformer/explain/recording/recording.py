@@ -54,10 +54,7 @@ def record_pass(
 
 
 def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[Trace, list[list[Output]]]:
-    """The steps of a search that match ``only``, a row of the decoder for each hypothesis, and its ranked outputs.
-
-    Raises ``InputError`` before these fill the memory; how long the outputs get is only known as they are written.
-    """
+    """The steps of a search and its outputs; ``InputError`` before they fill the memory."""
     device = next(model.parameters()).device
     check_recording(model.config, len(job.sources), max(map(len, job.sources)), 1)
     with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:

@@ -57,10 +57,9 @@ class SentenceBatch:
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> SentenceBatch:
-    """The sentences as the model reads them; without ``targets`` they are translated first, each for itself.
+    """The sentences as the model reads them; without ``targets`` each is translated first.
 
-    Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
-    longer than the model takes.
+    Raises ``InputError`` without sentences, with another number of targets, and for a sentence that is too long.
     """
     if not isinstance(translator, Translator):
         raise InputError(f"translator: found {type(translator).__name__}, expected a Translator.")
@@ -108,11 +107,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:
-    """The source whose ids these are, such as ``"40 3047 481"``, with or without the ``</s>`` at their end.
-
-    Raises ``InputError`` for what is no id of the source vocabulary, and for ids that no text has, because the
-    tokenizer spells what they say in another way.
-    """
+    """The source with these ids, such as "40 3047 481"; ``InputError`` if the tokenizer makes them of no text."""
     tokenizer, config = translator.src_tokenizer, translator.model.config
     parts = numbers.replace(",", " ").split()
     wrong = next((part for part in parts if not part.isdecimal() or int(part) >= tokenizer.size), None)

@@ -1,7 +1,6 @@
-"""The model module by module: the output of each, how many parameters it has, and what a pass costs.
+"""The model module by module: outputs, parameters, and the cost of a pass.
 
-Output shapes and costs come from a recorded pass of the same configuration on torch's meta device, which holds no
-numbers. A matrix that several modules share is counted once.
+Shapes and costs come from a pass on torch's meta device. A shared matrix is counted once.
 """
 
 from collections.abc import Iterator
@@ -83,10 +82,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
-    """A row for each module that names its output, the whole model first, in the order of computation.
-
-    The shapes are those of a source of ``n_src`` tokens and a target of ``n_tgt``, by default the longest.
-    """
+    """A row for each module with an output, in order of computation; by default for texts of the full length."""
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()

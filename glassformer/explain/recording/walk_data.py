@@ -27,10 +27,8 @@ _IDS_OF = {
 class WalkStep(Step):
     """One tensor of the walk. ``axes`` name src or tgt, not query or key.
 
-    Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts a count or a step of a search into words,
-    row by row. ``labels`` are the tokens along the axes src, tgt and vocab, ``sentences`` the sentence, from 0, of
-    each row of the batch. ``token`` is the number, from 0, of the token that is being generated, if one is.
-    ``gradient`` is set in a training step only.
+    ``cells`` are the tokens of ids, ``lines`` the step in words, ``labels`` the tokens along src, tgt and vocab, by row;
+    ``sentences`` the sentence of each row; ``token`` the number of the generated token, if any.
     """
 
     number: int
@@ -51,11 +49,10 @@ class WalkStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class WalkData:
-    """The sentences, the whole recorded trace, and the chosen steps in order; ``only`` is the glob that chose them.
+    """The sentences, the whole trace, and the steps that the glob ``only`` chose.
 
-    ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
-    update). ``decode`` and ``train`` are the options of the last two, ``saved`` the optimizer's tensors in the file
-    of the checkpoint that an update began with, ``counters`` its numbers.
+    ``kind`` is ``forced``, ``generation`` (with ``decode``) or ``training`` (with ``train``; ``saved`` and
+    ``counters`` are the optimizer's state before it).
     """
 
     config: ModelConfig
@@ -85,10 +82,7 @@ class WalkData:
         )
 
     def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
-        """The steps of one layer, of one head, or of both, counted from 0; ``head`` leaves out steps without heads.
-
-        Raises ``TraceError`` when the model has no such layer or head, or no step is left.
-        """
+        """The steps of one layer, one head, or both, from 0; ``TraceError`` if there are none."""
         most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
         for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
             if number is not None and not 0 <= number < limit:
@@ -109,11 +103,7 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 
 
 class RowLabels:
-    """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
-
-    Of a generation, ``token`` is the number, from 0, of the token that is being generated, ``sentences`` the sentence
-    of each row of the decoder.
-    """
+    """For each row of a batch: its sentence, what it has read, and the tokens along its axes."""
 
     def __init__(
         self, sentences: SentenceBatch, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool

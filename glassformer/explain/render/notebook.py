@@ -23,10 +23,7 @@ def walk_html(walk: WalkData) -> str:
 
 
 def attention_html(walk: WalkData) -> str:
-    """All heads of the first sentence as small maps, a line for each layer; empty for a walk without attention.
-
-    Only a forced pass has one map for each layer; a generation has one for each step.
-    """
+    """The heads of a forced pass as small maps, for the first sentence; empty for other walks."""
     if walk.kind != "forced":
         return ""
     return heads_html([_heads(walk, step) for step in walk.steps if step.name == "weights" and "heads" in step.axes])

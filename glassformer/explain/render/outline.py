@@ -22,10 +22,9 @@ class WalkSection:
 
 
 def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
-    """The sections in order.
+    """The sections in order; a walk of chosen addresses is never folded.
 
-    ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
-    generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
+    ``folds_layers`` folds layers after the first, ``folds_repeats`` later tokens and the steps of each weight.
     """
     searched = index_search_steps(walk)
 

@@ -1,7 +1,4 @@
-"""One step of a walk as a matplotlib figure, for slides and papers: a heat map with tokens on its axes.
-
-matplotlib comes with the extra ``plot``.
-"""
+"""One step of a walk as a matplotlib figure; matplotlib comes with the extra ``plot``."""
 
 from io import BytesIO
 from typing import TYPE_CHECKING, Any

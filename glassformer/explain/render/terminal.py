@@ -36,10 +36,9 @@ def print_walk(
     walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, sentence: int = 0,
     ids: bool = False,
 ) -> None:  # fmt: skip
-    """Print the walk; ``values`` adds what each step holds for one ``sentence``, from 0, and what each step means.
+    """Print the walk; ``values`` adds meanings and numbers for one ``sentence``, ``ids`` those of the batch.
 
-    ``ids`` adds the ids and masks of the whole batch. Without ``all_layers`` and ``values``, later layers, later
-    tokens and the steps of each weight are folded. Raises ``TraceError`` for a sentence that is not there.
+    Without ``all_layers`` and ``values``, repeated steps are folded. ``TraceError`` for a sentence that is not there.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")

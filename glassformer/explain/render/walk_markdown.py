@@ -22,11 +22,7 @@ _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training st
 
 
 def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool = False) -> str:
-    """The whole walk; ``values`` adds what each step means and its values for one sentence, from 0.
-
-    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Without
-    values, the decoder's steps at tokens after the first and the steps of each weight are folded.
-    """
+    """The whole walk, with the arguments of ``print_walk``; ``TraceError`` for a sentence that is not there."""
     check_sentence(walk, sentence)
     count = len(walk.sentences.sources)
     blocks = [

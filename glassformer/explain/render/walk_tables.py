@@ -1,7 +1,6 @@
-"""Tables that every renderer can draw: the values of a step, the text stage, and a training step.
+"""Tables for every renderer: the values of a step, the text, the loss and an update.
 
-A step's values have tokens down and tokens or numbers across, and a table for each head. Large values are cut, and
-the caption says so.
+Tokens go down, tokens or numbers across, a table a head. Large values are cut, as the caption says.
 """
 
 import math
@@ -26,11 +25,7 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of words and numbers; without rows only the caption.
-
-    A ``whole`` table is shown with every column, in blocks where there is no room for all. Words may come from a
-    user: a renderer escapes them.
-    """
+    """Headers and rows, whose words renderers escape; a ``whole`` table shows all columns, in blocks."""
 
     headers: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
@@ -182,10 +177,7 @@ def _caption(left_out: list[str], note: str) -> str:
 
 
 def batch_tables(walk: WalkData) -> Iterator[Table]:
-    """The ids of the batch with their tokens, and the masks (1 = may attend), whole: a line for each sentence.
-
-    Of a generation only the source is a batch. A mask that was not recorded is left out.
-    """
+    """The ids of the batch, and the recorded masks (1 = may attend); of a generation only the source."""
     sentences, batch = walk.sentences, walk.sentences.batch
     masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
     yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
