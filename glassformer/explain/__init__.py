@@ -1,4 +1,4 @@
-"""The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
+"""What each tensor of a run is, its size and its values; on the terminal and as JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
 from glassformer.explain.recording import attribution

@@ -22,14 +22,14 @@ from glassformer.trace import Trace, tracing
 
 TOLERANCE = 1e-5  # of a gradient, relative to the greatest of its tensor or to the gradients that it is a sum of
 SLOPE_TOLERANCE = 1e-4  # of a slope, relative to the norm of the group's gradients
-# How far the weights move: next to nothing, so that hardly a relu passes its kink; where one does, less.
+# How far the weights move: so little that hardly a relu passes its kink.
 _STEPS = (1e-7, 1e-8)
 _ROUNDING = 1e-14  # of a loss in float64, relative
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """The error of a gradient, of a step or a group of weights; ``what`` says where they differ."""
+    """The error of the gradient of a step or of a group of weights."""
 
     where: str
     error: float
@@ -44,7 +44,7 @@ class GradientCheck:
 
 @dataclass
 class _Sum:
-    """A gradient as the sum of what the equations give, and the greatest gradient there."""
+    """A gradient as the sum of the equations' parts, and its scale."""
 
     value: Tensor | None = None
     size: float = 0.0

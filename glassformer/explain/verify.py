@@ -54,7 +54,7 @@ class StepCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """The checks of every step of a trace, in order; of a training step also those of its gradients."""
+    """The checks of every step, in order, and of a training step's gradients."""
 
     steps: tuple[StepCheck, ...]
     gradients: tuple[GradientCheck, ...] = ()
@@ -96,7 +96,7 @@ class Verification:
         }  # fmt: skip
 
     def gradient_lines(self) -> Iterator[str]:
-        """Of a training step: how many gradients follow backward and along a direction, and which do not."""
+        """How many gradients of a training step follow, and which do not."""
         if not self.gradients:
             return
         slopes = [check for check in self.gradients if check.tolerance == SLOPE_TOLERANCE]
@@ -159,7 +159,7 @@ def _check(scope: Scope) -> StepCheck:
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """Counts the operations that compute, by the number of steps in ``trace`` at that time."""
+    """Counts computing operations by the number of steps in ``trace`` so far."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
@@ -207,7 +207,7 @@ class OperationAudit:
 
     @property
     def complete(self) -> bool:
-        """Whether every operation is accounted for, and no equation states one that was not carried out."""
+        """Whether the equations state exactly the operations carried out."""
         return not self.mismatches and not self.left_over
 
     def __str__(self) -> str:
@@ -278,7 +278,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every step follows, no operation is hidden, and translating and training agree."""
+        """Whether all steps follow, no operation is hidden, and real use agrees."""
         others = [self.audit is None or self.audit.complete, self.agreement is None or self.agreement.holds]
         return self.verification.holds and all(others)
 
@@ -289,7 +289,7 @@ class Proof:
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
 
     def lines(self) -> Iterator[str]:
-        """The report: by kind of module, then the totals, then whatever does not follow."""
+        """The report: a table by kind, the totals, and what does not follow."""
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
         yield from self.verification.gradient_lines()
@@ -305,7 +305,7 @@ class Proof:
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk of ``model``; ``decode`` are the options of translating that it lacks."""
+    """Verify a whole walk of ``model``; ``decode`` are options that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
@@ -314,7 +314,7 @@ def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None
 
 
 def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
-    """Translate and train on the sentences of a walk without a trace, by its options."""
+    """Translate and train on a walk's sentences without a trace."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
@@ -333,7 +333,7 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:
-    """One line for each kind of module: steps recomputed, exact among them, largest error."""
+    """A line a kind of module: steps recomputed, exact among them, largest error."""
     kinds = list(dict.fromkeys(kind_of(step.address) for step in steps))
     width = max(map(len, kinds), default=0)
     yield f"{'':{width}}  recomputed  exact  off  largest error"

@@ -51,7 +51,7 @@ class Walk(WalkData):
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is one pass with a forced target, every step of it: what a page shows."""
+        """Whether this is every step of one pass with a forced target, as a page needs."""
         return self.kind == "forced" and self.only == "*" and len(self.steps) == len(self.trace.steps)
 
     def _check_whole(self, what: str) -> None:
@@ -85,7 +85,7 @@ class Walk(WalkData):
         self.write_json(Path(directory) / "walk.json")
 
     def to_markdown(self, *, values: bool = False, sentence: int = 0, ids: bool = False) -> str:
-        """The walk in Markdown; ``values`` adds the numbers of one ``sentence``, ``ids`` those of the batch."""
+        """The walk in Markdown; ``values`` adds one ``sentence``'s numbers, ``ids`` the batch's."""
         return walk_markdown(self, values=values, sentence=sentence, ids=ids)
 
     def write_markdown(self, path: str | Path, *, values: bool = False, sentence: int = 0, ids: bool = False) -> None:
@@ -108,7 +108,7 @@ class Walk(WalkData):
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and its text."""
+        """In a notebook: the page without its model, or maps of heads and text."""
         return self.frame(model=False)._repr_html_() if self.is_whole else walk_html(self)
 
 

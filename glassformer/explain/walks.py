@@ -62,7 +62,7 @@ def walk_through(
 ) -> Walk:
     """``walk`` over sentences that ``read_sentences`` has read."""
     model = translator.model
-    # The choice is computed from the probabilities, which a glob for the choice alone would leave out.
+    # The choice is computed from the probabilities.
     chooses = any(fnmatchcase(address, only) for address in _CHOICE)
     needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
     if needed == "*":
@@ -100,7 +100,7 @@ def walk_generation(
     model = translator.model
     read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source, model.config, options) for source in read]
-    # The search says which sentence each row of the decoder is, so it is always recorded.
+    # The search tells the sentence of each row, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
     job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
     trace, found = record_search(model, job, needed)
@@ -199,7 +199,7 @@ class WalkRequest:
             raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
     def make(self) -> WalkResult:
-        """Load the run and make the walk; raises whatever loading and walking raise."""
+        """Load the run and make the walk."""
         directory = RunDirectory(self.run)
         run = directory.load(self.device)
         confidence = Confidence.read(directory.confidence_file)

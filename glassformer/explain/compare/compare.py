@@ -1,4 +1,4 @@
-"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much."""
+"""Two recorded passes compared tap by tap: where they first differ, and by how much."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ def compare(
 
 
 def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: PositionTokens | None) -> TapDifference:
-    """Compare one tap of two sides, over the cells that both have and that are not padding."""
+    """Compare one tap over the cells that both sides have, without padding."""
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
     if pair is None:
@@ -93,7 +93,7 @@ def _counting_cells(pair: tuple[Aligned, Aligned], positions: PositionTokens | N
 
 
 def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:
-    """The positions that hold a token on either side, for walks whose ids are padded differently."""
+    """The positions with a token on either side, for walks of different padding."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
         ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]

@@ -1,4 +1,4 @@
-"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled."""
+"""A compiled pass whose graph returns every tap."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from glassformer.trace import Step
 
 
 class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it without types
-    """Lets the model read an id, to check it, although a graph has numbers only when it runs."""
+    """Lets the model check ids, although a graph has numbers only when it runs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.ops.aten._local_scalar_dense.default:

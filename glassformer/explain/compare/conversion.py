@@ -111,7 +111,7 @@ def diff_conversion(
 
 
 def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tuple[Ids, Ids]:
-    """The ids that each side makes of the targets; ``InputError`` unless A takes one for each source."""
+    """Each side's ids of the targets; ``InputError`` unless A takes one a source."""
     config, (src, tgt) = a.engine.config, a.tokenizers
     check_pairs(read_sources(sources, src, config, "sources"), read_sources(targets, tgt, config, "targets"), config)
     one, other = ([[*side.tokenizers[1].to_ids(text), EOS_ID] for text in targets] for side in (a, b))
@@ -133,7 +133,7 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
 
 
 def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest difference of a log-probability, its place, and whether any is more than rounding."""
+    """The largest gap of a log-probability, its place, and whether any exceeds rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
@@ -149,7 +149,7 @@ def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, I
 
 
 def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]) -> dict[int, Finding]:
-    """Why each pair of outputs differs, where nothing else does, by the number of its text."""
+    """Why each pair of outputs differs where nothing else does, by its text."""
     options = search_options(*((a, b) if a.model is not None else (b, a)))
     ids = {at: [output.ids for output in pair.outputs] for at, pair in pairs.items()}
     found = {at: _TIE for at in pairs if _is_tie(a, sources[at], ids[at], options)}
@@ -167,7 +167,7 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Outpu
 def _blame_control_tokens(
     a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]
 ) -> dict[int, Finding]:
-    """The pairs that agree once our model has no probability for <pad> and <s>, either."""
+    """The pairs that agree once our model, too, excludes <pad> and <s>."""
     ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
@@ -188,7 +188,7 @@ def _blame_control_tokens(
 
 
 def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
-    """Whether a side finds both outputs equally good; greedily, where they first differ."""
+    """Whether a side scores both outputs alike; greedily, up to their first difference."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

@@ -42,7 +42,7 @@ class TapDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether the sides differ here: a cell is out of tolerance, or the shapes are not the same."""
+        """Whether a cell is out of tolerance, or the shapes differ."""
         return self.parted > 0 or not self.same_shape
 
     @property
@@ -81,7 +81,7 @@ class Difference:
         return max(self.taps, key=lambda tap: tap.size)
 
     def lines(self) -> list[str]:
-        """A line for each stage, the largest difference, and where the sides first differ."""
+        """A line a stage, the largest difference, and where the sides first differ."""
         first, second = self.names
         return [
             f"{first} against {second}: {len(self.taps):,} taps compared, tolerance {self.tolerance:g}",
@@ -123,7 +123,7 @@ def _exact(number: float) -> float | str:
 
 
 def _title(tap: TapDifference) -> str:
-    """The tap's title, or nothing where it has no entry, as in a trace of another model."""
+    """The tap's title; empty without an entry, as in traces of other models."""
     try:
         return story_of(tap.address).title
     except TraceError:
@@ -131,7 +131,7 @@ def _title(tap: TapDifference) -> str:
 
 
 def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
-    """A table: the taps of each stage, how many of them differ, and their greatest difference."""
+    """A table: each stage's taps, how many differ, and the greatest difference."""
     stages: dict[str, list[TapDifference]] = {}
     for tap in taps:
         stages.setdefault(stage_of(tap.address), []).append(tap)
@@ -162,7 +162,7 @@ def _address(tap: TapDifference) -> str:
 
 
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
-    """The first tap that differs: what it is, the cell, and what each side has there."""
+    """The first tap that differs, its cell, and each side's value."""
     title = _title(tap)
     yield f"They first differ at {_address(tap)}{f' ({title})' if title else ''}"
     width = max(map(len, names))

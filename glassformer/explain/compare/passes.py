@@ -1,4 +1,4 @@
-"""The ways to run one pass with teacher forcing: what must agree with the plain pass, and how closely."""
+"""The ways to run one pass with teacher forcing, and how far each may differ from the plain one."""
 
 import copy
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tg
 
 
 def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """In the beam slots of translating, one hypothesis for each source; ``production`` compares several."""
+    """In beam slots, one hypothesis a source; ``production`` compares several."""
     return _run_steps(BeamSteps, model, src_ids, tgt_in_ids)
 
 
@@ -78,7 +78,7 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def fused_copy(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, for a choice that the model does not make."""
+    """New modules with the same weight tensors and fused attention."""
     copied = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
     copied.use_fused_attention(in_traces=True)
     return copied

@@ -1,4 +1,4 @@
-"""Two runs, two checkpoints, two models, or one model in two ways, compared over the same sentences."""
+"""Two runs, checkpoints or models, or one in two ways, compared over sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ _PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
 
 @dataclass(frozen=True, eq=False)
 class ModelPass:
-    """One of two passes to compare: the model, the way in which it runs, and what to call that."""
+    """One of two passes to compare: the model, how it runs, and a name."""
 
     model: Transformer
     way: Mode = Mode.PLAIN
@@ -63,7 +63,7 @@ def diff_sides(
 def _production(
     first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
 ) -> Sides | None:
-    """The outputs of translating, or the loss and gradients of training, beside a plain pass."""
+    """The outputs of translating, or the loss of training, against a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None

@@ -1,4 +1,4 @@
-"""The two sides of a comparison with another program: parts, scores and outputs of each."""
+"""The two sides of a comparison with another program."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, Tokenizer, check_tokenizers
 
-# Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
+# Fields of ModelConfig that change no output, or that the weights show.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
 # Settings that only CTranslate2 has, with the value that is ours.
 _OTHERS = {"add_source_bos": False, "add_source_eos": False}
@@ -37,7 +37,7 @@ Ids = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: how it cuts, scores and translates texts, and what is known of its inside."""
+    """One of the two: how it tokenizes, scores and translates, and what it is made of."""
 
     name: str
     tokenizers: tuple[Tokenizer, Tokenizer]
@@ -49,12 +49,12 @@ class Side:
     model: Transformer | None = None
     """None for CTranslate2."""
     starts_with: str = CONTROL_TOKENS[BOS_ID]
-    """The token that a target starts with, by the name that the other program has for it."""
+    """The token that a target starts with, by the program's own name."""
     directory: CTranslate2Directory | None = None
     clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    """The ids that differ between Hugging Face's config.json and generation_config.json."""
+    """Ids that differ between Hugging Face's config.json and generation_config.json."""
     notes: Sequence[str] = ()
-    """The settings of another program's search that a run does not have, a sentence each."""
+    """Search settings that a run lacks, a sentence each."""
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor] | None:
@@ -63,13 +63,13 @@ class Side:
 
     @cached_property
     def arrays(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each vector and matrix that CTranslate2 has of the model, by its name for it."""
+        """The shape of each array that CTranslate2 has of the model, by its name."""
         if self.directory is not None:
             return {name: array.shape for name, array in self.directory.arrays.items() if array.shape}
         return {name: array.shape for name, array in self._arrays_of_model.items()}
 
     def values(self, name: str) -> tuple[Floats, Floats]:
-        """The numbers of one of ``arrays``, and by how much its type may have rounded each."""
+        """The numbers of one of ``arrays``, and how far each may be rounded."""
         if self.directory is not None:
             return self.directory.values(name)
         values = self._arrays_of_model[name]
@@ -94,7 +94,7 @@ class Side:
         return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
 
     def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
-        """The log-probability of each id of each target, up to the model's greatest length."""
+        """The log-probability of each target id, up to the greatest length."""
         room = self.engine.config.max_length - 1  # </s> needs a position
         with self._naming_failures():
             return self.engine.score(self._source_ids(sources), [list(ids[:room]) for ids in targets])
@@ -148,7 +148,7 @@ def _open_model(place: Path, device: str) -> Side:
 
 
 def _clashes(place: Path) -> dict[str, tuple[Any, Any]]:
-    """The ids in the two files of a directory of Hugging Face that both have, and that differ."""
+    """The ids that differ in the two files of Hugging Face."""
     if not (place / "generation_config.json").is_file():
         return {}
     files = [read_json(place / name) for name in ("config.json", "generation_config.json")]
@@ -172,7 +172,7 @@ def _start_of(place: Path) -> str:
 
 
 def _open_ctranslate2(place: Path, longest: int) -> Side:
-    """A CTranslate2 directory; ``longest`` is its limit if its positions have none of their own."""
+    """A CTranslate2 directory; ``longest`` is its limit unless its positions have one."""
     try:
         import ctranslate2  # noqa: F401  # whether it is there
     except ImportError as error:

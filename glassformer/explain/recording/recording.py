@@ -1,4 +1,4 @@
-"""One recorded pass or search of the model, in evaluation mode and without gradients."""
+"""One recorded pass or search, in evaluation mode and without gradients."""
 
 from collections.abc import Mapping
 
@@ -43,7 +43,7 @@ def record_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps of one pass with teacher forcing, on the model's device, whose addresses match ``only``."""
+    """The steps of one pass with teacher forcing whose addresses match ``only``."""
     check_type("model", model, nn.Module, "a model, such as a Translator's")
     check_id_shape("src_ids", src_ids)
     check_id_shape("tgt_in_ids", tgt_in_ids)
@@ -65,7 +65,7 @@ def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[
 
 
 class _LimitedSteps(DecoderSteps):
-    """Steps that end before their record fills the memory; each needs as much as the last."""
+    """Steps that stop before their record fills the memory."""
 
     trace: Trace
     _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least

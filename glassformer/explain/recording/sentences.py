@@ -1,4 +1,4 @@
-"""Sentences before they enter the model: tokens, padded ids, and the steps that show them."""
+"""Sentences before the model: tokens, padded ids, and the steps that show them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class SentenceBatch:
-    """Texts and their batch; ``Rows`` are tokens with padding, ``vocab`` the target vocabulary."""
+    """Texts and their batch; tokens include padding, ``vocab`` is the target's."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]

@@ -23,7 +23,7 @@ from glassformer.model import Transformer
 from glassformer.settings import ModelConfig
 from glassformer.trace import Step
 
-# Modules without taps of their own, by the tap of the enclosing module that has their output's shape.
+# Modules without taps, by the tap of the enclosing module with their output's shape.
 _UNTAPPED = {
     "embedded": "tokens", "position_vectors": "positions", "scaled": "dropout", "with_positions": "dropout",
     "residual": "dropout",
@@ -45,7 +45,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class SummaryTotals:
-    """Parameters, mult-adds of one forward pass, and sizes in MB; the pass includes gradients."""
+    """Parameters, mult-adds of a forward pass, and sizes in MB, with gradients."""
 
     parameters: int
     trainable: int
@@ -99,7 +99,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in order; the model has that of its last module."""
+    """The last step of each module, in order; the model has the last of all."""
     outputs: dict[str, Step] = {}
     for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
@@ -111,7 +111,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, each before those inside it, in order of computation."""
+    """The modules with an output, outer ones first, in order of computation."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:
@@ -150,7 +150,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
+    """Print a row a module and the totals; without ``all_layers``, later layers are folded."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))
@@ -169,7 +169,7 @@ def print_summary(
 
 
 def _symbols_below(rows: list[SummaryRow]) -> str:
-    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...`` for the model and its parts."""
+    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...``."""
     owners: dict[str, list[str]] = {}
     for row in rows:
         if "." not in row.path:

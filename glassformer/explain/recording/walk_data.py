@@ -27,8 +27,8 @@ _IDS_OF = {
 class WalkStep(Step):
     """One tensor of the walk. ``axes`` name src or tgt, not query or key.
 
-    ``cells`` are the tokens of ids, ``lines`` the step in words, ``labels`` the tokens along src, tgt and vocab, by row;
-    ``sentences`` the sentence of each row; ``token`` the number of the generated token, if any.
+    ``cells`` are the tokens of ids, ``lines`` the step in words, ``labels`` the tokens along src, tgt and vocab,
+    by row; ``sentences`` the sentence of each row; ``token`` the number of the generated token, if any.
     """
 
     number: int
@@ -67,7 +67,7 @@ class WalkData:
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, address: str) -> WalkStep:
-        """The first step at an address; raises ``TraceError`` like the trace when there is none."""
+        """The first step at an address; ``TraceError`` if there is none."""
         for step in self.steps:
             if step.address == address:
                 return step
@@ -75,7 +75,7 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """The tokens along each axis of the step in row ``row``; None where it has none."""
+        """The tokens along each axis of the step in a row; None where it has none."""
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
             for word, size in zip(step.axes, step.shape, strict=True)
@@ -136,7 +136,7 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab for each row; of a loss, those to predict."""
+        """The tokens along src, tgt and vocab by row; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
@@ -168,7 +168,7 @@ class RowLabels:
         return token_rows(self._tokenizer, step.value.cpu()) if is_ids else None
 
     def lines(self, step: Step) -> Rows | None:
-        """The step in words, row by row, when it belongs to the text or to the search."""
+        """A step of the text or the search in words, row by row."""
         if not self._generates or step.address.partition(".")[0] != "search":
             return self._read.lines(step.address)
         if step.name == "candidate_ids":

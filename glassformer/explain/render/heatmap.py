@@ -43,7 +43,7 @@ def print_attention(
 def print_heads(
     attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
 ) -> None:
-    """Print every head as a small map, one character a weight; ``marked`` = (layer, head)."""
+    """Print every head as a small map; ``marked`` = (layer, head)."""
     check_type("attention", attention, Tensor, "a tensor of weights")
     if attention.ndim != 4:
         raise InputError(f"attention: found {attention.ndim} axes, expected 4: layers, heads, tgt, src.")
@@ -100,7 +100,7 @@ def _width(label: str) -> int:
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Ranges of columns that each fit into ``room``, with at least one column in each."""
+    """Ranges of columns that fit into ``room``, at least one column each."""
     start, used = 0, 0
     for place, width in enumerate(widths):
         if place > start and used + width + _GAP > room:

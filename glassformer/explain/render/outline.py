@@ -46,13 +46,13 @@ def shape_line(step: WalkStep) -> str:
 
 
 def source_line(step: WalkStep) -> str:
-    """``section 3.2.1`` of the paper, or the other source that the step's story names."""
+    """``section 3.2.1`` of the paper, or another source."""
     section = step.story.section
     return f"section {section}" if section[0].isdigit() else section
 
 
 def gradient_line(step: WalkStep) -> str:
-    """``‖∂‖ 0.043``: the norm of the loss's gradient with respect to the step, if there is one."""
+    """``‖∂‖ 0.043``: the norm of the step's gradient, if it has one."""
     return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
 
 
@@ -69,7 +69,7 @@ def _fold_title(step: WalkStep) -> str:
 
 
 def _layer_title(step: WalkStep) -> str:
-    """``Encoder layer`` for a step in a layer after the first; empty for all others, and for weights."""
+    """``Encoder layer`` for a step in a later layer; else, and for weights, empty."""
     layer = layer_of(step.address)
     repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
     return step.stage.rpartition(" ")[0] if repeated else ""

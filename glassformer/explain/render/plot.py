@@ -28,7 +28,7 @@ Size = tuple[float, float]
 def plot_step(
     walk: WalkData, address: str, *, head: int | None, sentence: int, title: str | None, size: Size | None
 ) -> "Figure":
-    """A figure of one step: of one head, or of all heads side by side; ``size`` is in inches."""
+    """A figure of one step; ``size`` is in inches."""
     check_type("head", head, int | None, "a number from 0, or None for all heads", TraceError)
     step = walk[address]
     check_sentence(walk, sentence)
@@ -114,7 +114,7 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
 
 
 def _axis_words(step: WalkStep, axes: list[str]) -> list[str]:
-    """The words of rows and columns; those of attention say which of the two asks and which answers."""
+    """The words of rows and columns, as query and key for attention."""
     if step.name in _ATTENTION and "attention" in step.address:
         return [f"query: {axes[0]}", f"key: {axes[1]}"]
     return axes

@@ -83,7 +83,6 @@ def _print_section(
 
 
 def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
-    """What the step means, and its values for one sentence, in words and in numbers."""
     yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
     for line in step_lines(step, row):
         yield Text(printable(line))
@@ -118,7 +117,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """The table in blocks of columns that fit the width, each with the first column."""
+    """Blocks of columns that fit the width, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]
@@ -155,7 +154,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows that fit the width; numbers are aligned to the right."""
+    """Headers, a rule and rows; numbers are aligned to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
@@ -179,7 +178,7 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The widths of the columns; without room for all, ``equation`` is None and the rest goes below it."""
+    """The widths of the columns; if ``equation`` is None, the rest goes below it."""
 
     number: int
     name: int

@@ -1,4 +1,4 @@
-"""A walk as Markdown: a table of steps for each stage; a text is never read as Markdown or HTML."""
+"""A walk as Markdown, a table of steps a stage; all texts are escaped."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
 
 
 def _section(walk: WalkData, section: WalkSection, sentence: int | None) -> Iterator[str]:
-    """With ``sentence``, each step with its meaning and its values for that sentence."""
+    """With ``sentence``, each step's meaning and its values for that sentence."""
     yield f"## {section.title}"
     if section.steps:
         gradients = any(step.gradient is not None for step in section.steps)

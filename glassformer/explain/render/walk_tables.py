@@ -66,13 +66,13 @@ def cell_text(cell: Cell) -> str:
 
 
 def check_sentence(walk: WalkData, sentence: int) -> None:
-    """Raise ``TraceError`` for a sentence, counted from 0, that the walk does not have."""
+    """Raise ``TraceError`` for a sentence, from 0, that the walk lacks."""
     if not 0 <= sentence < len(walk.sentences.sources):
         raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
 
 
 def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
-    """The step in words, for one sentence; where it has several rows, each under its number."""
+    """The step in words for one sentence, each of several rows under its number."""
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
     if len(rows) <= 1:
         return tuple(line for lines in rows for line in lines)
@@ -80,7 +80,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
 
 
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
-    """Tables of the step's value for one sentence, then of its gradient, if it has one."""
+    """Tables of the step's value for one sentence, then of its gradient, if any."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence} is finished: it has no row here")
         return
@@ -115,7 +115,7 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) ->
 
 
 def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
-    """The value, axes and token cells of one sentence, without axes of a single broadcast entry."""
+    """The value, axes and token cells of one sentence, without broadcast axes."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
     value, axes = step.value, []
@@ -134,7 +134,7 @@ def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Ten
 
 
 def is_cross_attention_map(step: WalkStep) -> bool:
-    """Whether the rows of the step's tables are the steps of the decoder, and the columns the source."""
+    """Whether rows are the decoder's steps and columns the source."""
     return kind_of(step.address) == "cross_attention" and step.axes[-2:] == ("tgt", "src")
 
 
@@ -177,7 +177,7 @@ def _caption(left_out: list[str], note: str) -> str:
 
 
 def batch_tables(walk: WalkData) -> Iterator[Table]:
-    """The ids of the batch, and the recorded masks (1 = may attend); of a generation only the source."""
+    """The batch's ids and recorded masks (1 = may attend); of a generation the source's."""
     sentences, batch = walk.sentences, walk.sentences.batch
     masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
     yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
@@ -212,7 +212,7 @@ _BETWEEN = " │ "
 
 
 def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """A table for each side whose pre-tokens are among the steps, with one line for each sentence."""
+    """A table for each side whose pre-tokens are among the steps, a line a sentence."""
     sentences, batch = walk.sentences, walk.sentences.batch
     found = {step.address: step.lines for step in steps}
     for side, name, texts, tokens, ids in (
@@ -254,7 +254,7 @@ _OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "valu
 
 
 def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """For each sentence the probability and the loss of each target token; then the mean."""
+    """Each sentence's target tokens with probability and loss; then the mean."""
     found = {step.address: step.value for step in steps if step.address in _LOSSES}
     if len(found) < len(_LOSSES):
         return
@@ -300,7 +300,7 @@ def _weight_row(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
 
 
 def _update_caption(walk: WalkData, steps: Sequence[WalkStep]) -> str:
-    """Norm of the whole gradient, rate and number of the update, if they are among the steps."""
+    """The update's gradient norm, rate and number, if they are among the steps."""
     found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
     if len(found) < len(_UPDATE):
         return ""
