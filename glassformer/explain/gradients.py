@@ -96,7 +96,6 @@ def _check(address: str, recorded: Tensor, summed: _Sum) -> GradientCheck:
 
 
 def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[int | str, _Sum]) -> None:
-    """Add what the equation of one step gives for each value and weight that it reads."""
     compute = entry_of(scope.step.address).compute
     if compute is None:
         return
@@ -143,7 +142,6 @@ def _group(weight: str) -> str:
 def _check_slope(
     group: str, pairs: list[tuple[Tensor, Tensor]], double: Transformer, walk: WalkData, draw: torch.Generator
 ) -> GradientCheck:
-    """The slope of the loss by the recorded gradients and by two losses."""
     before, norms = [weight.clone() for weight, _ in pairs], [float(gradient.norm()) for _, gradient in pairs]
     random = [torch.randn(weight.shape, generator=draw, dtype=weight.dtype) for weight in before]
     ways = [
@@ -170,7 +168,6 @@ def _check_slope(
 
 
 def _loss(double: Transformer, walk: WalkData) -> float:
-    """The mean smoothed loss, from the logits, with the dropout masks of the walk."""
     kept = iter([step.value for step in walk.trace if step.name == "kept"])
     edits = (
         {"*dropout.kept": lambda drawn: next(kept).to(drawn)} if "src_embedding.dropout.kept" in walk.trace else {}

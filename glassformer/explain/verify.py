@@ -333,7 +333,6 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:
-    """A line a kind of module: steps recomputed, exact among them, largest error."""
     kinds = list(dict.fromkeys(kind_of(step.address) for step in steps))
     width = max(map(len, kinds), default=0)
     yield f"{'':{width}}  recomputed  exact  off  largest error"

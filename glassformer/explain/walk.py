@@ -108,7 +108,6 @@ class Walk(WalkData):
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page without its model, or maps of heads and text."""
         return self.frame(model=False)._repr_html_() if self.is_whole else walk_html(self)
 
 

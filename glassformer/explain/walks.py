@@ -75,7 +75,6 @@ def walk_through(
 
 
 def _choice(probabilities: Tensor) -> list[Step]:
-    """The most probable token at each position, and how probable it is."""
     best, ids = probabilities.max(dim=-1)
     return [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
 

@@ -111,7 +111,6 @@ def diff_conversion(
 
 
 def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tuple[Ids, Ids]:
-    """Each side's ids of the targets; ``InputError`` unless A takes one a source."""
     config, (src, tgt) = a.engine.config, a.tokenizers
     check_pairs(read_sources(sources, src, config, "sources"), read_sources(targets, tgt, config, "targets"), config)
     one, other = ([[*side.tokenizers[1].to_ids(text), EOS_ID] for text in targets] for side in (a, b))
@@ -149,7 +148,6 @@ def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, I
 
 
 def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]) -> dict[int, Finding]:
-    """Why each pair of outputs differs where nothing else does, by its text."""
     options = search_options(*((a, b) if a.model is not None else (b, a)))
     ids = {at: [output.ids for output in pair.outputs] for at, pair in pairs.items()}
     found = {at: _TIE for at in pairs if _is_tie(a, sources[at], ids[at], options)}

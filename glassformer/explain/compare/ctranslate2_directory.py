@@ -163,7 +163,6 @@ def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
 
 
 def _settings(config: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """The settings of the model that the files state, by our names."""
     epsilon = config.get("layer_norm_epsilon")
     found: dict[str, Any] = {"model.norm_eps": _EPSILON if epsilon is None else epsilon}
     found |= {name: config.get(name, False) for name in ("add_source_bos", "add_source_eos")}

@@ -162,7 +162,6 @@ def _address(tap: TapDifference) -> str:
 
 
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
-    """The first tap that differs, its cell, and each side's value."""
     title = _title(tap)
     yield f"They first differ at {_address(tap)}{f' ({title})' if title else ''}"
     width = max(map(len, names))

@@ -84,14 +84,12 @@ def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
 
 
 def _compare_settings(a: Side, b: Side) -> Iterator[Finding]:
-    """Each setting of the model that both sides tell and that differs."""
     for name in a.settings:
         if name in b.settings and a.settings[name] != b.settings[name]:
             yield Finding(SETTING, f"{name} is {a.settings[name]!r} in A, {b.settings[name]!r} in B")
 
 
 def _compare_control_tokens(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target."""
     names = [
         (CONTROL_TOKENS[BOS_ID], CONTROL_TOKENS[EOS_ID])
         if side.directory is None
@@ -208,7 +206,6 @@ def _compare_quantization(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_search(a: Side, b: Side) -> Iterator[Finding]:
-    """Each search setting that differs, or that one side lacks."""
     for label, side, other in (("A", a, b), ("B", b, a)):
         known = [*side.clashes, *other.notes]  # named already, or true of both
         yield from (
@@ -240,7 +237,6 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
 
 
 def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    """The effective settings that CTranslate2 lacks, and what it does instead."""
     idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:

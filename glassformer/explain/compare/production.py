@@ -131,7 +131,6 @@ def _longest(log_probs: dict[_Row, Tensor], model: Transformer) -> Iterator[_Row
 
 
 def _plain_log_probs(model: Transformer, sources: Sequence[Sequence[int]], read: Sequence[Sequence[int]]) -> Tensor:
-    """The log-probabilities (batch tgt vocab) of the plain pass."""
     config = model.config
     src_ids, tgt_in_ids = (pad_ids(rows, config.pad_id, torch.device("cpu")) for rows in (sources, read))
     logits = record_pass(model, src_ids, tgt_in_ids, "output_projection.logits")["output_projection.logits"]

@@ -126,7 +126,6 @@ def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
 
 
 def _open_model(place: Path, device: str) -> Side:
-    """A run, or a model that can be imported."""
     program = find_program(place)
     if program is not None:
         found = read_model(str(place), lambda _: None)
@@ -194,7 +193,6 @@ def _open_ctranslate2(place: Path, longest: int) -> Side:
 
 
 def _without_control_tokens(model: Transformer) -> Transformer:
-    """A copy in which <pad> and <s> have no probability."""
     model = copy.deepcopy(model)
     linear = model.output_projection.linear
     bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias.detach().clone()

@@ -77,7 +77,6 @@ def _all_sums(scope: Scope) -> Tensor:
 
 
 def _candidate(scope: Scope) -> Tensor:
-    """One field of the candidates, at their places."""
     places, vocab, name = _candidate_places(scope), scope.config.tgt_vocab, scope.step.name
     if name == "candidate_sums":
         return _all_sums(scope).flatten(1).gather(1, places)

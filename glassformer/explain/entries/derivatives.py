@@ -11,8 +11,6 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class _Stated(torch.autograd.Function):
-    """A function and its derivative, of the gradient, the result and the arguments."""
-
     @staticmethod
     def forward(
         ctx: Any, function: Callable[..., Tensor], derivative: Callable[..., Gradients], *args: Any

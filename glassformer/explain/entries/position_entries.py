@@ -45,7 +45,6 @@ def _distances(scope: Scope) -> Tensor:
 
 
 def _distance_vectors(scope: Scope, table: str) -> Tensor:
-    """The table's row for each clipped distance."""
     clip = scope.config.relative_clip
     return scope.weight(table)[_distances(scope).clamp(-clip, clip) + clip]
 

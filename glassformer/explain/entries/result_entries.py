@@ -24,7 +24,6 @@ class _Found:
 
 
 def _rank_outputs(scope: Scope) -> list[list[_Found]]:
-    """The outputs of each source: those that ended first, then by missing sequences, then by score."""
     options = scope.context.decode
     limits = scope.at_call("search.limits", 0)
     found: list[list[_Found]] = [[] for _ in range(len(limits) // (options.n_best if options.sample else 1))]
@@ -37,7 +36,6 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
 
 
 def _missing(scope: Scope, source: int, ids: list[int]) -> int:
-    """How many of the required sequences do not occur."""
     if not scope.has("search.required_ids"):
         return 0
     required = {tuple(phrase) for phrase in phrases(scope, "required_ids", source)}
@@ -45,7 +43,6 @@ def _missing(scope: Scope, source: int, ids: list[int]) -> int:
 
 
 def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Each sample when it was complete."""
     options = scope.context.decode
     rows = torch.arange(len(scope.at_call("search.limits", 0)))
     for step in range(scope.count("search.done")):

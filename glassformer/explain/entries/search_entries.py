@@ -78,7 +78,6 @@ def _parent_rows(scope: Scope, step: int) -> Tensor:
 
 
 def _of_parents(values: Tensor, parents: Tensor) -> Tensor:
-    """The last axis of each parent."""
     return values.gather(1, parents[:, :, None].expand(-1, -1, values.shape[2]))
 
 

@@ -67,7 +67,6 @@ def _gradient_norm(scope: Scope) -> Tensor:
 
 
 def _counter(scope: Scope, name: str) -> int:
-    """A counter of the checkpoint that the update began with, or 0."""
     return int(scope.context.counters.get(name, 0))
 
 

@@ -65,7 +65,6 @@ class _Parser:
         return _unwrap(self._base_with_scripts())
 
     def _base_with_scripts(self) -> str:
-        """An atom with what stands below and above it."""
         base, below, above = self._atom(), "", ""
         while (token := self._peek()) is not None:
             text = token[1]

@@ -74,7 +74,6 @@ class PageFrame:
     height: int = FRAME_HEIGHT
 
     def _repr_html_(self) -> str:
-        """The iframe, then the fallback folded."""
         text = self.page.replace("&", "&amp;").replace("'", "&#39;")
         return (
             f"<iframe title='glassformer' sandbox='{_SANDBOX}' loading='lazy' height='{self.height}' "
@@ -84,7 +83,6 @@ class PageFrame:
 
 
 def _why_recorded(translator: Translator | None) -> str:
-    """Why the page does not compute, in words; empty if it does."""
     if translator is None:
         return "The recorded pass. The method frame() of this walk shows the page that computes."
     parameters = count_parameters(translator.model)

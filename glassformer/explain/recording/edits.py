@@ -38,8 +38,6 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """One address: its axis words, those of its tap, and the tokens along the axes."""
-
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
     labels: Mapping[str, Sequence[str]]
@@ -81,7 +79,6 @@ def _chain(first: Edit, second: Edit, value: Tensor) -> Tensor:
 
 
 def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
-    """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
     model = translator.model
     tap_axes = {step.address: step.axes for step in plain.trace}
     if "src_mask" in tap_axes:  # every attention reads it along its keys
@@ -127,7 +124,6 @@ def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
 
 
 def _axis(address: str, place: _Place, word: str) -> int:
-    """The axis that a word names, in the words of the tap or of the walk."""
     for axes in (place.tap_axes, place.axes):
         if word in axes:
             return axes.index(word)
@@ -186,7 +182,6 @@ def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
 
 
 def _take(address: str, other: Trace, value: Tensor) -> Tensor:
-    """What another trace recorded in the place of the value."""
     patch = other[address].to(value.device)
     if patch.shape != value.shape:
         raise TraceError(
@@ -197,7 +192,6 @@ def _take(address: str, other: Trace, value: Tensor) -> Tensor:
 
 
 def _replace(address: str, cells: tuple[slice, ...], compute: Edit, value: Tensor) -> Tensor:
-    """Put what ``compute`` makes of the value into its cells."""
     for at, chosen in enumerate(cells):
         size = value.shape[at]
         if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:

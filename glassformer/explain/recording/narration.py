@@ -48,7 +48,6 @@ def _embedding(walk: WalkData, sentence: int, position: int) -> Iterator[tuple[s
 
 
 def _layer(walk: WalkData, layer: int, sentence: int, position: int) -> Iterator[tuple[str, str]]:
-    """Where the layer's heads look on average, and how many neurons are active."""
     place = f"decoder.layers.{layer}"
     kinds = (
         ("self", "self_attention", walk.sentences.tgt_in_tokens),
@@ -78,7 +77,6 @@ def _choice(walk: WalkData, sentence: int, position: int) -> Iterator[tuple[str,
 
 
 def _largest(values: Tensor, tokens: Sequence[str], text: Callable[[float], str]) -> str:
-    """The largest values with their tokens."""
     best = values.double().topk(min(_SHOWN, len(values)))
     found: Iterable[tuple[float, int]] = zip(best.values.tolist(), best.indices.tolist(), strict=True)
     return "  ".join(

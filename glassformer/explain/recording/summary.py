@@ -133,7 +133,6 @@ def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> t
 
 
 def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> list[nn.Parameter]:
-    """The parameters of a module and of the modules inside it that have no row."""
     own = list(module.parameters(recurse=False))
     for name, child in module.named_children():
         inner = f"{path}.{name}".lstrip(".")
@@ -190,7 +189,6 @@ def _print_totals(totals: SummaryTotals, console: Console) -> None:
 
 
 def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:
-    """The cells of each line of the table."""
     paths = [row.path for row in rows]
     for stack, group in groupby(rows, key=lambda row: "" if all_layers else _folded_stack(row)):
         members = list(group)
@@ -201,7 +199,6 @@ def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, .
 
 
 def _folded_stack(row: SummaryRow) -> str:
-    """The stack of a layer after its first; empty for all other modules."""
     layer = layer_of(row.path)
     return layer[0] if layer is not None and layer[1] > 0 else ""
 
@@ -214,7 +211,6 @@ def _folded_line(rows: list[SummaryRow]) -> tuple[str, ...]:
 
 
 def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
-    """The module, indented below those that contain it, and the rest of its row."""
     outer = [path for path in paths if path and row.path.startswith(f"{path}.")]
     name = row.path.removeprefix(f"{outer[-1]}.") if outer else row.path or "model"
     count = f"{row.parameters:,}" if row.parameters else ""

@@ -62,7 +62,6 @@ def module_of(step: WalkStep) -> str:
 
 
 def _fold_title(step: WalkStep) -> str:
-    """The section for folded steps of later tokens and of the update; else empty."""
     if step.token:
         return f"Token {step.token}"
     return "Update" if step.stage == "Update" else ""

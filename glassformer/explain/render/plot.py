@@ -64,7 +64,6 @@ def _new_figure(figsize: tuple[float, float]) -> "Figure":
 
 
 def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[str, Tensor]], list[str]]:
-    """Each map with its title, and the two axes that they have."""
     axes = [axis for axis in step.axes if axis != "batch"]
     if "heads" in axes:
         place = axes.index("heads")
@@ -82,7 +81,6 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
 
 
 def _labels(walk: WalkData, axes: list[str], sentence: int, shape: torch.Size) -> list[list[str]]:
-    """The labels of rows and columns, where these are positions and the sizes fit."""
     sentences = walk.sentences
     src, rows, columns = list(sentences.src_tokens[sentence]), [], []
     if walk.kind == "forced":
@@ -114,7 +112,6 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
 
 
 def _axis_words(step: WalkStep, axes: list[str]) -> list[str]:
-    """The words of rows and columns, as query and key for attention."""
     if step.name in _ATTENTION and "attention" in step.address:
         return [f"query: {axes[0]}", f"key: {axes[1]}"]
     return axes

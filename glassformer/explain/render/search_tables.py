@@ -57,7 +57,6 @@ def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
 
 
 def _beam_table(walk: WalkData, place: int, before: Values, after: Values) -> Table:
-    """The continuations of one sentence, in their order, and what becomes of each."""
     number = int(after["sentences"][place])
     was = before["sentences"].tolist().index(number)
     prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
@@ -106,7 +105,6 @@ def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: 
 
 
 def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
-    """A continuation's new place in the beam, or its score."""
     if outcome == LIVE:
         return f"lives as {after['ids'][place].tolist().index(ids)}"
     if outcome != FINISHED:
@@ -116,7 +114,6 @@ def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], afte
 
 
 def _finished_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
-    """The ended hypotheses of a sentence and their scores, best first."""
     for ids, score in zip(after["finished_ids"][place], after["finished_scores"][place].tolist(), strict=True):
         if score > -math.inf:
             yield ids[ids != walk.config.pad_id].tolist(), score

@@ -91,7 +91,6 @@ def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[R
 
 
 def _fitting_tables(walk: WalkData, step: WalkStep, row: int, width: int) -> list[Table]:
-    """The step's values with as many columns as the width has room for."""
     fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
     tables = list(value_tables(walk, step, row, TableLimits(tokens=fitting, numbers=min(fitting, _NUMBERS))))
     while fitting > 1 and is_cross_attention_map(step) and not all(_fits(table, width) for table in tables):
@@ -106,7 +105,6 @@ def _fits(table: Table, width: int) -> bool:
 
 
 def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
-    """Title, grid and caption."""
     if table.title:
         yield Text(printable(table.title), style="bold")
     for block in _column_blocks(table, width) if table.whole else [table]:
@@ -197,7 +195,6 @@ def _columns(walk: WalkData, width: int) -> _Columns:
 
 
 def _lines(steps: Iterable[WalkStep], columns: _Columns) -> Grid:
-    """Number, name, equation, symbols = shape, and norm of the gradient."""
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(justify="right", width=columns.number, style="dim")
     grid.add_column(width=columns.name, style="bold")

@@ -44,8 +44,6 @@ class TableLimits:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One axis to show: its symbol, and a token or a number for each entry."""
-
     word: str
     symbol: str
     labels: list[str]
@@ -300,7 +298,6 @@ def _weight_row(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
 
 
 def _update_caption(walk: WalkData, steps: Sequence[WalkStep]) -> str:
-    """The update's gradient norm, rate and number, if they are among the steps."""
     found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
     if len(found) < len(_UPDATE):
         return ""
