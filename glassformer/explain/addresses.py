@@ -62,18 +62,12 @@ _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
 def resolved_axes(step: Step) -> tuple[str, ...]:
     """The step's axes, with ``src`` or ``tgt`` for ``position``, ``query`` and ``key``."""
     check_type("step", step, Step, "a step of a trace")
-    return tuple(_resolve(step.address, word) for word in step.axes)
+    parts = step.address.split(".")
+    own = "src" if parts[0] in _SRC_ROOTS else "tgt"
+    sides = {"position": own, "query": own, "key": "src" if "cross_attention" in parts else own}
+    return tuple(sides.get(word, word) for word in step.axes)
 
 
 def symbols(step: Step) -> tuple[str, ...]:
     """The walkthroughs' symbol of each axis: ``nbatches``, ``h``, ``n_seq_tgt`` ..."""
     return tuple(LEGEND[word].symbol for word in resolved_axes(step))
-
-
-def _resolve(address: str, word: str) -> str:
-    if word not in ("position", "query", "key"):
-        return word
-    parts = address.split(".")
-    if parts[0] in _SRC_ROOTS or (word == "key" and "cross_attention" in parts):
-        return "src"
-    return "tgt"

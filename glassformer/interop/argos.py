@@ -1,7 +1,4 @@
-"""A run as a package of Argos Translate, which LibreTranslate's servers hold: one .argosmodel file.
-
-It is a zip of metadata.json, a SentencePiece model, and a CTranslate2 model whose source vocabulary is its pieces.
-"""
+"""A run as an .argosmodel for LibreTranslate: a zip of metadata, a SentencePiece and a CTranslate2 model."""
 
 import json
 import shutil
@@ -37,10 +34,7 @@ def is_argos(place: Path) -> bool:
 def export_argos(
     run: "LoadedRun", directory: Path, quantization: str | None = None, langs: str | None = None
 ) -> list[str]:
-    """Write a package to ``directory``, which is new or empty; returns how to install it.
-
-    Raises ``ConfigError`` without languages (``langs``, such as en-de), and for what a package cannot hold.
-    """
+    """Write a package to a new ``directory``; returns how to install it. ``ConfigError`` for what it cannot hold."""
     check_supported(run.config.model, quantization)
     source, target = _languages(run.config, langs)
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
@@ -86,7 +80,7 @@ def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
 
 
 def _with_positions(model: "Transformer") -> "Transformer":
-    """The same model with vectors for as many positions as a text of Argos may have, where they are computed."""
+    """The model with computed positions for the longest text of Argos."""
     from glassformer.model import Transformer
 
     if model.config.positions == "learned" or model.config.max_length >= _POSITIONS:
@@ -97,7 +91,6 @@ def _with_positions(model: "Transformer") -> "Transformer":
 
 
 def _zip(folder: Path, path: Path) -> None:
-    """Pack a folder, and delete it."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
             member = zipfile.ZipInfo(file.relative_to(folder.parent).as_posix(), _MADE)

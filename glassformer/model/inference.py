@@ -98,7 +98,7 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
 
 
 def _is_plain_linear(module: nn.Module) -> bool:
-    """Whether it is exactly ``nn.Linear`` and has no hooks, so that another linear map can replace it."""
+    """Whether it is exactly ``nn.Linear`` without hooks."""
     return type(module) is nn.Linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 

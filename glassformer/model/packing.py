@@ -53,7 +53,7 @@ class PackedRows:
         return self._moves[n_heads]
 
     def _places(self, cells: Tensor, head: Tensor) -> Int[Tensor, " place"]:
-        """Where in (batch heads position) the vectors of ``cells`` stand, in the order (cell head)."""
+        """The index in (batch heads position) of each vector of ``cells``, by (cell head)."""
         sentence, position = cells[:, None] // self.positions, cells[:, None] % self.positions
         return ((sentence * len(head) + head) * self.positions + position).flatten()
 
@@ -67,7 +67,7 @@ class Packing(NamedTuple):
 
 @dataclass(frozen=True)
 class _Moves:
-    """Where each vector in the padded form comes ``out`` of the rows, and the way ``back``."""
+    """Where each padded vector comes ``out`` of the rows, and the way ``back``."""
 
     out: Tensor
     back: Tensor
@@ -80,7 +80,7 @@ def _move(x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tenso
 
 
 class _MoveVectors(torch.autograd.Function):
-    """Vectors at other places: whole vectors are copied, forward and backward, and none is added to another."""
+    """Moves whole vectors, forward and backward, and adds none to another."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tensor | None) -> Tensor:

@@ -84,7 +84,7 @@ class RelativePositions(nn.Module):
         nn.init.xavier_uniform_(self.value_table)
 
     def _between(self, positions: Positions) -> Int[Tensor, "query key"]:
-        """Where the vectors for the distance from each query to each key stand in the tables."""
+        """The table's row for the distance from each query to each key."""
         distances = positions.keys[None, :] - positions.queries[:, None]
         return distances.clamp(-self.clip, self.clip) + self.clip
 

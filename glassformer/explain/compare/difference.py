@@ -45,11 +45,6 @@ class TapDifference:
         """Whether a cell is out of tolerance, or the shapes differ."""
         return self.parted > 0 or not self.same_shape
 
-    @property
-    def place(self) -> dict[str, int]:
-        """The cell's index by axis word, without axes of a single broadcast entry."""
-        return {word: index for word, index in zip(self.axes, self.cell, strict=False) if word != "one"}
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -69,11 +64,6 @@ class Difference:
     def agrees(self) -> bool:
         """Whether they differ nowhere beyond the tolerance."""
         return self.first is None
-
-    @property
-    def differing(self) -> tuple[TapDifference, ...]:
-        """All taps at which they differ, in order."""
-        return tuple(tap for tap in self.taps if tap.differs)
 
     @property
     def largest(self) -> TapDifference:

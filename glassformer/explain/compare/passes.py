@@ -35,11 +35,6 @@ def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tg
     return join_calls([step for step in trace if not step.address.startswith("search.")])
 
 
-def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """In beam slots, one hypothesis a source; ``production`` compares several."""
-    return _run_steps(BeamSteps, model, src_ids, tgt_in_ids)
-
-
 def _run_float32(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     return _run_steps(BeamSteps, for_inference(model, Precision.FLOAT32), src_ids, tgt_in_ids)
 
@@ -84,8 +79,10 @@ def fused_copy(model: Transformer) -> Transformer:
     return copied
 
 
-def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    return _run_plain(fused_copy(model), src_ids, tgt_in_ids)
+def _run_copy(
+    change: Callable[[Transformer], Transformer], model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor
+) -> list[Aligned]:
+    return _run_plain(change(model), src_ids, tgt_in_ids)
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -97,10 +94,6 @@ def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> li
 def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
     with autocast("bf16", src_ids.device):
         return _run_plain(model, src_ids, tgt_in_ids)
-
-
-def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
 
 
 class Mode(StrEnum):
@@ -116,7 +109,8 @@ class Mode(StrEnum):
         partial(_run_steps, DecoderSteps),
     )  # fmt: skip
     TRANSLATED = (
-        "translated", "position by position in beam slots, and the outputs of `translate`, untraced", _run_translated,
+        "translated", "position by position in beam slots, and the outputs of `translate`, untraced",
+        partial(_run_steps, BeamSteps),
     )  # fmt: skip
     FLOAT32 = (
         "float32",
@@ -126,10 +120,13 @@ class Mode(StrEnum):
     PACKED = "packed", "without padding, and the loss and gradients of training, untraced", _run_packed
     ALONE = "alone", "each sentence by itself, without padding", _run_alone
     PADDED = "padded", "with more padding on both sides", _run_padded
-    FUSED = "fused", "equation 1 in one kernel, and the loss and gradients of training with it", _run_fused
+    FUSED = (
+        "fused", "equation 1 in one kernel, and the loss and gradients of training with it",
+        partial(_run_copy, fused_copy),
+    )  # fmt: skip
     COMPILED = "compiled", "by `torch.compile`", _run_compiled
     BF16 = "bf16", "products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION
-    DOUBLE = "double", "in float64", _run_double
+    DOUBLE = "double", "in float64", partial(_run_copy, lambda model: copy.deepcopy(model).double())
 
     def __new__(cls, name: str, meaning: str, run: Any, tolerance: float = EXACT) -> "Mode":
         """The value is the name alone."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint import read_json, weights_of
+from glassformer.checkpoint import weights_of
 from glassformer.decoding.batching import read_sources
 from glassformer.decoding.engines.agreement import search_sources
 from glassformer.decoding.engines.engine import Engine
@@ -21,6 +21,7 @@ from glassformer.decoding.search.outputs import Output
 from glassformer.errors import ConfigError
 from glassformer.explain.compare.ctranslate2_directory import CTranslate2Directory, Floats, name_failures
 from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, read_arrays
+from glassformer.interop.generation_config import conflicting_ids
 from glassformer.interop.programs import find_program, read_model
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory, load_run
@@ -140,27 +141,11 @@ def _open_model(place: Path, device: str) -> Side:
     if program is not None and program.name == "marian":
         del known["max_length"]  # Marian has no limit
     settings = {f"model.{name}": value for name, value in known.items()} | _OTHERS
-    clashes = _clashes(place) if program is not None and program.name == "transformers" else {}
+    clashes = conflicting_ids(place) if program is not None and program.name == "transformers" else {}
+    clashes.pop("pad_token_id", None)  # changes no output
     return Side(
         str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes, notes=notes
     )
-
-
-def _clashes(place: Path) -> dict[str, tuple[Any, Any]]:
-    """The ids that differ in the two files of Hugging Face."""
-    if not (place / "generation_config.json").is_file():
-        return {}
-    files = [read_json(place / name) for name in ("config.json", "generation_config.json")]
-    pairs = {
-        name: (_id_of(files[0], name), _id_of(files[1], name)) for name in ("decoder_start_token_id", "eos_token_id")
-    }
-    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
-
-
-def _id_of(settings: Mapping[str, Any], name: str) -> Any:
-    """An id, or the only one of a list, as newer files have it."""
-    found = settings.get(name)
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
 
 
 def _start_of(place: Path) -> str:

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add
 from glassformer.explain.entries.rule_entries import occurs, phrases
-from glassformer.explain.entries.scope import Scope, has_rules
+from glassformer.explain.entries.scope import Scope, has_rules, samples_left
 from glassformer.explain.entries.search_entries import SCORE, coverage, length_penalty
 
 
@@ -44,16 +43,14 @@ def _missing(scope: Scope, source: int, ids: list[int]) -> int:
 
 def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
     options = scope.context.decode
-    rows = torch.arange(len(scope.at_call("search.limits", 0)))
     for step in range(scope.count("search.done")):
-        done = scope.at_call("search.done", step).cpu()
+        rows, done = samples_left(scope, step), scope.at_call("search.done", step)
         ids, sums = (scope.at_call(f"search.sampled_{name}", step) for name in ("ids", "log_probs"))
         divisor = float(length_penalty(ids.shape[1], options))
         for place in done.nonzero().flatten().tolist():
             written, total = ids[place].tolist(), float(sums[place])
             ended = written[-1] == scope.config.eos_id
             yield int(rows[place]) // options.n_best, _Found(written, total, total / divisor, ended)
-        rows = rows[~done]
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
-from glassformer.explain.entries.scope import Scope, active_places, has_rules
+from glassformer.explain.entries.scope import Scope, active_places, has_rules, samples_left
 from glassformer.settings import DecodeConfig
 
 _BORDER = 1e-5
@@ -78,10 +78,8 @@ _UNIFORM = "It depends on the seed, the sentence and the number of the sample al
 def _uniforms(scope: Scope) -> Tensor:
     """The number of this step of each stream: PCG64, seeded by the seed, the source and the number of the sample."""
     step, options = scope.step.call, scope.context.decode
-    rows = torch.arange(len(scope.at_call("search.limits", 0)))
-    for call in range(step):
-        rows = rows[~scope.at_call("search.done", call).cpu()]
-    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows.tolist())
+    rows = samples_left(scope, step).tolist()
+    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows)
     streams = (np.random.Generator(np.random.PCG64(seed)).random(step + 1) for seed in seeds)
     return scope.step.value.new_tensor([float(stream[step]) for stream in streams])
 

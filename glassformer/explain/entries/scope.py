@@ -246,13 +246,17 @@ def written_ids(scope: Scope, step: int) -> Tensor:
     return scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)]
 
 
+def samples_left(scope: Scope, step: int) -> Tensor:
+    """The numbers of the samples that are not done before a step."""
+    samples = torch.arange(len(scope.at_call("search.limits", 0)))
+    for call in range(step):
+        samples = samples[~scope.at_call("search.done", call).cpu()]
+    return samples
+
+
 def source_of_rows(scope: Scope, step: int) -> list[int]:
     """The source, from 0, of each row of the decoder."""
-    options = scope.context.decode
-    if options.sample:
-        samples = torch.arange(len(scope.at_call("search.limits", 0)))
-        for call in range(step):
-            samples = samples[~scope.at_call("search.done", call).cpu()]
-        return (samples // options.n_best).tolist()
+    if scope.context.decode.sample:
+        return (samples_left(scope, step) // scope.context.decode.n_best).tolist()
     ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)
     return sentences.repeat_interleave(ids.shape[1]).tolist()

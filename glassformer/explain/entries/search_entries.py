@@ -15,6 +15,7 @@ from glassformer.explain.entries.scope import (
     active_places,
     by_hypothesis,
     has_rules,
+    samples_left,
     state_before,
     written_ids,
 )
@@ -245,8 +246,7 @@ def _done(scope: Scope) -> Tensor:
     step, options = scope.step.call, scope.context.decode
     if options.sample:
         ids, limits = scope.at("search.sampled_ids"), scope.at_call("search.limits", 0)
-        for call in range(step):
-            limits = limits[~scope.at_call("search.done", call)]
+        limits = limits[samples_left(scope, step)]
         return (ids[:, -1] == scope.config.eos_id) | (ids.shape[1] >= limits)
     after = {
         name: scope.at_call(f"search.{name}", step + 1)
