@@ -133,16 +133,16 @@ class Trace:
             if step.key in self.gradients
         }
         save_file(_copy_shared(tensors), place / _VALUES)
-        steps = [self._mapping(step) for step in self.steps]
+        steps = [
+            {
+                "address": step.address, "call": step.call, "axes": list(step.axes), "shape": list(step.shape),
+                "dtype": str(step.value.dtype).removeprefix("torch."), "gradient": step.key in self.gradients,
+            }
+            for step in self.steps
+        ]  # fmt: skip
         text = json.dumps({"format": FORMAT, "version": VERSION, "steps": steps}, indent=1)
         (place / _INDEX).write_text(text + "\n", encoding="utf-8")
         (place / _VALUES).chmod((place / _INDEX).stat().st_mode)  # the library lets nobody else read it
-
-    def _mapping(self, step: Step) -> dict[str, Any]:
-        return {
-            "address": step.address, "call": step.call, "axes": list(step.axes), "shape": list(step.shape),
-            "dtype": str(step.value.dtype).removeprefix("torch."), "gradient": step.key in self.gradients,
-        }  # fmt: skip
 
     @classmethod
     def load(cls, directory: str | Path) -> Self:

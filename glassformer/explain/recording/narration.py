@@ -25,15 +25,12 @@ def narrate_step(walk: WalkData, position: int, *, sentence: int = 0) -> list[tu
         if not isinstance(number, int) or not 0 <= number < count:
             raise InputError(f"{name}: found {number!r:.40}, expected a number from 0 to {count - 1}.")
     layers = sorted({0, walk.config.n_decoder_layers - 1})
-    told = [_encoder(walk, sentence), *_embedding(walk, sentence, position)]
+    tokens = int((walk.sentences.batch.src_ids[sentence] != walk.config.pad_id).sum())
+    memory = f"{tokens} source tokens are now {tokens} vectors of {walk.config.d_model} numbers: the memory"
+    told = [("encoder", memory), *_embedding(walk, sentence, position)]
     for layer in layers:
         told += _layer(walk, layer, sentence, position)
     return [*told, *_choice(walk, sentence, position)]
-
-
-def _encoder(walk: WalkData, sentence: int) -> tuple[str, str]:
-    tokens = int((walk.sentences.batch.src_ids[sentence] != walk.config.pad_id).sum())
-    return "encoder", f"{tokens} source tokens are now {tokens} vectors of {walk.config.d_model} numbers: the memory"
 
 
 def _embedding(walk: WalkData, sentence: int, position: int) -> Iterator[tuple[str, str]]:

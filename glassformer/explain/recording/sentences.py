@@ -69,14 +69,12 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    read = [
-        read_source_sentences(without_surrogates(text), options) for text in sources
-    ]  # a target has the codes itself
+    read = [read_source_sentences(without_surrogates(text), options) for text in sources]
     if targets is None:  # as translate does, each sentence by itself
-        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]  # others are copied
+        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
         sources = [" ".join(sentences) for sentences in read]
-    targets = None if targets is None else [without_surrogates(text) for text in targets]
+        targets = [without_surrogates(text) for text in targets]
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)
     forced = targets is not None
