@@ -11,7 +11,7 @@ from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of
 from glassformer.explain.entries import story_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
-from glassformer.explain.recording.sentences import SentenceBatch
+from glassformer.explain.recording.sentence_batch import SentenceBatch
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.notebook import attention_html, walk_html

@@ -21,7 +21,7 @@ from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import check_recording, record_pass, record_search
-from glassformer.explain.recording.sentences import SentenceBatch, read_sentences, text_of_ids
+from glassformer.explain.recording.sentence_batch import SentenceBatch, read_sentences, text_of_ids
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag

@@ -16,7 +16,7 @@ from glassformer.explain.compare.conversion import ConversionDifference, diff_co
 from glassformer.explain.compare.difference import Difference
 from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
 from glassformer.explain.compare.production import Sides, loss_sides, search_sides
-from glassformer.explain.recording.sentences import read_sentences
+from glassformer.explain.recording.sentence_batch import read_sentences
 from glassformer.interop.programs import find_program
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run

@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.entries import Story
-from glassformer.explain.recording.sentences import Rows, SentenceBatch, token_rows
+from glassformer.explain.recording.sentence_batch import Rows, SentenceBatch, token_rows
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace

@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.plain import clip_text, number_text, printable, shape_text
-from glassformer.explain.recording.sentences import Rows
+from glassformer.explain.recording.sentence_batch import Rows
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import step_labels
 
