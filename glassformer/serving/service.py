@@ -20,8 +20,8 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.sentences import RequestPassage
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import FileTranslator, Memory
+from glassformer.documents.checklist import DocumentReport
 from glassformer.documents.filling import Filling
-from glassformer.documents.report import DocumentReport
 from glassformer.documents.translate_file import count_segments, file_steps, find_segments
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import ServedModel
