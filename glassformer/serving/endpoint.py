@@ -61,7 +61,7 @@ class Contract:
     """What all endpoints of a contract share."""
 
     name: str
-    key: str = "api_key"  # the parameter for the API key, besides the header Authorization
+    key: str = "api_key"  # the parameter for the API key, or the header Authorization
     is_json: bool = False  # the body is JSON whatever its header says
     missing_message: str = ""
     """The message for a missing or empty parameter, if it is not msgspec's for a missing one."""

@@ -232,7 +232,7 @@ def _document(context: RequestContext, key: str) -> Document:
 
 
 def _names(given: str | list[str]) -> list[str]:
-    """The names in a list, each of which may hold several with commas between them."""
+    """The names in a list; an item may hold several, separated by commas."""
     names = ",".join([given] if isinstance(given, str) else given).split(",")
     return [name.strip() for name in names if name.strip()]
 
