@@ -83,7 +83,8 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
         "length_penalty": read_value(found, "length_penalty", 1.0, where),
         "early_stopping": _early_stopping(found, where),
         "no_repeat_ngram": read_value(found, "no_repeat_ngram_size", 0, where),
-        "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
+        "min_length": _new_length(found, "min", 1, where),
+        "max_length_b": _new_length(found, "max", read_value(found, "max_position_embeddings", 512, where), where),
     }  # fmt: skip
     dropped = find_dropped(found, _WITHOUT_EQUAL) | _dropped_ids(found, eos, never)
     for part in (_repetition_penalty, _sampling):
@@ -116,16 +117,10 @@ def _early_stopping(found: Mapping[str, Any], where: str) -> str:
     return _STOPPING[value]
 
 
-def _least_length(found: Mapping[str, Any], where: str) -> int:
-    """Their ``min_length`` counts the start, their ``min_new_tokens`` does not and wins."""
-    counted = read_value(found, "min_length", 0, where)
-    return read_value(found, "min_new_tokens", max(counted - 1, 0), where)
-
-
-def _greatest_length(found: Mapping[str, Any], where: str) -> int:
-    """Their ``max_length`` counts the start, their ``max_new_tokens`` does not and wins."""
-    positions = read_value(found, "max_position_embeddings", 512, where)
-    return read_value(found, "max_new_tokens", read_value(found, "max_length", positions, where) - 1, where)
+def _new_length(found: Mapping[str, Any], bound: str, default: int, where: str) -> int:
+    """Their ``min_length`` and ``max_length`` count the start; ``min_new_tokens`` does not, and wins."""
+    counted = read_value(found, f"{bound}_length", default, where)
+    return read_value(found, f"{bound}_new_tokens", max(counted - 1, 0), where)
 
 
 def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> dict[str, Any]:

@@ -140,19 +140,16 @@ class ImportedModel:
         """Write a run, whole or not at all; ``RunError`` for a directory in use."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
-            self._write(RunDirectory(temporary))
-
-    def _write(self, run: RunDirectory) -> None:
-        run.create()
-        src, tgt = self.tokenizers
-        run.write_tokenizers(src, tgt)
-        state = {
-            "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
-            "model": self.config.model.to_mapping(),
-            "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
-        }  # fmt: skip
-        save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)
-        run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
+            run, (src, tgt) = RunDirectory(temporary), self.tokenizers
+            run.create()
+            run.write_tokenizers(src, tgt)
+            state = {
+                "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
+                "model": self.config.model.to_mapping(),
+                "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
+            }  # fmt: skip
+            save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)
+            run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:

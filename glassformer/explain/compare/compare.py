@@ -66,7 +66,9 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     if pair is None:
         return TapDifference(first.address, first.call, first.axes, shapes, same_shape=False)
     left, right = (tap.value.double() for tap in pair)
-    counted = _counting_cells(pair, positions)
+    counted = torch.ones(pair[0].shape, dtype=torch.bool)
+    for present in (pair[0].present, pair[1].present, None if positions is None else positions.mask_of(pair[0])):
+        counted = counted if present is None else counted & present
     scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0
     found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
     if torch.equal(left, right):
@@ -81,15 +83,6 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     tokens = positions.tokens(pair[0], cell) if positions is not None else (None,) * len(cell)
     values = (float(left[cell]), float(right[cell]))
     return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
-
-
-def _counting_cells(pair: tuple[Aligned, Aligned], positions: PositionTokens | None) -> Tensor:
-    """True at the cells that both sides have and in which no padding takes part."""
-    counted = torch.ones(pair[0].shape, dtype=torch.bool)
-    for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
-        if present is not None:
-            counted = counted & present
-    return counted
 
 
 def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:

@@ -102,7 +102,10 @@ def diff_places(
     if len(saved) == 2 and (sources or targets or ways != _PLAIN):
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
     if saved:
-        return _diff_saved(saved, tolerance or 0.0)
+        if len(saved) < 2:
+            raise ConfigError(f"diff: found {saved[0]}, a saved trace, expected two saved traces, or two runs.")
+        found = diff_traces(Trace.load(saved[0]), Trace.load(saved[1]), tolerance or 0.0)
+        return replace(found, names=(str(saved[0]), str(saved[1])))
     if second is None and ways[0] == ways[1]:
         raise ConfigError(
             f"diff: found {first}, {ways[0]}, on both sides, expected two things to compare. "
@@ -125,14 +128,6 @@ def diff_places(
         labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (sentences.vocab,)},
         config=left.config,
     )
-
-
-def _diff_saved(places: Sequence[Path], tolerance: float) -> Difference:
-    if len(places) < 2:
-        raise ConfigError(f"diff: found {places[0]}, a saved trace, expected two saved traces, or two runs.")
-    first, second = places
-    found = diff_traces(Trace.load(first), Trace.load(second), tolerance)
-    return replace(found, names=(str(first), str(second)))
 
 
 def _name(place: Path, way: Mode) -> str:

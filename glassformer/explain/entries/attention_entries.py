@@ -149,22 +149,12 @@ change("decoder_self_attention.masked_scores", title=_TITLE, sentence=_LATER, eq
 
 for _name, _what in (("k", "keys"), ("v", "values")):
     _letter = _name.upper()
-    add(
-        f"decoder_self_attention.{_name}_cached",
-        f"{_what.capitalize()} so far",
-        f"The {_what} of earlier decoding steps, then the new ones; none is computed twice.",
-        f"{_letter} = [{_letter}_past; {_letter}_new]",
-        NOT_IN_PAPER,
-        compute=_append,
-    )
-    add(
-        f"cross_attention.{_name}_cached",
-        f"The source's {_what}, kept",
-        f"The memory does not change while the target grows, so its {_what} are computed once.",
-        f"{_letter} of the first step",
-        NOT_IN_PAPER,
-        compute=_append,
-    )
+    _title, _equation = f"{_what.capitalize()} so far", f"{_letter} = [{_letter}_past; {_letter}_new]"
+    _sentence = f"The {_what} of earlier decoding steps, then the new ones; none is computed twice."
+    add(f"decoder_self_attention.{_name}_cached", _title, _sentence, _equation, NOT_IN_PAPER, compute=_append)
+    _title, _equation = f"The source's {_what}, kept", f"{_letter} of the first step"
+    _sentence = f"The memory does not change while the target grows, so its {_what} are computed once."
+    add(f"cross_attention.{_name}_cached", _title, _sentence, _equation, NOT_IN_PAPER, compute=_append)
     change(f"cross_attention.{_name}", title=f"The source's {_what} of each head")
 
 _ONE = "Each target position computes one query for each head."

@@ -17,12 +17,9 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 def to_mathml(equation: str) -> str:
     """``<math>`` for each equation; everything in them is escaped."""
-    return " ".join(map(_one_to_mathml, _NEXT_EQUATION.split(equation)))
-
-
-def _one_to_mathml(equation: str) -> str:
-    tokens = [(match.lastgroup or "sign", match.group()) for match in _TOKEN.finditer(equation)]
-    return f"<math>{_Parser(tokens).row(None)}</math>"
+    matches = map(_TOKEN.finditer, _NEXT_EQUATION.split(equation))
+    parsers = (_Parser([(found.lastgroup or "sign", found.group()) for found in one]) for one in matches)
+    return " ".join(f"<math>{parser.row(None)}</math>" for parser in parsers)
 
 
 class _Parser:

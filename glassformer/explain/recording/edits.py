@@ -69,13 +69,8 @@ def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
             compute = partial(_take, address, other) if other is not None else _edit_of(address, place, value, plain)
-            edit = partial(_replace, address, cells, compute)
-            edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
+            edits[address] = partial(_replace, address, cells, compute, edits.get(address))
     return edits
-
-
-def _chain(first: Edit, second: Edit, value: Tensor) -> Tensor:
-    return second(first(value))
 
 
 def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
@@ -191,7 +186,8 @@ def _take(address: str, other: Trace, value: Tensor) -> Tensor:
     return patch
 
 
-def _replace(address: str, cells: tuple[slice, ...], compute: Edit, value: Tensor) -> Tensor:
+def _replace(address: str, cells: tuple[slice, ...], compute: Edit, earlier: Edit | None, value: Tensor) -> Tensor:
+    value = value if earlier is None else earlier(value)
     for at, chosen in enumerate(cells):
         size = value.shape[at]
         if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:

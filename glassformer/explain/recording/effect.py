@@ -1,7 +1,6 @@
 """What an edit does: the next-token distribution at each position, before and after."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich import box
@@ -81,18 +80,16 @@ def _table(rows: list[NextTokenChange]) -> Table:
     for name in ("read", "before", "P", "edited", "after the edit", "P", "KL nats"):
         table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
     for change in rows:
-        table.add_row(*map(Text, _cells(change)), style="bold" if change.before[0] != change.after[0] else "")
+        moved = change.before[0] != change.after[0]
+        read, before, after = (
+            clip_text(token, _TOKEN_WIDTH) for token in (change.read, change.before[0], change.after[0])
+        )
+        cells = (
+            read, before, f"{change.before[1]:.3f}", f"{change.before_now:.3f}",
+            after + " ←" if moved else after, f"{change.after[1]:.3f}", _nats(change.divergence),
+        )  # fmt: skip
+        table.add_row(*map(Text, cells), style="bold" if moved else "")
     return table
-
-
-def _cells(change: NextTokenChange) -> Iterator[str]:
-    yield clip_text(change.read, _TOKEN_WIDTH)
-    yield clip_text(change.before[0], _TOKEN_WIDTH)
-    yield f"{change.before[1]:.3f}"
-    yield f"{change.before_now:.3f}"
-    yield clip_text(change.after[0], _TOKEN_WIDTH) + (" ←" if change.before[0] != change.after[0] else "")
-    yield f"{change.after[1]:.3f}"
-    yield _nats(change.divergence)
 
 
 def _nats(number: float) -> str:

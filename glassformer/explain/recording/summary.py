@@ -164,19 +164,7 @@ def print_summary(
     console.print(table)
     if len(shown) < len(_HEADINGS):
         console.print(Text(_symbols_below(rows), style="dim"))
-    _print_totals(summary_totals(model, n_src, n_tgt), console)
-
-
-def _symbols_below(rows: list[SummaryRow]) -> str:
-    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...``."""
-    owners: dict[str, list[str]] = {}
-    for row in rows:
-        if "." not in row.path:
-            owners.setdefault(symbols_text(row.symbols), []).append(row.path or "model")
-    return "shapes: " + "; ".join(f"{', '.join(names)} {symbols}" for symbols, names in owners.items())
-
-
-def _print_totals(totals: SummaryTotals, console: Console) -> None:
+    totals = summary_totals(model, n_src, n_tgt)
     fixed = totals.parameters - totals.trainable
     for line in (
         f"mult-adds of one pass: {totals.mult_adds / 1e6:,.2f} million",
@@ -186,6 +174,15 @@ def _print_totals(totals: SummaryTotals, console: Console) -> None:
     ):
         console.print(Text(line))
     console.print(Text(f"total parameters: {totals.parameters:,}", style="bold"))
+
+
+def _symbols_below(rows: list[SummaryRow]) -> str:
+    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...``."""
+    owners: dict[str, list[str]] = {}
+    for row in rows:
+        if "." not in row.path:
+            owners.setdefault(symbols_text(row.symbols), []).append(row.path or "model")
+    return "shapes: " + "; ".join(f"{', '.join(names)} {symbols}" for symbols, names in owners.items())
 
 
 def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:

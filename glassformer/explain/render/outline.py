@@ -29,10 +29,16 @@ def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Itera
     searched = index_search_steps(walk)
 
     def fold(step: WalkStep) -> str:
+        """The section of a step that is folded; else empty."""
         if walk.only != "*":
             return ""
-        repeated = _fold_title(step) if folds_repeats else ""
-        return repeated or (_layer_title(step) if folds_layers else "")
+        if folds_repeats and step.token:
+            return f"Token {step.token}"
+        if folds_repeats and step.stage == "Update":
+            return "Update"
+        layer = layer_of(step.address) if folds_layers else None
+        is_repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
+        return step.stage.rpartition(" ")[0] if is_repeated else ""
 
     for (folded, _), group in groupby(walk.steps, key=lambda step: (fold(step), "" if fold(step) else step.stage)):
         yield _section(walk, folded, list(group), searched)
@@ -59,19 +65,6 @@ def gradient_line(step: WalkStep) -> str:
 def module_of(step: WalkStep) -> str:
     """The path of the step's module."""
     return step.address.rpartition(".")[0]
-
-
-def _fold_title(step: WalkStep) -> str:
-    if step.token:
-        return f"Token {step.token}"
-    return "Update" if step.stage == "Update" else ""
-
-
-def _layer_title(step: WalkStep) -> str:
-    """``Encoder layer`` for a step in a later layer; else, and for weights, empty."""
-    layer = layer_of(step.address)
-    repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
-    return step.stage.rpartition(" ")[0] if repeated else ""
 
 
 def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> WalkSection:

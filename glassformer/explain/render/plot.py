@@ -34,11 +34,13 @@ def plot_step(
     check_sentence(walk, sentence)
     values = step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
     maps, axes = _maps(step, values, head)
+    is_attention = step.name in _ATTENTION and "attention" in address
+    words = [f"query: {axes[0]}", f"key: {axes[1]}"] if is_attention else axes
     labels = _labels(walk, axes, sentence, maps[0][1].shape)
     figure = _new_figure(figsize=size or _size(labels, maps[0][1].shape, len(maps)))
     for place, (name, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
-        _label(place, _axis_words(step, axes), labels, first=place is figure.axes[0])
+        _label(place, words, labels, first=place is figure.axes[0])
         place.set_title(name, fontsize=9)
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
     figure.suptitle(f"{step.story.title}\n{address}" if title is None else title, fontsize=10)
@@ -109,12 +111,6 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
     }
     aspect = "equal" if max(value.shape) <= _MAX_LABELS else "auto"
     return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
-
-
-def _axis_words(step: WalkStep, axes: list[str]) -> list[str]:
-    if step.name in _ATTENTION and "attention" in step.address:
-        return [f"query: {axes[0]}", f"key: {axes[1]}"]
-    return axes
 
 
 def _label(place: Any, axes: list[str], labels: list[list[str]], *, first: bool) -> None:
