@@ -80,13 +80,13 @@ class TranslationRequest(Struct, kw_only=True):
 @asynccontextmanager
 async def open_task(
     workers: ModelWorkers, seconds: float, is_gone: Callable[[], Awaitable[Any]] | None = None
-) -> AsyncIterator["Task"]:
+) -> AsyncIterator["TranslationTask"]:
     """What handles one client's request within some seconds; if ``is_gone`` ends, the client has left."""
     job, watch = workers.queue.open(seconds), None
     try:
         async with asyncio.timeout(seconds) as limit:
             watch = asyncio.create_task(_end_when(is_gone, limit, job)) if is_gone is not None else None
-            yield Task(workers, job)
+            yield TranslationTask(workers, job)
     except TimeoutError:
         if job.is_gone:
             raise HTTPError(499, "the client has left") from None
@@ -105,7 +105,7 @@ async def _end_when(is_gone: Callable[[], Awaitable[Any]], limit: asyncio.Timeou
         limit.reschedule(0.0)
 
 
-class Task:
+class TranslationTask:
     """One request in progress; it stays with the models that it began with."""
 
     def __init__(self, workers: ModelWorkers, job: Job) -> None:
