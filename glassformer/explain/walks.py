@@ -69,14 +69,12 @@ def walk_through(
         n_sentences, n_src = sentences.batch.src_ids.shape
         check_recording(model.config, n_sentences, n_src, sentences.batch.tgt_in_ids.shape[1])
     trace = record_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
-    choice = _choice(trace[_PROBABILITIES]) if chooses else []
-    trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]
+    steps = [*sentences.steps, *trace]
+    if chooses:
+        best, ids = trace[_PROBABILITIES].max(dim=-1)
+        steps += [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
+    trace.steps = [step for step in steps if fnmatchcase(step.address, only)]
     return build_walk(translator, sentences, trace, only=only)
-
-
-def _choice(probabilities: Tensor) -> list[Step]:
-    best, ids = probabilities.max(dim=-1)
-    return [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
 
 
 def walk_generation(

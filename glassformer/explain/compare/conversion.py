@@ -1,7 +1,7 @@
 """A model and its conversion compared: their parts, log-probabilities and outputs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,19 +58,14 @@ class ConversionDifference:
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
-        return [
-            f"A  {self.names[0]}",
-            f"B  {self.names[1]}",
-            *(f"{one.what:<16} {one.detail}" for one in self.findings),
-            *(self._measured_lines() if self.largest_gap is not None else ()),
-            "They agree." if self.agrees else f"They differ: {self.cause}.",
-        ]
-
-    def _measured_lines(self) -> Iterator[str]:
-        yield f"{'log-probability':<16} differs by at most {self.largest_gap:.2g}{self.gap_at}"
-        yield f"{'outputs':<16} {self.texts - len(self.outputs)} of {self.texts} are the same"
+        lines = [f"A  {self.names[0]}", f"B  {self.names[1]}"]
+        lines += [f"{one.what:<16} {one.detail}" for one in self.findings]
+        if self.largest_gap is not None:
+            lines.append(f"{'log-probability':<16} differs by at most {self.largest_gap:.2g}{self.gap_at}")
+            lines.append(f"{'outputs':<16} {self.texts - len(self.outputs)} of {self.texts} are the same")
         for one in self.outputs:
-            yield f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}"
+            lines.append(f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}")
+        return [*lines, "They agree." if self.agrees else f"They differ: {self.cause}."]
 
     @property
     def cause(self) -> str:

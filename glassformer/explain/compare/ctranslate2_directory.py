@@ -57,9 +57,8 @@ class CTranslate2Directory:
     """The settings of the model by our names, as far as its files tell."""
     quantization: str
     start: str
-    """The token that a target starts with."""
+    """The token that a target starts with, then the one that ends it."""
     end: str
-    """The token that ends it."""
     arrays: Mapping[str, Array]
     """Of ``model.bin``; none if its version is not known."""
 
@@ -75,9 +74,11 @@ class CTranslate2Directory:
                 raise CheckpointError(
                     f"{place}/config.json: {name}: found {token!r}, expected a token of the vocabulary. {_ADVICE}"
                 )
+        kinds = [one.kind for name, one in arrays.items() if name.endswith("/weight") and len(one.shape) > 1]
+        quantization = next((kind for kind in kinds if kind != "float32"), "float32")
         return cls(
             place, (src, tgt), (_read_vocabulary(place, "source"), _read_vocabulary(place, "target")),
-            _settings(config, arrays), _quantization(arrays), start, end, arrays,
+            _settings(config, arrays), quantization, start, end, arrays,
         )  # fmt: skip
 
     def values(self, name: str) -> tuple[Floats, Floats]:
@@ -186,9 +187,3 @@ def _settings(config: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[st
         if f"encoder/{theirs}" in numbers:
             found[f"model.{ours}"] = read(numbers[f"encoder/{theirs}"])
     return found
-
-
-def _quantization(arrays: Mapping[str, Array]) -> str:
-    """The type of the first matrix that is not float32; float32 if there is none."""
-    kinds = [array.kind for name, array in arrays.items() if name.endswith("/weight") and len(array.shape) > 1]
-    return next((kind for kind in kinds if kind != "float32"), "float32")

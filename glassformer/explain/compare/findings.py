@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.engines.ctranslate2_engine import differing_options, lacking_options
-from glassformer.explain.compare.ctranslate2_directory import Floats
 from glassformer.explain.compare.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
 from glassformer.settings import DecodeConfig
@@ -125,18 +124,14 @@ def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
 def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
     """The arrays of CTranslate2 that differ by more than rounding."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
-    rows = {name: _first_row(a.values(name), b.values(name)) for name in names}
-    odd = [name for name in names if rows[name] is not None]
+    odd = []
+    for name in names:
+        (mine, my_error), (theirs, their_error) = a.values(name), b.values(name)
+        rows = np.argwhere(~(np.abs(mine - theirs) <= my_error + their_error))
+        odd += [(name, int(rows[0][0]))] if len(rows) else []
     if odd:
-        name, row = odd[0], rows[odd[0]]
+        name, row = odd[0]
         yield Finding(WEIGHTS, f"{len(odd)} of {len(names)} arrays differ, the first is {name}, there row {row}")
-
-
-def _first_row(mine: tuple[Floats, Floats], theirs: tuple[Floats, Floats]) -> int | None:
-    """The first row, or number of a vector, that differs by more than rounding."""
-    gap = np.abs(mine[0] - theirs[0])
-    rows = np.argwhere(~(gap <= mine[1] + theirs[1]))
-    return int(rows[0][0]) if len(rows) else None
 
 
 def _complete_names(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:

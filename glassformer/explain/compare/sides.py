@@ -46,9 +46,8 @@ class Side:
     settings: Mapping[str, Any]
     """The settings of the model by our names, as far as they are known."""
     decode: DecodeConfig | None = None
-    """The settings of its search; None for CTranslate2, which has none of its own."""
+    """The settings of its search; CTranslate2 has none, and no model."""
     model: Transformer | None = None
-    """None for CTranslate2."""
     starts_with: str = CONTROL_TOKENS[BOS_ID]
     """The token that a target starts with, by the program's own name."""
     directory: CTranslate2Directory | None = None
@@ -135,7 +134,10 @@ def _open_model(place: Path, device: str) -> Side:
     else:
         run = load_run(place, device)
         model, tokenizers, decode = run.model, (run.src_tokenizer, run.tgt_tokenizer), run.config.decode
-        start, notes = _start_of(place), ()
+        start, notes = CONTROL_TOKENS[BOS_ID], ()
+        if (place / "config.json").is_file():
+            imported = RunDirectory(place).read_config()[1].get("imported", {})
+            start = str(imported.get("starts_with", start))
     check_tokenizers(model.config, *tokenizers)
     known = {name: value for name, value in model.config.to_mapping().items() if name not in _NOT_COMPARED}
     if program is not None and program.name == "marian":
@@ -146,13 +148,6 @@ def _open_model(place: Path, device: str) -> Side:
     return Side(
         str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes, notes=notes
     )
-
-
-def _start_of(place: Path) -> str:
-    if not (place / "config.json").is_file():
-        return CONTROL_TOKENS[BOS_ID]
-    _, data = RunDirectory(place).read_config()
-    return str(data.get("imported", {}).get("starts_with", CONTROL_TOKENS[BOS_ID]))
 
 
 def _open_ctranslate2(place: Path, longest: int) -> Side:

@@ -22,9 +22,9 @@ def _candidate_places(scope: Scope) -> Tensor:
         best = keys.flatten(1).topk(count, dim=1).indices
     parents, ids = (scope.at_call(f"search.candidate_{name}", step) for name in ("parents", "ids"))
     taken, keys = parents * scope.config.tgt_vocab + ids, keys.flatten(1)
-    return (
-        torch.where(keys.gather(1, taken) == keys.gather(1, best), taken, best) if taken.shape == best.shape else best
-    )
+    if taken.shape != best.shape:
+        return best
+    return torch.where(keys.gather(1, taken) == keys.gather(1, best), taken, best)
 
 
 def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:

@@ -1,7 +1,4 @@
-"""The taps of rules and constraints, row by row in plain Python.
-
-Keskar et al. 2019 (arXiv 1909.05858); Post and Vilar 2018 (arXiv 1804.06609).
-"""
+"""The taps of rules and constraints. Keskar et al. 2019 (arXiv 1909.05858); Post, Vilar 2018 (arXiv 1804.06609)."""
 
 import math
 from collections.abc import Callable

@@ -7,10 +7,9 @@
     tgt_embedding.positions.table=0                         remove all positions
     encoder.memory=@saved/trace                             patch in what another trace recorded
 
-Axes are the words of the trace or of the tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row``
-and ``column``. An index counts from 0, may be a range ``2:5``, or a token: of the first sentence along a position, of
-the vocabulary along the rows of an embedding. A token of digits, or with a comma or bracket, stands between
-quotation marks: ``src="7"``.
+Axes are words of the trace or tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row`` and
+``column``. An index counts from 0; it may be a range ``2:5``, or a token of the first sentence or, along the rows of
+an embedding, of the vocabulary. Quote a token of digits, or with a comma or bracket: ``src="7"``.
 """
 
 import re

@@ -62,11 +62,6 @@ def gradient_line(step: WalkStep) -> str:
     return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
 
 
-def module_of(step: WalkStep) -> str:
-    """The path of the step's module."""
-    return step.address.rpartition(".")[0]
-
-
 def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> WalkSection:
     tables = tuple(
         chain(

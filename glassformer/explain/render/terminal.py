@@ -14,7 +14,7 @@ from rich.text import Text
 from glassformer.errors import check_type
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import WalkSection, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.outline import WalkSection, gradient_line, outline, shape_line, source_line
 from glassformer.explain.render.walk_tables import (
     Cell,
     Table,
@@ -63,7 +63,7 @@ def _print_section(
     """With ``row``, each step with its meaning and its values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))
-    for module, steps in groupby(section.steps, key=module_of):
+    for module, steps in groupby(section.steps, key=lambda step: step.address.rpartition(".")[0]):
         if module:
             console.print(Text(f"  {module}", style="cyan"))
         if row is None:
