@@ -55,7 +55,7 @@ class _Sum:
 
 
 class _DifferentiableScope(Scope):
-    """A scope whose values are leaves of a graph, by place in the trace or by name."""
+    """A scope whose values are leaves of a graph, by place or name."""
 
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record, place)
@@ -72,7 +72,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow the steps backward from the loss; returns their checks and ``PassContext.weight_gradients``."""
+    """Follow the steps back from the loss: checks, and ``PassContext.weight_gradients``."""
     sums: dict[int | str, _Sum] = defaultdict(_Sum)
     checks = []
     last = next(place for place, step in enumerate(record.steps) if step.address == "loss.mean")
@@ -111,7 +111,7 @@ def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[i
 
 
 def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterator[tuple[str, tuple[Tensor, float]]]:
-    """Zero for a weight that is frozen, under any of its names, or that no equation reads."""
+    """Zero for a weight that is frozen or that no equation reads."""
     frozen = record.context.frozen
     for name, weight in record.weights.items():
         found = sums.get(name)
@@ -122,7 +122,7 @@ def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterato
 
 
 def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
-    """One check for each group of weights that are not all frozen, with the walk's own dropout masks."""
+    """A check for each group of weights, with the walk's dropout masks."""
     double = copy.deepcopy(model).cpu().double().train()
     groups: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     for name, weight in double.named_parameters():
@@ -134,7 +134,7 @@ def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
 
 
 def _group(weight: str) -> str:
-    """The embedding, projection, norm or sublayer of a weight, in all layers."""
+    """A weight's embedding, projection, norm or sublayer, in all layers."""
     parts = weight.split(".")
     return f"{parts[0]}.layers.*.{parts[3]}" if parts[1] == "layers" else ".".join(parts[:2])
 

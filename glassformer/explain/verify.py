@@ -43,7 +43,7 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step: ``result`` is ``exact``, ``close``, ``off`` or ``given``; ``error`` is relative, at ``cell``."""
+    """One step: ``exact``, ``close``, ``off`` or ``given``; ``error`` is at ``cell``."""
 
     address: str
     call: int
@@ -135,7 +135,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
 
 
 def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
-    """Recompute the steps below ``prefix``; ``TraceError`` if a tap has no entry or an earlier step is missing."""
+    """Recompute the steps below ``prefix``; ``TraceError`` if an earlier one is missing."""
     record = Record(steps, context)
     places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
@@ -270,7 +270,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Proof:
-    """All checks of a walk; ``audit`` is None without a forced target, ``agreement`` without finite weights."""
+    """All checks of a walk; ``audit`` needs a forced target, ``agreement`` finite weights."""
 
     verification: Verification
     audit: OperationAudit | None

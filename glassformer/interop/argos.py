@@ -1,4 +1,4 @@
-"""A run as an .argosmodel for LibreTranslate: a zip of metadata, a SentencePiece and a CTranslate2 model."""
+"""A run as an .argosmodel, a zip for Argos Translate and LibreTranslate."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def is_argos(place: Path) -> bool:
 def export_argos(
     run: "LoadedRun", directory: Path, quantization: str | None = None, langs: str | None = None
 ) -> list[str]:
-    """Write a package to a new ``directory``; returns how to install it. ``ConfigError`` for what it cannot hold."""
+    """Write a package to a new ``directory``; returns how to install it."""
     check_supported(run.config.model, quantization)
     source, target = _languages(run.config, langs)
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)

@@ -13,7 +13,7 @@ _MAX_OPEN = 16  # blocks in which free units are looked for
 
 
 def compile_charsmap(rules: Mapping[bytes, bytes]) -> bytes:
-    """The rules as a ``precompiled_charsmap``; no key may continue another one with a zero byte."""
+    """The rules as a ``precompiled_charsmap``; no key continues another one with a zero byte."""
     trie: dict[int, Any] = {}
     texts, places = bytearray(), dict[bytes, int]()
     for key, text in rules.items():

@@ -75,7 +75,7 @@ def note_ids(place: Path) -> list[str]:
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, and notes on the rest; no output of ours holds the ids in ``never``."""
+    """The section ``decode``, and notes; no output of ours has the ids ``never``."""
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
         "beam": read_value(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
@@ -118,7 +118,7 @@ def _early_stopping(found: Mapping[str, Any], where: str) -> str:
 
 
 def _new_length(found: Mapping[str, Any], bound: str, default: int, where: str) -> int:
-    """Their ``min_length`` and ``max_length`` count the start; ``min_new_tokens`` does not, and wins."""
+    """Their min_length counts the start; min_new_tokens does not, and wins."""
     counted = read_value(found, f"{bound}_length", default, where)
     return read_value(found, f"{bound}_new_tokens", max(counted - 1, 0), where)
 

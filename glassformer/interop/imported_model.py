@@ -207,7 +207,7 @@ def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list
 def order_weights(
     weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, tie: str, where: str
 ) -> dict[str, Tensor]:
-    """The weights interleaved, by our ids, without biases of 0; ``CheckpointError`` if one is missing."""
+    """The weights interleaved, by our ids, without biases of 0."""
     _check_rows(weights, src, tgt, where)
     try:
         found = interleave(weights)

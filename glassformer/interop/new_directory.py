@@ -36,7 +36,7 @@ def check_new_directory(directory: Path, option: str) -> Path:
 
 @contextmanager
 def write_whole(directory: Path, option: str) -> Iterator[Path]:
-    """A directory that becomes ``directory`` if the block ends without an error; it may not hold anything."""
+    """A directory that becomes ``directory`` if the block ends without an error."""
     place = check_new_directory(directory, option)
     temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:

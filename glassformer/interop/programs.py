@@ -162,7 +162,7 @@ def _revision_with(files: set[str], hub: Any, name: str) -> str:
 
 
 def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
-    """Write the run at ``place`` for the program ``to``; returns notes. ``ConfigError`` for options it lacks."""
+    """Write the run at ``place`` for the program ``to``; returns notes."""
     from glassformer.interop.new_directory import check_new_directory
     from glassformer.interop.shortlist import read_shortlist
     from glassformer.run_directory import load_run

@@ -116,7 +116,7 @@ class TranslationTable(NamedTuple):
 
 
 def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> TranslationTable:
-    """IBM Model 1 by expectation maximisation, over pairs with at most ``MAX_LINKS`` links, spread over the text."""
+    """IBM Model 1 by expectation maximisation, over pairs with ``MAX_LINKS`` links."""
     chunks = []
     for pairs in _chunks(texts):
         links, per_target = _links(texts, pairs, tgt_vocab)

@@ -33,7 +33,7 @@ _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One tapped tensor: address, axis words and a detached copy; ``call`` counts the address's passes, from 0."""
+    """One tapped tensor; ``call`` counts the passes of its address, from 0."""
 
     address: str
     axes: tuple[str, ...]
@@ -93,7 +93,7 @@ class Trace:
         return found[0].value
 
     def gradient(self, address: str) -> Tensor:
-        """The gradient at an address that was recorded once with ``gradients=True``; else a ``TraceError``."""
+        """The gradient at an address that was recorded once; else a ``TraceError``."""
         value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
         if not found:
             raise TraceError(
@@ -108,7 +108,7 @@ class Trace:
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace over an older one; ``StorageError`` if the directory holds something else."""
+        """Write the trace over an older one; ``StorageError`` for other files."""
         place = check_path("directory", directory).absolute()
         temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         found = check_directory_of_trace(directory)
@@ -192,7 +192,7 @@ def _step(mapping: dict[str, Any], value: Tensor) -> Step:
 
 
 def check_directory_of_trace(directory: str | Path) -> set[str]:
-    """The files of the trace that a new one would replace; ``StorageError`` as in ``Trace.save``."""
+    """The files of a trace that a new one replaces; ``StorageError`` for others."""
     place = Path(directory).absolute()
     try:
         found = {entry.name for entry in place.iterdir()} if place.exists() else set()

@@ -154,7 +154,7 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
 
 @dataclass(frozen=True, eq=False)
 class PositionTokens:
-    """Which positions hold a token, (batch positions) for src and tgt; ``labels`` are the tokens by row."""
+    """Which positions hold a token, for src and tgt; ``labels`` are the tokens by row."""
 
     real: Mapping[str, Tensor]
     labels: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)

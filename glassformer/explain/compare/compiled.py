@@ -42,7 +42,7 @@ def capture_pass(
 def run_compiled(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Step]:
-    """The steps of one pass that inductor compiled; ``ConfigError`` if this machine cannot compile."""
+    """The steps of one compiled pass; ``ConfigError`` if this machine cannot compile."""
     device = next(model.parameters()).device
     ids = src_ids.to(device), tgt_in_ids.to(device)
     graph, steps = capture_pass(model, *ids)

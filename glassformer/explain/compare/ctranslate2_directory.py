@@ -1,4 +1,4 @@
-"""The files of a CTranslate2 directory: tokens, settings, quantization, and arrays read on demand."""
+"""The files of a CTranslate2 directory; arrays are read on demand."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -149,7 +149,7 @@ def _read_array(file: BinaryIO) -> tuple[str, Array]:
 
 
 def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
-    """The file with the tokens of one side's ids, which both may share, and these."""
+    """The file with the tokens of one side's ids, and these."""
     names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
     path = next((place / name for name in names if (place / name).is_file()), None)
     if path is None:

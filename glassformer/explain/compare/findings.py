@@ -30,7 +30,7 @@ class Finding:
 
 
 def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> list[Finding]:
-    """Everything that differs in what the sides are made of, most decisive first."""
+    """Everything that differs in the sides' parts, most decisive first."""
     return [
         *_compare_tokenizers(a, b, sources, targets),
         *_compare_settings(a, b),
@@ -180,7 +180,7 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def _find_conflicts(a: Side, b: Side) -> Iterator[Finding]:
-    """The start and end tokens on which the two files of Hugging Face do not agree."""
+    """The start and end tokens on which Hugging Face's two files differ."""
     for label, side in (("A", a), ("B", b)):
         for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
             if name in side.clashes:

@@ -1,4 +1,4 @@
-"""The ways to run one pass with teacher forcing, and how far each may differ from the plain one."""
+"""The ways to run one pass with teacher forcing, and their tolerances."""
 
 import copy
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[A
 
 
 class Mode(StrEnum):
-    """How a pass is run: its name, meaning and function, and how far it may differ."""
+    """A way to run a pass: name, meaning, function and tolerance."""
 
     meaning: str
     run: Callable[[Transformer, Tensor, Tensor], list[Aligned]]
@@ -144,13 +144,13 @@ def read_mode(name: str) -> Mode:
 
 
 def usual_tolerance(first: Mode, second: Mode) -> float:
-    """0 for two passes run in one way; else the wider of the two ways' tolerances."""
+    """0 for two passes run in one way; else the wider tolerance."""
     return 0.0 if first == second else max(first.tolerance, second.tolerance)
 
 
 def run_pass(
     way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Aligned]:
-    """The taps of one pass over padded ids; ``InputError`` without room for padding. Threads may share the model."""
+    """The taps of one pass over padded ids; ``InputError`` without room for padding."""
     device = next(model.parameters()).device
     return way.run(model, src_ids.to(device), tgt_in_ids.to(device))

@@ -69,7 +69,7 @@ class _WatchedSteps:
 
 
 class _WatchedEngine(TorchEngine):
-    """The engine of translating, of whose last job every log-probability is kept."""
+    """The engine of translating, which keeps the log-probabilities of its last job."""
 
     watched: _WatchedSteps
 
@@ -80,7 +80,7 @@ class _WatchedEngine(TorchEngine):
 
 @dataclass(frozen=True)
 class Searched:
-    """Both sides' taps, the recorded searches with their options, and how many ids were read."""
+    """Both sides' taps, the recorded searches, and how many ids were read."""
 
     sides: Sides
     records: list[tuple[Trace, DecodeConfig]]

@@ -1,4 +1,4 @@
-"""The taps of attention, section 3.2. In the equations X is the sublayer's input, M the memory."""
+"""The taps of attention, section 3.2. X is the sublayer's input, M the memory."""
 
 import math
 
@@ -16,7 +16,7 @@ _HEADS_FIRST = "The axis of heads moves in front of the positions, so that each 
 
 
 def _project(scope: Scope) -> Tensor:
-    """X W + b, where X is the sublayer's input; keys and values of cross-attention come from the memory."""
+    """X W + b; keys and values of cross-attention come from the memory."""
     layer, _, sublayer = scope.module.rpartition(".")
     name = scope.step.name.removesuffix("_projected")
     from_memory = sublayer == "cross_attention" and name != "q"
@@ -34,7 +34,7 @@ def _heads_first(scope: Scope) -> Tensor:
 
 
 def _append(scope: Scope) -> Tensor:
-    """Keys and values of the steps before, in the rows that the search kept, and then the new ones."""
+    """Keys and values of earlier steps, in the rows that the search kept, then the new ones."""
     name = scope.step.name.removesuffix("_cached")
     rotated = f"{name}_rotated" if scope.has_here(f"{name}_rotated") else name
     parts = [scope.at_rows(scope.step.address)] if scope.has(scope.step.address) else []
@@ -44,7 +44,7 @@ def _append(scope: Scope) -> Tensor:
 
 
 def _latest(scope: Scope, name: str) -> Tensor:
-    """Queries, keys or values as the products take them: from the cache, else rotated, else as they are."""
+    """Queries, keys or values from the cache, else rotated, else as they are."""
     for variant in (f"{name}_cached", f"{name}_rotated"):
         if scope.has_here(variant) or (name != "q" and scope.has(f"{scope.module}.{variant}")):
             return scope.here(variant)

@@ -15,12 +15,12 @@ _WAVELENGTH = 10_000.0
 
 
 def _angles(start: int, stop: int, width: int) -> NDArray[np.float64]:
-    """pos / 10000^(2i / width) in radians, a row for each position from ``start`` to ``stop - 1``."""
+    """pos / 10000^(2i / width) in radians, a row a position from ``start``."""
     return np.arange(start, stop)[:, None] / _WAVELENGTH ** (np.arange(0, width, 2) / width)
 
 
 def _rotate(scope: Scope) -> Tensor:
-    """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
+    """Each pair (2i, 2i + 1), as a complex number, times e^(i · angle)."""
     x = scope.here(scope.step.name.removesuffix("_rotated"))
     start = _first_new_position(scope)
     angles = _angles(start, start + x.shape[2], scope.config.d_k)
@@ -37,7 +37,7 @@ def _first_new_position(scope: Scope) -> int:
 
 
 def _distances(scope: Scope) -> Tensor:
-    """From each query to each key of the step's attention; both end at one position."""
+    """From each query to each key; both end at one position."""
     attention = scope.module.rpartition(".")[0]
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)

@@ -54,7 +54,7 @@ def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Of each sentence, when it was done: ended hypotheses, and living ones if needed."""
+    """Each sentence's ended hypotheses when it was done, and living ones if needed."""
     options = scope.context.decode
     for step in range(scope.count("search.done")):
         after = {
@@ -77,7 +77,7 @@ def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
 
 
 def _cut(scope: Scope, state: int, place: int) -> Iterator[_Found]:
-    """The living hypotheses of a sentence; what they lack to be complete costs them nothing."""
+    """The living hypotheses of a sentence, as if they were complete."""
     options = scope.context.decode
     names = ("ids", "log_probs", "sums" if has_rules(scope) else "log_probs")
     ids, totals, sums = (scope.at_call(f"search.{name}", state)[place] for name in names)

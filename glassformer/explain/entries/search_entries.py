@@ -64,7 +64,7 @@ def _decoder_rows(scope: Scope) -> Tensor:
 
 
 def _living(scope: Scope, step: int) -> Tensor:
-    """Places of the candidates that become the next beam: those that do not end, in their order."""
+    """Places of the candidates that become the next beam, in their order."""
     return is_eos(scope, step).int().argsort(dim=1, stable=True)[:, : scope.context.decode.beam]
 
 
@@ -73,7 +73,7 @@ def _parents(scope: Scope, step: int) -> Tensor:
 
 
 def _parent_rows(scope: Scope, step: int) -> Tensor:
-    """The decoder's row that each living hypothesis continues, (sentences beam)."""
+    """The decoder row that each hypothesis continues, (sentences beam)."""
     parents, beam = _parents(scope, step), state_before(scope, "ids", step).shape[1]
     return torch.arange(len(parents), device=parents.device)[:, None] * beam + parents
 
@@ -126,7 +126,7 @@ def _living_ids(scope: Scope) -> Tensor:
 
 
 def _living_sums(scope: Scope) -> Tensor:
-    """Zero at the start; then those of the living candidates, −∞ in places without one."""
+    """Zero at the start; then the living candidates' sums, else −∞."""
     step = scope.step.call - 1
     if step < 0:
         limits = scope.at_call("search.limits", 0)
@@ -225,7 +225,7 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
 
 
 def _best_ended(scope: Scope, step: int) -> Tensor:
-    """Places of the best scores among those that ended before and those that end now."""
+    """Places of the best scores, of hypotheses that have ended or end now."""
     before = state_before(scope, "finished_scores", step)
     scores = torch.cat([before, _ending_now(scope, step, "finished_scores")], dim=1)
     return scores.topk(before.shape[1], dim=1).indices

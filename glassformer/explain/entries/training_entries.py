@@ -1,4 +1,4 @@
-"""The taps of a training step: the smoothed loss, clipping, and Adam. Sections 5.3 and 5.4."""
+"""The taps of a training step: loss, clipping, Adam. Sections 5.3 and 5.4."""
 
 import math
 
@@ -111,7 +111,7 @@ def _count(scope: Scope) -> Tensor:
 
 
 def _gradient_size(scope: Scope) -> Tensor:
-    """The scale of a gradient's error: its tensor's greatest number, or what it sums."""
+    """The scale of a gradient's error."""
     computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
     return torch.full_like(computed, 10 * size)
 

@@ -1,4 +1,4 @@
-"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions."""
+"""The equations of tap entries, in plain Unicode, as MathML."""
 
 import re
 from html import escape
@@ -35,7 +35,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def row(self, end: str | None) -> str:
-        """Everything up to ``end``, which is taken too; a product before ``/`` becomes a numerator."""
+        """Everything through ``end``; a product before ``/`` becomes a numerator."""
         done: list[str] = []
         product: list[str] = []
         while (token := self._peek()) is not None and token[1] != end:
@@ -113,6 +113,6 @@ def _without_space(product: list[str]) -> list[str]:
 
 
 def _unwrap(atom: str) -> str:
-    """Parentheses are needless over and under a bar, in a root and in a script."""
+    """Fractions, roots and scripts need no parentheses."""
     inner = re.fullmatch(r"<mrow><mo>\(</mo>(.*)<mo>\)</mo></mrow>", atom, re.DOTALL)
     return inner.group(1) if inner is not None else atom

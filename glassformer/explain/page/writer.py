@@ -67,7 +67,7 @@ def page_html(
 
 @dataclass(frozen=True)
 class PageFrame:
-    """A page in an iframe for a notebook; viewers without iframes show ``fallback``."""
+    """A page in an iframe; viewers without iframes show ``fallback``."""
 
     page: str = field(repr=False)
     fallback: str = field(repr=False)
@@ -121,7 +121,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end its script element; JavaScript reads it as it was."""
+    """Text that cannot end its script element; JavaScript reads it unchanged."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -139,7 +139,7 @@ def _read(name: str) -> str:
 
 
 def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
-    """The JavaScript modules by their paths, such as ``views/tour.js``, in the order of their names."""
+    """The JavaScript modules by path, such as ``views/tour.js``, sorted."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _modules(entry, f"{path}{entry.name}/")
@@ -148,7 +148,7 @@ def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
 
 
 def import_map(modules: Mapping[str, str]) -> str:
-    """Modules under bare names, since one in a ``data:`` URL has no neighbours."""
+    """Modules under bare names: a ``data:`` URL has no relative paths."""
     return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 

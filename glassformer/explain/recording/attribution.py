@@ -28,7 +28,7 @@ Metric = Callable[[Float[Tensor, "batch tgt vocab"]], Float[Tensor, "batch"]]
 
 @dataclass(frozen=True)
 class LogitPart:
-    """What a part of the decoder adds to a logit: a module, a head, an embedding, a bias."""
+    """What a module, head, embedding or bias adds to a logit."""
 
     address: str
     head: int | None
@@ -102,7 +102,7 @@ def direct_logit_attribution(
 
 
 def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "batch tgt vocab"]]:
-    """The logits of the residual stream before and after each decoder layer, through the final norm if any."""
+    """The logits of the residual stream before and after each decoder layer."""
     first = "tgt_embedding.with_positions" if "tgt_embedding.with_positions" in trace else "tgt_embedding.scaled"
     streams = [first, *(f"decoder.layers.{layer}.output" for layer in range(model.config.n_decoder_layers))]
     norm = model.decoder.final_norm or torch.nn.Identity()
@@ -113,7 +113,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden."""
+    """The fall of the log-probability of ``token_id`` when a source position is hidden."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):

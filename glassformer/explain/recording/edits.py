@@ -102,7 +102,7 @@ def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
 
 
 def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
-    """The range along each axis that the text between the brackets selects; by default all of it."""
+    """The range along each axis that the text in brackets selects; by default all."""
     chosen: dict[int, slice] = {}
     at = 0
     while at < len(text.rstrip()):
@@ -155,7 +155,7 @@ def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
 
 
 def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
-    """1 where the sentences have a token, 0 at padding, broadcast along the axes."""
+    """1 at tokens, 0 at padding, broadcast along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))
     for at, word in enumerate(axes[:-1]):

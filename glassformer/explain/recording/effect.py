@@ -1,4 +1,4 @@
-"""What an edit does: the next-token distribution at each position, before and after."""
+"""What an edit does to the next-token distribution at each position."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class NextTokenChange:
-    """The likeliest next token before and after the edit; ``divergence`` is KL in nats."""
+    """The likeliest token before and after an edit; ``divergence`` is KL in nats."""
 
     sentence: int
     position: int
@@ -33,7 +33,7 @@ class NextTokenChange:
 
 
 def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[NextTokenChange]:
-    """The change at each target position of two walks over the same sentences; else ``TraceError``."""
+    """The change at each target position; ``TraceError`` for other targets."""
     if plain.sentences.tgt_in_tokens != edited.sentences.tgt_in_tokens:
         raise TraceError("effect: the two walks read different targets, expected the same. Force them with targets.")
     before, after = (walk.trace[_PROBABILITIES].cpu() for walk in (plain, edited))
@@ -59,7 +59,7 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
 
 
 def print_effect(found: list[NextTokenChange], plain: WalkData, console: Console) -> None:
-    """Print a table for each sentence; positions whose likeliest token changes are marked."""
+    """Print a table a sentence; positions whose likeliest token changes are marked."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
         console.print()

@@ -1,4 +1,4 @@
-"""One step of the decoder in twelve lines: what it read, where it looked, what it wrote."""
+"""One decoder step in twelve lines: what it read, where it looked, what it wrote."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -26,7 +26,7 @@ MAX_NUMBERS = 6 * MAX_ATTENTION
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for several sentences whose steps would fill the memory."""
+    """Raise ``InputError`` for sentences whose steps would fill the memory."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(

@@ -34,11 +34,11 @@ class SentenceBatch:
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
     confidence: tuple[tuple[float, str | None] | None, ...]
-    """For each target that the model wrote: its confidence, and the doubt in words."""
+    """For each of the model's targets: its confidence, and the doubt in words."""
 
     @property
     def steps(self) -> list[Step]:
-        """The steps before the model: of the source, and of a forced target."""
+        """The steps before the model, of the source and a forced target."""
         src = [*_derivation_steps("src", self.src_derivations),
                Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
                Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
@@ -105,7 +105,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:
-    """The source with these ids, such as "40 3047 481"; ``InputError`` if the tokenizer makes them of no text."""
+    """The source with these ids, such as "40 3047 481"; ``InputError`` if none has them."""
     tokenizer, config = translator.src_tokenizer, translator.model.config
     parts = numbers.replace(",", " ").split()
     wrong = next((part for part in parts if not part.isdecimal() or int(part) >= tokenizer.size), None)

@@ -82,7 +82,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
-    """A row for each module with an output, in order of computation; by default for texts of the full length."""
+    """A row for each module with an output, in order; by default for the full length."""
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()

@@ -63,7 +63,7 @@ def print_heads(
 
 
 def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
-    """``reads <s> -> writes Ich`` for each token, in columns; by default each step reads the token before."""
+    """``reads <s> -> writes Ich`` for each token; it reads the one before by default."""
     writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
     before = [CONTROL_TOKENS[BOS_ID], *tokens[:-1]] if read is None else read
     reads = [clip_text(token, _MAX_WRITTEN) for token in before]
@@ -76,7 +76,7 @@ def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> lis
 def print_heatmap(
     weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
 ) -> None:
-    """Print weights, targets down and sources across, in blocks if wide; ``InputError`` for other sizes."""
+    """Print weights, targets down and sources across, in blocks if it is wide."""
     check_type("weights", weights, Tensor, "a tensor of weights")
     check_texts("src_tokens", src_tokens)
     check_texts("tgt_tokens", tgt_tokens)

@@ -22,7 +22,7 @@ _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training st
 
 
 def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool = False) -> str:
-    """The whole walk, with the arguments of ``print_walk``; ``TraceError`` for a sentence that is not there."""
+    """The whole walk, with the arguments of ``print_walk``."""
     check_sentence(walk, sentence)
     count = len(walk.sentences.sources)
     blocks = [

@@ -25,7 +25,7 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows, whose words renderers escape; a ``whole`` table shows all columns, in blocks."""
+    """Headers and rows; renderers escape words, and show a ``whole`` table in blocks."""
 
     headers: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
