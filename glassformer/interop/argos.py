@@ -17,7 +17,6 @@ from glassformer.settings import language_name
 if TYPE_CHECKING:
     from glassformer.model import Transformer
     from glassformer.run_directory import LoadedRun
-    from glassformer.settings import RunConfig
 
 ENDING = ".argosmodel"
 _METADATA, _PIECES, _MODEL = "metadata.json", "sentencepiece.model", "model"
@@ -36,7 +35,13 @@ def export_argos(
 ) -> list[str]:
     """Write a package to a new ``directory``; returns how to install it."""
     check_supported(run.config.model, quantization)
-    source, target = _languages(run.config, langs)
+    text = run.config.text if langs is None else replace(run.config.text, languages=langs)
+    if text.language_pair is None:
+        raise ConfigError(
+            "text.languages: found none, expected the languages of the run, which a package has to say. "
+            "Add --langs en-de."
+        )
+    source, target = text.language_pair
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
     codes, names = [_CODES.get(one, one) for one in (source, target)], list(map(language_name, (source, target)))
     name = f"translate-{codes[0]}_{codes[1]}"
@@ -66,17 +71,6 @@ def export_argos(
             "sentence, where we cut it."
         )
     return notes
-
-
-def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
-    text = config.text if langs is None else replace(config.text, languages=langs)
-    if text.language_pair is None:
-        raise ConfigError(
-            "text.languages: found none, expected the languages of the run, which a package has to say. "
-            "Add --langs en-de."
-        )
-    source, target = text.language_pair
-    return source, target
 
 
 def _with_positions(model: "Transformer") -> "Transformer":

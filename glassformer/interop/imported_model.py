@@ -224,7 +224,10 @@ def order_weights(
         found.pop(TGT, None)
     if tie != "none":
         found.pop(OUT, None)
-    return _without_zero_biases(found)
+    biases = {name for name in found if name.endswith(("w_q.bias", "w_k.bias", "w_v.bias", "w_o.bias"))}
+    if any(bool(found[name].any()) for name in biases):
+        return found
+    return {name: value for name, value in found.items() if name not in biases}
 
 
 def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, where: str) -> None:
@@ -236,13 +239,6 @@ def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary,
                 f"{where}: {name}: found the shape {tuple(weights[name].shape)}, expected {rows:,} rows, one for "
                 "each entry of the vocabulary."
             )
-
-
-def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    biases = [name for name in weights if name.endswith(("w_q.bias", "w_k.bias", "w_v.bias", "w_o.bias"))]
-    if any(bool(weights[name].any()) for name in biases):
-        return weights
-    return {name: value for name, value in weights.items() if name not in biases}
 
 
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
