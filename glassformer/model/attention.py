@@ -28,7 +28,7 @@ def split_heads(x: Float[Tensor, "batch position width"], n_heads: int) -> Float
 
 
 def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "batch position width"]:
-    """Lay the heads side by side again, the paper's Concat: the inverse of ``split_heads``."""
+    """Lay the heads side by side, the paper's Concat: the inverse of ``split_heads``."""
     return x.flatten(-2)
 
 
@@ -208,7 +208,7 @@ class MultiHeadAttention(nn.Module):
     def _is_fused(self) -> bool:
         """Whether ``fused_attention`` stands in: not while a trace records, unless that is wanted.
 
-        It has no relative or ALiBi positions, and passes no products, scores, masked scores and weights.
+        It has no relative or ALiBi positions, and passes no scores and weights.
         """
         if not self.fused or self.relative is not None or self.alibi is not None:
             return False

@@ -1,4 +1,4 @@
-"""Keys and values that decoding reuses: appended to for self-attention, computed once for cross-attention.
+"""Keys and values that decoding reuses: appended for self-attention, computed once for cross-attention.
 
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
@@ -12,7 +12,7 @@ from glassformer.model.positions import Positions
 
 
 class RowOrder:
-    """A new order of rows; if it only fills the places of dropped rows, no other row is moved."""
+    """A new order of rows; if it only fills dropped rows, no other row is moved."""
 
     def __init__(self, rows: Int[Tensor, "new"], before: int) -> None:
         self._rows, self._moved = rows, None
@@ -36,8 +36,8 @@ class RowOrder:
 class AttentionCache:
     """Keys (batch heads key d_k) and values (batch heads key d_v) of one attention.
 
-    One that grows takes the new positions of each step; one that does not is complete after the first.
-    The buffers are doubled when full, so that a step costs the new positions and not all of them.
+    One that grows takes new positions at each step; the other is complete after the first.
+    Buffers double when full, so that a step costs only the new positions.
     """
 
     def __init__(self, *, grows: bool) -> None:

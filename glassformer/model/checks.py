@@ -1,7 +1,6 @@
-"""The model's door: ids, memory, mask and cache are held to what it takes, and refused in words if they do not fit.
+"""The model's door: ids, memory, mask and cache that do not fit are refused with a reason.
 
-Shapes and types cost nothing to look at. Values are looked at on a CPU alone, where that costs no wait, and never
-while a graph is compiled.
+Shapes and types cost nothing. Values are looked at only on a CPU, where that costs no wait, and never in a graph.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Batches without padding: the tokens of all sentences laid end to end, as the rows of one sequence.
+"""Batches without padding: the tokens of all sentences end to end, as rows of one sequence.
 
-What acts on each position alone, which is nearly all of a Transformer's work, then has no padding to act on.
-Attention acts on sentences: it copies its rows into the padded form and back. Knows nothing of layers.
+What acts on each position alone, nearly all of the work, then has no padding. Attention copies its rows into the
+padded form and back. Knows nothing of layers.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 
 class PackedRows:
-    """Where the ``kept`` positions of a padded batch stand once the others are left out; at least one is kept."""
+    """Where the ``kept`` positions of a padded batch stand without the others; at least one."""
 
     def __init__(self, kept: Bool[Tensor, "batch position"]) -> None:
         self.batch, self.positions = kept.shape

@@ -37,7 +37,7 @@ def angles(n_positions: int, width: int) -> Float[Tensor, "position half"]:
 
 
 def has_values() -> bool:
-    """Whether a tensor that is made now has values; on the device meta a model has shapes only."""
+    """Whether a new tensor has values; on the device meta a model has shapes only."""
     return torch.get_default_device().type != "meta"
 
 
