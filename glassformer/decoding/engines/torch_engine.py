@@ -89,5 +89,5 @@ class TorchEngine:
         src_ids, options = self._src_ids(job.sources), job.options
         in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps
-        members = [kind.from_sources(model, src_ids, options) for model in self.models]
+        members = [kind(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -30,13 +30,13 @@ from torch.nn.functional import pad
 
 from glassformer.decoding.search.beam import (
     Continuations,
-    NextLogProbs,
     Plan,
     SearchState,
     expand_beam,
     fill_gaps,
     live_ranks,
     outcomes,
+    process_beam,
     start_state,
 )
 from glassformer.decoding.search.constraints import ConstraintBatch
@@ -48,11 +48,6 @@ from glassformer.trace import note
 
 # The smallest attention that counts, so that a score stays finite for a position without any.
 _LEAST = torch.finfo(torch.float32).tiny
-
-
-def initial_coverage(source_mask: Bool[Tensor, "rows src"]) -> Float[Tensor, "rows src"]:
-    """The attention that source positions have received before the first id: none, and 1 for padding."""
-    return (~source_mask).float()
 
 
 def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Tensor, "..."]:
@@ -74,7 +69,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     plan = Plan(job.options, steps.config, ConstraintBatch.from_job(job, steps.config, steps.device))
     if plan.constraints is not None:
         plan.constraints.note()
-    covered = initial_coverage(steps.source_mask) if job.options.coverage_penalty > 0.0 else None
+    covered = (~steps.source_mask).float() if job.options.coverage_penalty > 0.0 else None  # padding needs nothing
     state = start_state(job.limits, plan, steps.device, covered)
     state.note()
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
@@ -82,8 +77,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         attention = None if state.covered is None else steps.attention()
-        following = NextLogProbs.from_model(state, log_probs, attention, plan)
-        state, rows = advance(state, following, plan)
+        state, rows = advance(state, log_probs, attention, plan)
         state.note()
         yield state
         done = is_done(state, plan.options)
@@ -95,23 +89,25 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
                 found[sentence] = _results(ended, place, plan)
             keep = fill_gaps(~done) if steps.fills_gaps else (~done).nonzero().flatten()
             state, rows = state.select(keep), rows.index_select(0, keep)
-        if some_done or rows.numel() != len(last_ids):
-            steps.select(rows.flatten())
-        elif plan.options.beam > 1:
-            steps.reorder_within_sources(rows.flatten())
+        same_sources = not some_done and rows.numel() == len(last_ids)
+        if not same_sources or plan.options.beam > 1:
+            steps.select(rows.flatten(), same_sources=same_sources)
         last_ids = state.ids[:, :, -1].flatten()
     return _rank_sources(found, job)
 
 
 def advance(
-    state: SearchState, following: NextLogProbs, plan: Plan
+    state: SearchState, log_probs: Float[Tensor, "rows vocab"], attention: Tensor | None, plan: Plan
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
     """The state after one more id, and the row of the previous step that each live hypothesis continues."""
-    best, beam = expand_beam(state, following, plan), plan.options.beam
+    processed, beam = process_beam(state, log_probs, plan), plan.options.beam
+    best = expand_beam(state, log_probs.view(*state.log_probs.shape, -1), processed, plan)
     is_eos = best.ids == plan.config.eos_id
     best.note()
     note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
-    covered = None if state.covered is None or following.attention is None else state.covered + following.attention
+    covered = state.covered
+    if covered is not None and attention is not None:
+        covered = covered + attention.view(*state.log_probs.shape, -1)
     ranks = live_ranks(is_eos, beam)
     live, finished = best.at(ranks), is_eos.gather(1, ranks)
     if live.sums is not None:
@@ -189,15 +185,11 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
 
 def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Output]:
     """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty = options.penalty(state.step)
-    ranking = state.ranking[place]
-    coverage = torch.zeros_like(ranking)
+    scores = state.ranking[place].double() / options.penalty(state.step)
     if state.covered is not None:
-        coverage = coverage_penalty(state.covered[place], options.coverage_penalty)
-    live = zip(
-        state.ids[place].tolist(), state.log_probs[place].tolist(), ranking.tolist(), coverage.tolist(), strict=True
-    )
-    return [Output(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
+        scores = scores + coverage_penalty(state.covered[place], options.coverage_penalty)
+    live = zip(state.ids[place].tolist(), state.log_probs[place].tolist(), scores.tolist(), strict=True)
+    return [Output(ids, log_prob, score, truncated=True) for ids, log_prob, score in live]
 
 
 def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:

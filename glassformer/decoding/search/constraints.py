@@ -59,14 +59,6 @@ def bank_of(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
     return (lengths * done).sum(dim=1) + in_progress
 
 
-def next_required(
-    ids: Ids, phrases: Phrases, pad_id: int
-) -> tuple[Int[Tensor, "rows phrase"], Bool[Tensor, "rows phrase"]]:
-    """The next id of each phrase, and whether the phrase is unmet."""
-    following = matched_prefix(ids, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
-    return phrases.gather(2, following[:, :, None]).squeeze(2), ~contains(ids, phrases, pad_id)
-
-
 def allocate_candidates(
     keys: Float[Tensor, "sentences beam vocab"],
     ids: Int[Tensor, "sentences beam step"],
@@ -93,8 +85,10 @@ def _pool(
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
-    phrases = required.repeat_interleave(beam, dim=0)
-    further, unmet = (found.view(sentences, beam, -1) for found in next_required(ids.flatten(0, 1), phrases, pad_id))
+    phrases, prefixes = required.repeat_interleave(beam, dim=0), ids.flatten(0, 1)
+    following = matched_prefix(prefixes, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
+    further = phrases.gather(2, following[:, :, None]).view(sentences, beam, -1)
+    unmet = ~contains(prefixes, phrases, pad_id).view(sentences, beam, -1)
     best = flat.topk(min(count, flat.shape[1]), dim=1).indices
     # A phrase that is met needs no candidate: the best one, which is there already, takes its slot.
     further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)

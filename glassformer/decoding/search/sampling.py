@@ -5,7 +5,7 @@ other sources of the batch nor the order of batches change them.
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from glassformer.decoding.search.constraints import ConstraintBatch
 from glassformer.decoding.search.filters import filter_log_probs, has_processors, process_log_probs
-from glassformer.decoding.search.job import Constraints, SearchJob
-from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs, run_to_end
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs
 from glassformer.decoding.search.steps import Steps
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig, ModelConfig
@@ -44,19 +44,18 @@ class SampleState:
         return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
 
 
-def sample(steps: Steps, job: SearchJob) -> list[list[Output]]:
+def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
     """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
 
-    ``steps`` are at the start, with a row for each source. Raises ``InputError`` for constraints that no output can
-    meet, and for required phrases, which only a search can produce.
+    Yields the state after each step, before the samples that are done are removed.
     """
-    return run_to_end(sample_steps(steps, job))
-
-
-def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
-    """``sample`` that yields the state after each step, before the samples that are done are removed."""
     eos_id, options = steps.config.eos_id, job.options
-    _refuse_required(job.constraints)
+    for place, one in enumerate(job.constraints or ()):
+        if one.required:
+            raise InputError(
+                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
+                "sampling cannot be made to produce them. Search instead: sample=False."
+            )
     constraint_batch = ConstraintBatch.from_job(job, steps.config, steps.device)
     if constraint_batch is not None:
         constraint_batch.note()
@@ -84,15 +83,6 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
             steps.select(keep)
         last_ids = state.ids[:, -1]
     return [rank_outputs(candidates, options.n_best) for candidates in found]
-
-
-def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
-    for place, one in enumerate(constraints or ()):
-        if one.required:
-            raise InputError(
-                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
-                "sampling cannot be made to produce them. Search instead: sample=False."
-            )
 
 
 def _start(job: SearchJob, device: torch.device) -> SampleState:

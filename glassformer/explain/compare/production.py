@@ -54,13 +54,9 @@ class _WatchedSteps:
         self.log_probs.update(zip(self._rows, found.cpu().clone(), strict=True))
         return found
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, *, same_sources: bool = False) -> None:
         self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.select(rows)
-
-    def reorder_within_sources(self, rows: Tensor) -> None:
-        self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.reorder_within_sources(rows)
+        self._steps.select(rows, same_sources=same_sources)
 
     @property
     def source_mask(self) -> Tensor:
