@@ -9,6 +9,9 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import Tokenizer
 
+_BATCHES_PER_WORKER = 2
+_MIN_BATCH = 256  # tokens from which on a batch is worth sending to a worker
+
 
 @dataclass(frozen=True)
 class EncodedSource:
@@ -48,16 +51,13 @@ def read_sources(
     ]
 
 
-def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
-    """The longest output for ``source`` in ids, eos included.
+def output_limit(src_ids: Sequence[int], config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
+    """The longest output in ids, eos included, and the ``n_prefix`` ids of a prefix added.
 
-    ``max_length_a`` multiplies the source's tokens without eos. The ``n_prefix`` ids of a prefix are added.
+    ``max_length_a`` multiplies the source's tokens without eos.
     """
-    wanted = int(options.max_length_a * (len(source.ids) - 1)) + options.max_length_b
+    wanted = int(options.max_length_a * (len(src_ids) - 1)) + options.max_length_b
     return min(n_prefix + wanted, config.max_length)
-
-
-_BATCHES_PER_WORKER, _MIN_BATCH = 2, 256  # and the tokens from which on a batch is worth sending to a worker
 
 
 def plan_decoding(

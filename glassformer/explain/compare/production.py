@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from glassformer.decoding.batching import EncodedSource, output_limit
+from glassformer.decoding.batching import output_limit
 from glassformer.decoding.engines.agreement import OutputPair, compare_outputs
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
@@ -99,7 +99,7 @@ def search_sides(
     if decode.beam > 1 or decode.sample:
         jobs["search.greedy"] = DecodeConfig(beam=1, cache=decode.cache)
     for prefix, options in jobs.items():
-        wanted = (output_limit(EncodedSource("", ids, truncated=False), plain.config, options) for ids in sources)
+        wanted = (output_limit(ids, plain.config, options) for ids in sources)
         job = SearchJob(sources, [min(limit, longest) for limit in wanted], options)
         trace, expected = record_search(plain, job)
         engine = _WatchedEngine([used])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from reference_search import EOS, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
-from glassformer.decoding.search.beam_search import beam_search as run_beam_search
 from glassformer.decoding.search.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
 from glassformer.decoding.search.search import search
 from glassformer.errors import ConfigError, InputError
