@@ -23,7 +23,7 @@ from glassformer.decoding.engines.ctranslate2_engine import (
     lacking_options,
     split_device,
 )
-from glassformer.decoding.engines.ctranslate2_run import count_gpus, may_have_gpu, open_engine
+from glassformer.decoding.engines.ctranslate2_run import find_devices, may_have_gpu, open_engine
 from glassformer.decoding.engines.engine import SearchResult
 from glassformer.decoding.engines.export_cache import find_export
 from glassformer.decoding.search.job import SearchJob
@@ -204,22 +204,21 @@ def find_fast_device(device: str, precision: str | None) -> str | None:
     """Where CTranslate2 may compute in place of PyTorch; None if it cannot, or would not compute in float32."""
     if precision not in (None, "float32") or not isinstance(device, str) or find_spec("ctranslate2") is None:
         return None
-    if device == "auto":
-        if count_gpus():
-            return "cuda"
-        return None if _torch_has_gpu() else "cpu"
-    name, _, number = device.partition(":")
-    is_gpu = name == "cuda" and (number or "0").isdecimal() and int(number or 0) < count_gpus()
-    return device if is_gpu or device == "cpu" else None
+    known = ["cpu"] if device == "cpu" else find_devices()
+    if device != "auto":
+        return device if device in known else None
+    if "cuda" in known:
+        return "cuda"
+    return None if _torch_has_gpu() else "cpu"
 
 
 def _torch_has_gpu() -> bool:
     """Whether PyTorch would use a GPU; it is only asked, which takes a second, where there may be one."""
-    if not may_have_gpu():
-        return False
-    import torch
+    if may_have_gpu():
+        import torch
 
-    return torch.cuda.is_available()
+        return torch.cuda.is_available()
+    return False
 
 
 def _read_proof(path: Path) -> bool | None:
