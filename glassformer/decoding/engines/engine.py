@@ -64,11 +64,9 @@ class Engine(Protocol):
 
 def check_workers(workers: int) -> int:
     """The number of workers; raises ``ConfigError`` if it is no whole number, or none that helps here."""
-    if not isinstance(workers, int) or isinstance(workers, bool):
-        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
-    if not 1 <= workers <= most_workers():
+    if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most_workers():
         raise ConfigError(
-            f"workers: found {workers}, expected 1 to {most_workers()}. Here {available_cores()} would use every "
-            "core."
+            f"workers: found {workers!r}, expected a whole number from 1 to {most_workers()}. Here "
+            f"{available_cores()} would use every core."
         )
     return workers

@@ -160,7 +160,6 @@ def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | 
         beam = state.log_probs.shape[1]
         constraints = constraints.select(torch.arange(len(log_probs), device=log_probs.device) // beam)
     processed = process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
-    note("search.processed_log_probs", processed, "batch vocab")
     return processed.view(*state.log_probs.shape, -1)
 
 

@@ -4,19 +4,14 @@ At each step the ``2 beam`` best candidates of a sentence are considered. Those 
 eos are finished; the best ``beam`` of the others stay live. A sentence is done when
 
 - ``beam`` hypotheses have finished (so beam 1 is greedy search), or
-- no live one can still enter the ``n_best``. Log-probabilities are at most 0 and no filter raises one, the length
-  penalty only grows, and the coverage penalty is at most 0: sum / penalty(limit) bounds what a live one can reach. Or
-- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places: none
-  of them wins over a finished one, which says if the best of them was better.
+- no live one can still enter the ``n_best``: log-probabilities and coverage penalty are at most 0 and the length
+  penalty only grows, so that sum / penalty(limit) bounds what a live one can reach, or
+- its length limit is reached. Live ones are then truncated, and rank after the finished ones.
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
 
-Sums are of processed log-probabilities; log_prob is the model's own. The search of a sentence does not depend on the
-other sentences of its batch, nor its best hypothesis on ``n_best``.
-
-The coverage penalty is equation 14 of Wu et al. 2016 (arXiv 1609.08144), cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), where pᵢⱼ is
-the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
+Sums are of processed log-probabilities; log_prob is the model's own.
 """
 
 import math
@@ -51,16 +46,15 @@ _LEAST = torch.finfo(torch.float32).tiny
 
 
 def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Tensor, "..."]:
-    """What is added to a score: 0 if every position received attention 1, less otherwise."""
+    """What is added to a score: cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), equation 14 of Wu et al. 2016 (arXiv 1609.08144).
+
+    pᵢⱼ is the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
+    """
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
 def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
-
-    ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
-    Raises ``InputError`` for constraints that no output can meet.
-    """
+    """The ``n_best`` candidates of each source, or as many as exist; ``search`` without its choice."""
     return run_to_end(beam_steps(steps, job))
 
 
@@ -167,29 +161,20 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
     """The candidates of row ``place``, whose sentence is done, unsorted."""
-    finished = zip(
-        state.finished_ids[place].tolist(),
-        state.finished_log_probs[place].tolist(),
-        state.finished_scores[place].tolist(),
-        strict=True,
-    )
-    candidates = [
-        Output(ids[: ids.index(plan.config.eos_id) + 1], log_prob, score, truncated=False)
-        for ids, log_prob, score in finished
-        if score > -math.inf
-    ]
-    if len(candidates) < plan.options.n_best or state.step >= int(state.limits[place]):
-        candidates += _truncated_candidates(state, place, plan.options)
+    candidates, options = [], plan.options
+    finished = (state.finished_ids[place], state.finished_log_probs[place], state.finished_scores[place])
+    for ids, log_prob, score in zip(*(one.tolist() for one in finished), strict=True):
+        if score > -math.inf:
+            end = ids.index(plan.config.eos_id) + 1
+            candidates.append(Output(ids[:end], log_prob, score, truncated=False))
+    if len(candidates) < options.n_best or state.step >= int(state.limits[place]):
+        scores = state.ranking[place].double() / options.penalty(state.step)
+        if state.covered is not None:
+            scores = scores + coverage_penalty(state.covered[place], options.coverage_penalty)
+        live = (state.ids[place], state.log_probs[place], scores)
+        for ids, log_prob, score in zip(*(one.tolist() for one in live), strict=True):
+            candidates.append(Output(ids, log_prob, score, truncated=True))
     return candidates
-
-
-def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Output]:
-    """The live hypotheses of row ``place``, whose sentence is done."""
-    scores = state.ranking[place].double() / options.penalty(state.step)
-    if state.covered is not None:
-        scores = scores + coverage_penalty(state.covered[place], options.coverage_penalty)
-    live = zip(state.ids[place].tolist(), state.log_probs[place].tolist(), scores.tolist(), strict=True)
-    return [Output(ids, log_prob, score, truncated=True) for ids, log_prob, score in live]
 
 
 def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:

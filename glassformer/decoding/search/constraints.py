@@ -1,10 +1,9 @@
 """Lexical constraints: sequences of ids that an output must contain, and a beam that makes room for them.
 
-Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
-of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
-of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Here progress
-follows from the ids alone: a phrase may occur anywhere and overlap others. The best hypothesis of the highest bank
-always survives, so that all phrases occur after enough steps, unless a filter forbids one of the ids.
+Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). The number of a hypothesis's bank is how many ids of
+the required phrases it has: those of the phrases that occur, and those of the phrase that it is in the middle of. The
+beam is divided among the banks. Phrases may overlap. The best hypothesis of the highest bank always survives, so that
+all phrases occur after enough steps, unless a filter forbids one of the ids.
 
 ``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
 """
@@ -12,6 +11,7 @@ always survives, so that all phrases occur after enough steps, unless a filter f
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Self
 
 import torch
@@ -167,14 +167,12 @@ def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torc
 
 
 def _check(where: str, constraints: Constraints, config: ModelConfig) -> None:
-    named = [("prefix", constraints.prefix)]
-    for name, phrases in (("required", constraints.required), ("banned", constraints.banned)):
-        if not all(phrases):
-            raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")
-        named += [(name, phrase) for phrase in phrases]
     control = (config.pad_id, config.bos_id, config.eos_id)
-    for name, ids in named:
-        for number in ids:
+    named = {"prefix": [constraints.prefix], "required": constraints.required, "banned": constraints.banned}
+    for name, phrases in named.items():
+        if name != "prefix" and not all(phrases):
+            raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")
+        for number in chain.from_iterable(phrases):
             if number in control or not 0 <= number < config.tgt_vocab:
                 raise InputError(
                     f"{where}.{name}: found id {number}, expected ids below {config.tgt_vocab} other than those "

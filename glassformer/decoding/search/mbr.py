@@ -18,23 +18,13 @@ def chrf_utility() -> Utility:
     return lambda text, reference: float(metric.sentence_score(text, [reference]).score)
 
 
-def expected_utilities(texts: Sequence[str], utility: Utility) -> dict[str, float]:
-    """The mean utility of each distinct text against all ``texts``, itself included; in the order of appearance.
-
-    Each pair of distinct texts costs a call of ``utility``, some 0.1 ms for a sentence.
-    """
-    counts = Counter(texts)
-    return {
-        text: sum(times * utility(text, reference) for reference, times in counts.items()) / len(texts)
-        for text in counts
-    }
-
-
 def mbr_rank(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
-    """Index and utility of the ``n_best`` distinct texts of greatest expected utility, or of all if fewer differ.
+    """Index and utility of the ``n_best`` distinct texts with the greatest mean utility against all texts.
 
-    Of equal utility the first comes first.
+    Of equal utility the first comes first. Each pair of distinct texts costs some 0.1 ms for a sentence.
     """
-    utilities = expected_utilities(texts, utility)
-    best = sorted(utilities, key=utilities.__getitem__, reverse=True)[:n_best]
-    return [(texts.index(text), utilities[text]) for text in best]
+    counts, found = Counter(texts), []
+    for text in counts:
+        total = sum(times * utility(text, reference) for reference, times in counts.items())
+        found.append((texts.index(text), total / len(texts)))
+    return sorted(found, key=lambda one: one[1], reverse=True)[:n_best]

@@ -15,12 +15,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.decoding.search.constraints import ConstraintBatch
-from glassformer.decoding.search.filters import filter_log_probs, has_processors, process_log_probs
+from glassformer.decoding.search.filters import filter_log_probs, process_log_probs
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs
 from glassformer.decoding.search.steps import Steps
 from glassformer.errors import InputError
-from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.settings import DecodeConfig
 from glassformer.trace import note
 
 
@@ -56,9 +56,9 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
                 f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
                 "sampling cannot be made to produce them. Search instead: sample=False."
             )
-    constraint_batch = ConstraintBatch.from_job(job, steps.config, steps.device)
-    if constraint_batch is not None:
-        constraint_batch.note()
+    batch = ConstraintBatch.from_job(job, steps.config, steps.device)
+    if batch is not None:
+        batch.note()
     state = _start(job, steps.device)
     note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
@@ -66,7 +66,10 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.samples):
         log_probs = steps.next_log_probs(last_ids)
-        processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
+        constraints = None if batch is None else batch.select(state.samples // options.n_best)
+        processed = process_log_probs(log_probs, state.ids, options, constraints, steps.config)
+        if processed is not log_probs and bool((processed == -math.inf).all(dim=1).any()):
+            raise no_token_allowed()
         state = advance(state, log_probs, processed, options)
         yield state
         done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
@@ -101,25 +104,6 @@ def _start(job: SearchJob, device: torch.device) -> SampleState:
         ids=torch.empty(rows, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(rows, device=device),
     )
-
-
-def process_samples(
-    log_probs: Float[Tensor, "rows vocab"],
-    state: SampleState,
-    options: DecodeConfig,
-    constraint_batch: ConstraintBatch | None,
-    config: ModelConfig,
-) -> Float[Tensor, "rows vocab"]:
-    """The processed log-probabilities; raises ``InputError`` if they allow a sample no token."""
-    if not has_processors(options, constraint_batch):
-        return log_probs
-    if constraint_batch is not None:
-        constraint_batch = constraint_batch.select(state.samples // options.n_best)
-    processed = process_log_probs(log_probs, state.ids, options, constraint_batch, config)
-    note("search.processed_log_probs", processed, "batch vocab")
-    if bool((processed == -math.inf).all(dim=1).any()):
-        raise no_token_allowed()
-    return processed
 
 
 def advance(

@@ -23,8 +23,9 @@ def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | Sample
 
 
 def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The candidates of each source, best first; ``steps`` are at the start, with a row for each source.
+    """The candidates of each source, best first: complete ones, then by unmet constraints, then by score.
 
+    ``steps`` are at the start, with a row for each source.
     Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,
     whose results are the same.
 
