@@ -220,17 +220,9 @@ class BatchTranslator:
         return [replace(hypotheses[index], utility=utility) for index, utility in best]
 
     def _hypothesis(self, candidate: Output) -> Hypothesis:
-        return Hypothesis(
-            text=self._tokenizer.to_text(candidate.ids),
-            tokens=self._tokenizer.to_tokens(candidate.ids),
-            ids=candidate.ids,
-            log_prob=candidate.log_prob,
-            score=candidate.score,
-            truncated=candidate.truncated,
-            unmet=tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet),
-            longer_was_cut=candidate.longer_was_cut,
-            received=candidate.received,
-        )
+        text, tokens = self._tokenizer.to_text(candidate.ids), self._tokenizer.to_tokens(candidate.ids)
+        unmet = tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet)
+        return Hypothesis(text, tokens, **{**vars(candidate), "unmet": unmet})
 
 
 def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -1,8 +1,7 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
 A logistic regression over a few numbers of the source and the output, which ``training/evaluation/calibration.py``
-fits on validation translations, with the chance below which a translation is doubted. A doubt has a reason, the first
-that applies. Knows nothing of models.
+fits on validation translations, with the chance below which a translation is doubted.
 """
 
 import math

@@ -146,10 +146,8 @@ def load_auto(
 ) -> tuple[AutoEngine, Tokenizers, RunConfig]:
     """The engine of one run, with its tokenizers and settings.
 
-    The run is exported and compared when it first translates, once its training has ended.
-
-    ``open_torch`` gives the engine of PyTorch for a checkpoint; a run that was not compared yet is opened with it at
-    once. Which engine is taken, and why, is logged at level INFO.
+    The run is exported and compared when it first translates, once its training has ended; until then it is opened
+    with PyTorch at once. Which engine is taken, and why, is logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)
@@ -158,31 +156,25 @@ def load_auto(
     check_tokenizers(config.model, *tokenizers)
     proof_name = PROOFS[split_device(device)[0]]
 
-    def take_torch(reason: str) -> None:
-        logger.info("engine: torch for %s: %s", run.path, reason)
-
     def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
-        if checkpoint.parent != run.final:  # each validation of a training would be exported
-            return take_torch("its training has not ended")
-        try:
-            fast = open_engine(run, device, None, workers, wait=False)[0]
-            proof = fast.directory / proof_name
-            equal = _read_proof(proof)
-            if equal is None:
-                equal = _prove(
-                    proof,
-                    fast,
-                    torch or open_torch(checkpoint),
-                    config.decode,
-                    _read_sources(run, config, tokenizers[0]),
-                )
-        except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
-            return take_torch(f"CTranslate2 cannot run it: {error}")
-        if not equal:
-            fast.close()
-            return take_torch("CTranslate2 translates it otherwise")
-        logger.info("engine: ctranslate2, which translates as torch does: %s", proof)
-        return fast
+        reason = "its training has not ended"
+        if checkpoint.parent == run.final:  # each validation of a training would be exported
+            try:
+                fast = open_engine(run, device, None, workers, wait=False)[0]
+                proof = fast.directory / proof_name
+                equal = _read_proof(proof)
+                if equal is None:
+                    sources = _read_sources(run, config, tokenizers[0])
+                    equal = _prove(proof, fast, torch or open_torch(checkpoint), config.decode, sources)
+                if equal:
+                    logger.info("engine: ctranslate2, which translates as torch does: %s", proof)
+                    return fast
+                fast.close()
+                reason = "CTranslate2 translates it otherwise"
+            except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
+                reason = f"CTranslate2 cannot run it: {error}"
+        logger.info("engine: torch for %s: %s", run.path, reason)
+        return None
 
     engine = AutoEngine(config.model, partial(open_torch, checkpoint), open_fast)
     if known is None or _read_proof(known / proof_name) is None:

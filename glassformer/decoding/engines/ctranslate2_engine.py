@@ -279,7 +279,7 @@ class CTranslate2Engine:
         return found
 
     def _outputs(self, job: SearchJob, result: Any) -> _Found:
-        """The ids and the sum of log-probabilities of each hypothesis, which CTranslate2 divides by its penalty."""
+        """The ids and the log-probability of each hypothesis, which CTranslate2 divides by its penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
             ([self._ids[token] for token in tokens], score * len(tokens) ** alpha)

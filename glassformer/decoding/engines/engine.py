@@ -1,7 +1,4 @@
-"""The engine protocol: what translating asks of whatever runs a model, from source ids to candidates.
-
-This module and all others between the shell and an engine import no PyTorch.
-"""
+"""The engine protocol: what translating asks of whatever runs a model, from source ids to candidates."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass

@@ -40,10 +40,7 @@ def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], No
     once, else after some time.
     """
     checkpoint, origin = _origin(run, quantization, warn)
-    found = _find(run, origin)
-    if found is not None:
-        return found
-    return _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
+    return _find(run, origin) or _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
 
 
 def find_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path | None:

@@ -42,8 +42,7 @@ class WorkerPool(TorchEngine):
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number, in the order in which they end.
 
-        One job, or one that a trace records, is done by this process. Raises what a search raises, or ``WorkerError``
-        when a worker process ends before its work does.
+        One job, or one that a trace records, is done by this process. ``WorkerError`` if a worker ends too early.
         """
         if len(jobs) <= 1 or is_tracing():
             yield from super().search(jobs)

@@ -1,7 +1,6 @@
 """The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
 
-``sums`` are None without processors, ``covered`` without a coverage penalty. Candidates are ordered by their sums;
-with required phrases, by banks (``constraints``).
+``sums`` are None without processors, ``covered`` without a coverage penalty.
 """
 
 import math

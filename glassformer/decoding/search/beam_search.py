@@ -15,7 +15,7 @@ Sums are of processed log-probabilities; log_prob is the model's own.
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 
 import torch
@@ -87,7 +87,12 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
         if not same_sources or plan.options.beam > 1:
             steps.select(rows.flatten(), same_sources=same_sources)
         last_ids = state.ids[:, :, -1].flatten()
-    return _rank_sources(found, job)
+    if job.constraints is not None:
+        found = [
+            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
+            for candidates, of_source in zip(found, job.constraints, strict=True)
+        ]
+    return [rank_outputs(candidates, job.options.n_best) for candidates in found]
 
 
 def advance(
@@ -175,13 +180,3 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
         for ids, log_prob, score in zip(*(one.tolist() for one in live), strict=True):
             candidates.append(Output(ids, log_prob, score, truncated=True))
     return candidates
-
-
-def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:
-    """The ``n_best`` of each source, each with its unmet constraints."""
-    if job.constraints is not None:
-        found = [
-            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
-            for candidates, of_source in zip(found, job.constraints, strict=True)
-        ]
-    return [rank_outputs(candidates, job.options.n_best) for candidates in found]

@@ -38,11 +38,6 @@ def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phra
     return equal.all(dim=3).any(dim=2) | padding.all(dim=2)
 
 
-def ends_with(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
-    """Which phrases the ids of their row end with; an empty phrase always matches."""
-    return matched_prefix(ids, phrases, pad_id) == (phrases != pad_id).sum(dim=2)
-
-
 def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
     """The length of the longest prefix of each phrase that the ids of its row end with."""
     step, lengths = ids.shape[1], torch.zeros(phrases.shape[:2], dtype=torch.int64, device=ids.device)

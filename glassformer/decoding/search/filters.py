@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.decoding.search.constraints import ConstraintBatch, contains, ends_with
+from glassformer.decoding.search.constraints import ConstraintBatch, contains, matched_prefix
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import note
 
@@ -121,12 +121,12 @@ def forbid_banned(
     log_probs: LogProbs, prefixes: Prefixes, banned: Int[Tensor, "rows phrase tgt"], pad_id: int
 ) -> LogProbs:
     """Forbid each id that would complete a banned sequence."""
-    lengths = (banned != pad_id).sum(dim=2)
     if not banned.numel():
         return log_probs
-    last = banned.gather(2, (lengths - 1).clamp(min=0)[:, :, None]).squeeze(2)
-    past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == lengths[:, :, None] - 1, pad_id)
-    return _forbid(log_probs, last, ends_with(prefixes, past, pad_id) & (lengths > 0))
+    before = (banned != pad_id).sum(dim=2) - 1  # ids before the last; -1 of none
+    last = banned.gather(2, before.clamp(min=0)[:, :, None]).squeeze(2)
+    past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == before[:, :, None], pad_id)
+    return _forbid(log_probs, last, matched_prefix(prefixes, past, pad_id) == before)
 
 
 def force_prefix(

@@ -1,7 +1,6 @@
 """Minimum Bayes risk decoding: the sample that agrees most with all samples.
 
-Eikema and Aziz 2020 (arXiv 2005.10283): samples represent the model's distribution, and the best output is the one
-with the greatest expected utility under it. The utility is sacrebleu's chrF (Popović 2015), from 0 to 100.
+Eikema and Aziz 2020 (arXiv 2005.10283). The utility is sacrebleu's chrF (Popović 2015), from 0 to 100.
 """
 
 from collections import Counter

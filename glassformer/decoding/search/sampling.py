@@ -1,7 +1,6 @@
 """Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-The random numbers of a sample follow from the seed, the source's key and the number of the sample alone: neither the
-other sources of the batch nor the order of batches change them.
+The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
 """
 
 import math

@@ -23,12 +23,9 @@ def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | Sample
 
 
 def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The candidates of each source, best first: complete ones, then by unmet constraints, then by score.
+    """The candidates of each source, as ``rank_outputs`` orders them; ``steps`` have a row for each source.
 
-    ``steps`` are at the start, with a row for each source.
-    Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,
-    whose results are the same.
-
+    Greedy search has a loop of its own; a trace records a beam search with beam 1, whose results are the same.
     Raises ``InputError`` for constraints that no output can meet, and for required phrases with sampling.
     """
     if is_greedy(job) and not is_tracing():

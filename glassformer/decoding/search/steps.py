@@ -39,10 +39,7 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
-
-    There is one row for each source at the start; the ids of the first step are bos.
-    """
+    """What a search needs of a model. At the start there is one row for each source; the first ids are bos."""
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""
@@ -68,8 +65,7 @@ class Steps(Protocol):
 class DecoderSteps:
     """The decoder of one model over a batch, with a row for each hypothesis.
 
-    Without the option ``cache`` every step decodes all positions again, with the same result. With a coverage penalty
-    the attention weights of each step are kept.
+    Without ``cache`` every step decodes all positions again. With a coverage penalty attention weights are kept.
     """
 
     fills_gaps = False
