@@ -130,9 +130,8 @@ class CTranslate2Engine:
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
         for number, job in enumerate(jobs):
             candidates = self._finish(job, started[number] if started else self._start(job))
-            attention: Sequence[Any] = [None] * len(candidates)
-            if job.attention:
-                attention = self.attention(job, [best.ids for best, *_ in candidates])
+            outputs = [best.ids for best, *_ in candidates]
+            attention = self.attention(job, outputs) if job.attention else ()
             yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The candidates of each source, best first, and the cross-attention of the best where it was wanted."""
+    """The candidates of each source, best first, and if it was wanted the cross-attention of the best."""
 
     candidates: list[list[Output]]
-    attention: "Sequence[Float[Tensor, 'layers heads tgt src'] | None]"
+    attention: "Sequence[Float[Tensor, 'layers heads tgt src']]"
     engine: str = "torch"
     """What searched: torch or ctranslate2."""
 

@@ -41,7 +41,7 @@ class TorchEngine:
         with self._evaluation():
             candidates = search(self._steps(job), job)
         outputs = [best.ids for best, *_ in candidates]
-        return SearchResult(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
+        return SearchResult(candidates, self.attention(job, outputs) if job.attention else ())
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
