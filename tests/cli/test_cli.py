@@ -342,7 +342,7 @@ MISTAKES = [
     (["explore", "{run}"], "the directory of a model, expected a sentence. Name the model: --run", 2),
     (["translate", "hello", "--run", "{run}", "--beam", "0"], "decode.beam: found 0", 2),
     (["translate", "hello", "--run", "{run}", "--precision", "int4"], "precision: found 'int4', expected one of", 2),
-    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected 1 to ", 2),
+    (["translate", "hello", "--run", "{run}", "--workers", "0"], "workers: found 0, expected a whole number from 1 to ", 2),
     (["translate", "hello", "--run", "{run}", "--device", "tpu9"], "device: 'tpu9' is not available", 2),
     (["translate", "x", "--run", "{run}", "--n-best", "5", "--beam", "2"], "decode.n_best", 2),
     (["train", "--run", "{tmp}/r"], "training text: found none", 2),

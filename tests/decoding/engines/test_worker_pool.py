@@ -62,8 +62,8 @@ def test_a_worker_that_is_killed_is_told_of(make_model, tokenizer):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"workers": 0}, "workers: found 0, expected 1 to "),
-        ({"workers": 10**30}, "workers: found 10{30}, expected 1 to "),
+        ({"workers": 0}, "workers: found 0, expected a whole number from 1 to "),
+        ({"workers": 10**30}, "workers: found 10{30}, expected a whole number from 1 to "),
         ({"precision": "int4"}, "precision: found 'int4'"),
     ],
 )
