@@ -31,7 +31,7 @@ from glassformer.decoding.sentences import read_requests
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig
+from glassformer.settings import DecodeConfig, RunConfig
 from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.steps.passage import STEPS
 from glassformer.text.steps.step import Step
@@ -117,7 +117,8 @@ class Translator:
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
-        run, loaded = RunDirectory(places[0]), None
+        run = RunDirectory(places[0])
+        loaded: tuple[Engine, Tokenizers, RunConfig] | None = None
         engine = choose_engine(engine, precision, shortlist=shortlist)
         fast_device = find_fast_device(device, precision) if engine == "auto" and len(places) == 1 else None
         if fast_device is not None:
