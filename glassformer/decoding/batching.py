@@ -1,4 +1,4 @@
-"""Sources for the model: ids with eos, cut to its maximum length, and batches of sources of similar length."""
+"""Sources as ids with eos, cut to the maximum length, in batches of similar length."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 _BATCHES_PER_WORKER = 2
-_MIN_BATCH = 256  # tokens from which on a batch is worth sending to a worker
+_MIN_BATCH = 256  # tokens that are worth sending to a worker
 
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """One text as the model reads it: ``ids`` end with eos; ``truncated`` if tokens at the end were cut off."""
+    """A text as the model reads it: ``ids`` with eos; ``truncated`` if its end was cut."""
 
     text: str
     ids: list[int]
@@ -29,20 +29,20 @@ class EncodedSource:
 
 @dataclass(frozen=True)
 class ModelInput:
-    """A source, and what its output must have."""
+    """A source and its constraints."""
 
     source: EncodedSource
     constraints: Constraints
     sample_key: int
-    """Seeds the random numbers of sampling, together with the seed."""
+    """Seeds the random numbers of sampling, with the seed."""
     number: int | None = None
-    """The number of its sentence; None of a piece of one."""
+    """Its sentence's number; None for a piece of one."""
 
 
 def read_sources(
     texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
 ) -> list[EncodedSource]:
-    """Each text as ids; raises ``InputError``, with the argument's ``name``, unless it is a list of str."""
+    """Each text as ids; ``InputError``, with the argument's ``name``, if no list of str."""
     check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
     return [
@@ -52,7 +52,7 @@ def read_sources(
 
 
 def output_limit(src_ids: Sequence[int], config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
-    """The longest output in ids, eos included, and the ``n_prefix`` ids of a prefix added.
+    """The longest output in ids with eos, plus the ``n_prefix`` ids of a prefix.
 
     ``max_length_a`` multiplies the source's tokens without eos.
     """
@@ -69,10 +69,10 @@ def plan_decoding(
     *,
     max_efficient_sources: int | None = None,
 ) -> list[list[int]]:
-    """``numbers`` in batches, longest first; sources · rows_per_source · longest is at most ``batch_tokens`` in each.
+    """``numbers`` in batches, longest first, of ``batch_tokens`` = sources · rows · longest.
 
-    ``lengths`` are those of all texts; a text that is too long for a batch forms its own. None has more than
-    ``max_efficient_sources``. Batches are smaller where several workers could not share them evenly.
+    ``lengths`` are those of all texts; a too long text forms its own batch. At most ``max_efficient_sources``, and
+    less where several workers could not share evenly.
     """
     if workers > 1:
         tokens = rows_per_source * sum(lengths[number] for number in numbers)
@@ -89,7 +89,7 @@ def plan_decoding(
 
 
 def refuse_one_str(name: str, texts: object) -> None:
-    """Raise ``InputError`` for a str, which would be read as a list of its letters."""
+    """Raise ``InputError`` for a str, which would be read as letters."""
     if isinstance(texts, str):
         raise InputError(f"{name}: found one str {texts[:40]!r}, expected a list of texts. Put it in a list.")
 
@@ -109,7 +109,7 @@ def check_texts(name: str, texts: Sequence[str]) -> None:
 def check_pairs(
     sources: Sequence[EncodedSource], targets: Sequence[EncodedSource], config: ModelConfig, start: int = 0
 ) -> None:
-    """Raise ``InputError`` unless there is one target for each source, none longer than the model takes."""
+    """Raise ``InputError`` unless each source has a target that fits the model."""
     if len(sources) != len(targets):
         raise InputError(
             f"targets: found {len(sources)} sources and {len(targets)} targets, expected one for each source. "
@@ -122,6 +122,6 @@ def check_pairs(
 
 
 def check_start(start: object) -> None:
-    """Raise ``InputError`` unless ``start`` can be the number of a text."""
+    """Raise ``InputError`` unless ``start`` can be a text's number."""
     if not isinstance(start, int) or isinstance(start, bool) or start < 0:
         raise InputError(f"start: found {start!r:.40}, expected the number of the first text, from 0.")

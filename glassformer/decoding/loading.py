@@ -1,4 +1,4 @@
-"""What a translator is loaded from: the run directories of its models, and the engine that runs them with PyTorch."""
+"""Run directories to models, and the engine that runs them with PyTorch."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ ENGINES = ("auto", "torch", "ctranslate2")
 
 
 def check_loading(engine: object, precision: object, workers: int | None, shortlist: object) -> None:
-    """Raise ``ConfigError`` for an engine that is not there, and for what the engine of PyTorch does not have."""
+    """Raise ``ConfigError`` for an unknown engine, and for what PyTorch lacks."""
     if workers is not None:
         check_workers(workers)
     check_type("precision", precision, str | None, "the name of a precision, a str")
@@ -38,12 +38,12 @@ def check_loading(engine: object, precision: object, workers: int | None, shortl
 
 
 def choose_engine(engine: str, precision: str | None, *, shortlist: bool = False) -> str:
-    """The engine that is meant: CTranslate2 alone has shortlists and some precisions."""
+    """The engine: CTranslate2 alone has shortlists and some precisions."""
     return "ctranslate2" if engine == "auto" and (shortlist or precision in ONLY_HERE) else engine
 
 
 def find_runs(directories: str | Path | Sequence[str | Path]) -> list[Path]:
-    """The directories as a list; raises ``RunError`` for none, and for what is no path."""
+    """The directories as a list; ``RunError`` for none or for no path."""
     if isinstance(directories, str | Path):
         return [find_run(directories)]
     check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
@@ -55,7 +55,7 @@ def find_runs(directories: str | Path | Sequence[str | Path]) -> list[Path]:
 
 
 def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
-    """Each run, on ``device``; raises ``TokenizerError`` if their tokenizers differ."""
+    """Each run on ``device``; ``TokenizerError`` if tokenizers differ."""
     runs = [RunDirectory(place).load(device) for place in places]
     for place, run in zip(places, runs, strict=True):
         for side in ("src", "tgt"):
@@ -69,7 +69,7 @@ def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:
 
 
 def open_torch(run: RunDirectory, device: str, workers: int | None, checkpoint: Path) -> "TorchEngine":
-    """The engine of one run, on a CPU with as many threads as suit its model."""
+    """One run's engine, on a CPU with threads that suit its model."""
     from glassformer.threads import fit_threads
 
     model = run.load(device, checkpoint=checkpoint).model
@@ -78,7 +78,7 @@ def open_torch(run: RunDirectory, device: str, workers: int | None, checkpoint: 
 
 
 def make_torch_engine(models: "Sequence[Transformer]", precision: str | None, workers: int | None) -> "TorchEngine":
-    """The engine for some models, in this process or in ``workers`` of its own."""
+    """The models' engine, here or in ``workers`` processes."""
     from glassformer.decoding.engines.torch_engine import TorchEngine
     from glassformer.decoding.engines.worker_pool import WorkerPool
     from glassformer.model.inference import read_precision

@@ -1,6 +1,6 @@
-"""A request: one text to translate, with the words that its translation must begin with, contain and not contain.
+"""One text to translate, and what its translation must begin with, contain and lack.
 
-``Constraints`` (``job``) are the same in ids. A constrained word is tokenized as it would be after another word.
+``Constraints`` (``job``) are the same in ids, tokenized as after another word.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
-# Kinds whose tokens carry the space before a word: the same word has other ids at the start of a text.
+# Kinds whose tokens carry a leading space: at the start of a text ids differ.
 _KINDS_WITH_SPACES = ("bpe", "unigram")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One text, perhaps with codes that a file or a client has marked, and the constraints on its translation."""
+    """A text, perhaps with marked codes, and constraints on its translation."""
 
     text: str | Parts
     prefix: str = ""
@@ -36,12 +36,12 @@ class Request:
 
     @property
     def source(self) -> str:
-        """The text as it was typed, with its codes."""
+        """The text as typed, with its codes."""
         return join_parts(self.parts)
 
     @property
     def is_constrained(self) -> bool:
-        """Whether there is something that its translation must have."""
+        """Whether anything is required of its translation."""
         return bool(self.prefix.strip() or self.must)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ def make_requests(
     constraints: Sequence[Sequence[str]] | None,
     banned: Sequence[str],
 ) -> list[Request]:
-    """A request for each text; raises ``InputError`` unless there is one prefix, or list of phrases, for each."""
+    """A request for each text; ``InputError`` unless each has its constraints."""
     _check_list("banned", banned)
     for name, given in (("prefixes", prefixes), ("constraints", constraints)):
         if given is None:
@@ -83,10 +83,10 @@ def _check_list(name: str, found: object) -> None:
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:
-    """The request's constraints in ids; white space at the ends of a prefix does not count.
+    """The request's constraints in ids; a prefix's outer white space does not count.
 
-    Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for a
-    required phrase that contains a banned one.
+    ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for a required
+    phrase that contains a banned one.
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
@@ -126,8 +126,7 @@ def _to_ids(text: str, original: str, tokenizer: Tokenizer, name: str) -> tuple[
 
 
 def keeps_capital(word: str, tokenizer: Tokenizer) -> bool:
-    """Whether a word has a capital inside a sentence, too: the tokenizer, which was learned from many, needs more
-    tokens for it without."""
+    """Whether a word has a capital inside sentences: without it, it takes more tokens."""
     with_capital, without = (
         tokenizer.to_ids(_after_a_word(one, tokenizer)) for one in (word, word[:1].lower() + word[1:])
     )
@@ -135,7 +134,7 @@ def keeps_capital(word: str, tokenizer: Tokenizer) -> bool:
 
 
 def _after_a_word(phrase: str, tokenizer: Tokenizer) -> str:
-    """The phrase with the space that precedes it within a text, if its script and the tokenizer use one."""
+    """The phrase after a space, if script and tokenizer use one."""
     if tokenizer.kind not in _KINDS_WITH_SPACES or not phrase or phrase[0].isspace():
         return phrase
     return phrase if is_unspaced(phrase[0]) or not phrase[0].isalnum() else f" {phrase}"

@@ -19,13 +19,13 @@ class Scored:
     text: str
     tokens: list[str]
     token_log_probs: list[float]
-    """Natural logarithm of the probability of each token, given the source and the tokens before it."""
+    """Natural log-probability of each token, given source and earlier tokens."""
     log_prob: float
     """Their sum."""
     score: float
-    """``log_prob`` divided by the length penalty, like the score of a hypothesis."""
+    """``log_prob`` over the length penalty."""
     source_truncated: bool
-    """Whether tokens at the end of the source were cut off, because the model takes no more."""
+    """Whether the end of the source was cut, being too long."""
 
     @property
     def perplexity(self) -> float:
@@ -46,12 +46,12 @@ def score_pairs(
     *,
     start: int,
 ) -> list[Scored]:
-    """Each target with its log-probabilities, given its source; ``start`` is the number of the first pair.
+    """Each target's log-probabilities; ``start`` is the first pair's number.
 
-    Raises ``InputError`` unless there is one target for each source, none longer than the model takes.
+    ``InputError`` unless each source has a target that fits the model.
     """
     check_texts("sources", sources)
-    as_typed = replace(options, keep_codes=False)  # their targets have the codes
+    as_typed = replace(options, keep_codes=False)  # targets have the codes
     read = [" ".join(read_source_sentences(text, as_typed)) for text in sources]
     src = read_sources(read, tokenizers[0], engine.config)
     tgt = read_sources(targets, tokenizers[1], engine.config, "targets")

@@ -1,4 +1,4 @@
-"""Teacher forcing: one pass over given outputs gives each id's log-probability or attention. Section 3.1."""
+"""Teacher forcing: one pass gives each id's log-probability or attention. Section 3.1."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from glassformer.trace.taps import capture
 def forced_token_log_probs(
     models: Sequence[Transformer], src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """The log-probability of each id of each source's output; of an ensemble that of the mean probability."""
+    """Each id's log-probability in each output; of an ensemble the mean probability's."""
     out_ids, found = pad_ids(outputs, models[0].config.pad_id, src_ids.device), []
     for model in models:
         log_probs = token_log_probs(model(src_ids, _shift_right(out_ids, model)), model.config)
@@ -27,7 +27,7 @@ def forced_token_log_probs(
 def forced_attention(
     model: Transformer, src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[Float[Tensor, "layers heads tgt src"]]:
-    """The cross-attention weights of each source's output, without the padding of either, on the CPU."""
+    """Each output's cross-attention weights, without padding, on the CPU."""
     out_ids = pad_ids(outputs, model.config.pad_id, src_ids.device)
     with ExitStack() as stack:
         attentions = [layer.get_submodule("cross_attention") for layer in model.decoder.layers]
@@ -35,7 +35,7 @@ def forced_attention(
         model.hidden(src_ids, _shift_right(out_ids, model))
     weights = torch.stack([layer for (layer,) in captured], dim=1).detach().cpu()
     src_lengths = (src_ids != model.config.pad_id).sum(dim=1).tolist()
-    # Clones, because a view would keep the whole batch in memory.
+    # Clones: a view would keep the whole batch.
     return [
         row[:, :, : len(output), :src_length].clone()
         for row, output, src_length in zip(weights, outputs, src_lengths, strict=True)

@@ -1,1 +1,1 @@
-"""How sure a translation is: a few numbers of it, and what they are worth."""
+"""How sure a translation is."""

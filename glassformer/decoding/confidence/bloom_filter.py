@@ -1,4 +1,4 @@
-"""A Bloom filter (Bloom 1970): a set of texts in few bits, which takes some other texts for members."""
+"""A Bloom filter (Bloom 1970): a set of texts in few bits, with some false members."""
 
 import base64
 import zlib
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 MIN_BITS, MAX_BITS = 2**10, 2**18  # 32 KB
-_BITS_FOR_EACH = 10  # so about one other text in thirty is taken for a member, if there is room
+_BITS_FOR_EACH = 10  # about one false member in thirty, if there is room
 _SEEN = 2  # what occurs once may be a slip or a rare name
-_FACTOR, _SHIFT = 0x9E3779B1, 14  # make a second place of the same hash
+_FACTOR, _SHIFT = 0x9E3779B1, 14  # make a second place of one hash
 
 
 @dataclass(frozen=True)
 class BloomFilter:
-    """A set of texts that says of every member that it is one, and of few others."""
+    """A set that knows every member, and takes few other texts for one."""
 
     bits: bytes
 
     @classmethod
     def from_texts(cls, texts: Sequence[str]) -> Self:
-        """The filter of these texts; it takes others for members where there is little room for so many."""
+        """The filter of these texts; more false members where room is short."""
         size = MIN_BITS
         while size < min(MAX_BITS, _BITS_FOR_EACH * len(texts)):
             size *= 2
@@ -37,7 +37,7 @@ class BloomFilter:
         return not self.missing((text,))
 
     def missing(self, texts: Iterable[str]) -> int:
-        """How many of the texts are no members. It is called for every source, so that its loop is plain."""
+        """How many texts are no members; a plain loop, as every source calls it."""
         bits, last, count = self.bits, 8 * len(self.bits) - 1, 0
         for text in texts:
             code = _hash(text)
@@ -55,7 +55,7 @@ class BloomFilter:
 
     @classmethod
     def from_text(cls, text: Any) -> Self:
-        """What ``to_text`` made; ``ValueError`` for anything else, and for more than ``MAX_BITS``."""
+        """What ``to_text`` made; else ``ValueError``, also above ``MAX_BITS``."""
         if not isinstance(text, str):
             raise ValueError("bits: expected them in base64")
         try:
@@ -73,5 +73,5 @@ def _hash(text: str) -> int:
 
 
 def frequent(counts: Counter[str]) -> list[str]:
-    """What was counted at least twice, the most frequent first, as far as there is room in a filter."""
+    """What was counted twice or more, most frequent first, as far as a filter has room."""
     return [text for text, count in counts.most_common(MAX_BITS // _BITS_FOR_EACH) if count >= _SEEN]

@@ -1,7 +1,7 @@
-"""Confidence: the estimated chance that a translation is good, from what is known when it has been made.
+"""Confidence: the estimated chance that a translation is good.
 
-A logistic regression over a few numbers of the source and the output, which ``training/evaluation/calibration.py``
-fits on validation translations, with the chance below which a translation is doubted.
+A logistic regression over a few numbers of source and output; ``training/evaluation/calibration.py`` fits it on
+validation translations, with the chance below which a translation is doubted.
 """
 
 import math
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 FEATURES = ("log_prob", "unseen", "unknown", "lost", "short", "long")
 _FORMAT = 2
 _MAX_BYTES = 300_000
-_MORE = 10  # characters that are added to both lengths: a short text says little by its length
+_MORE = 10  # characters added to both lengths: short texts say little
 
 
 @dataclass(frozen=True)
 class Weight:
-    """One feature of the regression: (value - mean) / scale · weight is what it adds to the log-odds."""
+    """A feature: (value - mean) / scale · weight is added to the log-odds."""
 
     mean: float
     scale: float
@@ -35,10 +35,10 @@ class Weight:
 
 @dataclass(frozen=True)
 class Confidence:
-    """The chance that a translation is good; ``good`` says what that means, such as ``chrF >= 50``.
+    """The chance that a translation is good; ``good`` defines it, as ``chrF >= 50``.
 
-    ``seen`` is what the model learned from, ``length_ratio`` the typical log of an output's characters per source
-    character. Below ``doubtful`` a translation is doubted. ``fitted_on`` is for readers.
+    ``seen``: what the model learned from. ``length_ratio``: the typical log of output per source characters.
+    Below ``doubtful`` a translation is doubted. ``fitted_on`` is for readers.
     """
 
     good: str
@@ -50,7 +50,7 @@ class Confidence:
     seen: SeenText
 
     def judge(self, source: str, hypotheses: Sequence["Hypothesis"]) -> tuple[list[float], Doubt | None]:
-        """The chance of each hypothesis of a source as the model read it, from 0 to 1, and why to doubt the first."""
+        """Each hypothesis's chance, 0 to 1, and why to doubt the first; source as the model read it."""
         unseen = self.seen.unseen(source)
         chances = []
         for hypothesis in hypotheses:
@@ -61,9 +61,9 @@ class Confidence:
         return chances, self._doubt(unseen, hypotheses[0], chances[0])
 
     def _doubt(self, unseen: Unseen, hypothesis: "Hypothesis", chance: float) -> Doubt | None:
-        """The first reason that applies; None without a doubt.
+        """The first reason to doubt, if any.
 
-        Another language, characters that were not copied, and a long source are doubted whatever the chance.
+        Another language, uncopied characters and a long source count whatever the chance.
         """
         if unseen.is_foreign:
             return Doubt("language")
@@ -76,7 +76,7 @@ class Confidence:
         return Doubt("unsure") if chance < self.doubtful else None
 
     def write(self, path: Path) -> None:
-        """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
+        """Save as JSON with its SHA-256; ``StorageError`` if that fails."""
         weights = {name: vars(one) for name, one in self.weights.items()}
         values = {**vars(self), "weights": weights, "seen": self.seen.to_mapping()}
         with storage_errors(path, "Free some space and try again."):
@@ -84,7 +84,7 @@ class Confidence:
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
-        """What ``write`` saved, None if there is no file; ``CheckpointError`` if it is damaged or something else."""
+        """What ``write`` saved; None without a file, ``CheckpointError`` if damaged."""
         if not path.exists() and not path.is_symlink():
             return None
         try:
@@ -110,10 +110,9 @@ class Confidence:
 
 
 def features(source: str, hypothesis: "Hypothesis", unseen: Unseen, length_ratio: float) -> dict[str, float]:
-    """The numbers that the regression weighs; the source is as the model reads it.
+    """The numbers that the regression weighs; source as the model reads it.
 
-    What is ``unseen`` in it: a share of n-grams, unknown characters, and words that the output has lost. How much
-    shorter or longer than usual the output is, is a logarithm.
+    Of ``unseen``: a share of n-grams, unknown characters, and words lost in the output. The length is a logarithm.
     """
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
@@ -127,7 +126,7 @@ def features(source: str, hypothesis: "Hypothesis", unseen: Unseen, length_ratio
 
 
 def log_length_ratio(source: str, target: str) -> float:
-    """The log of the target's characters per character of the source, less extreme for short texts."""
+    """The log of target per source characters, less extreme for short texts."""
     return math.log((len(target.strip()) + _MORE) / (len(source.strip()) + _MORE))
 
 

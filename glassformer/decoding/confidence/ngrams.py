@@ -1,6 +1,6 @@
-"""Which character n-grams a text is made of: a table of them tells how much of another text it has never seen.
+"""Character n-grams: a table of them tells how much of a text is new.
 
-It tells a language from others, and language from nonsense. Case and the amount of white space make no difference.
+It tells languages and nonsense apart. Case and amounts of white space do not matter.
 """
 
 import unicodedata
@@ -15,19 +15,19 @@ ORDERS = (1, 2, 3, 4)
 
 
 def fold(text: str) -> str:
-    """A text without what makes no difference: case, and compatible forms of characters."""
+    """A text without case and compatible forms of characters."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).lower()
 
 
 def ngrams(text: str, order: int) -> Iterator[str]:
-    """The n-grams of a text with a space at both ends; a shorter text is one."""
+    """The n-grams of a text with a space at both ends; of a shorter text itself."""
     plain = f" {' '.join(fold(text).split())} "
     return (plain[start : start + order] for start in range(max(1, len(plain) - order + 1)))
 
 
 @dataclass(frozen=True)
 class NgramTable:
-    """The n-grams of one order that a text has at least twice."""
+    """N-grams of one order that a text has at least twice."""
 
     order: int
     seen: BloomFilter
@@ -41,7 +41,7 @@ class NgramTable:
         return cls(order, BloomFilter.from_texts(frequent(counts)))
 
     def unseen(self, text: str) -> float:
-        """The share of the text's n-grams that are not in the table, from 0 to 1."""
+        """The share of the text's n-grams that are not in the table, 0 to 1."""
         found = list(ngrams(text, self.order))
         return self.seen.missing(found) / len(found)
 
@@ -51,7 +51,7 @@ class NgramTable:
 
     @classmethod
     def from_mapping(cls, values: Any) -> Self:
-        """What ``to_mapping`` made; ``ValueError`` for anything else."""
+        """What ``to_mapping`` made; else ``ValueError``."""
         if not isinstance(values, dict) or values.keys() != {"order", "bits"}:
             raise ValueError("ngrams: expected order and bits")
         if type(values["order"]) is not int or values["order"] not in ORDERS:

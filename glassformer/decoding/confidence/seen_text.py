@@ -1,6 +1,6 @@
-"""What the sources that a model learned from are made of, and what of another text they do not have.
+"""What learned sources are made of, and what else a text has.
 
-It is counted once, when a training ends, and kept with the run.
+Counted once, at the end of a training, and kept with the run.
 """
 
 import re
@@ -15,15 +15,15 @@ from glassformer.decoding.confidence.ngrams import NgramTable, fold
 from glassformer.text.scripts import split_words
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_USUAL = 0.99  # of the sources have no greater share of unseen n-grams
-_NEARLY_ALL = 0.999  # of the sources are no longer
+_USUAL = 0.99  # quantile of sources' shares of unseen n-grams
+_NEARLY_ALL = 0.999  # quantile of sources' lengths
 _MAX_CHARACTERS = 20_000
-_KNOWN_SHARE = 0.4  # of its words, which a text in another language does not reach ...
-_MIN_UNKNOWN = 2  # ... and so many are unknown: a single one may be a name
+_KNOWN_SHARE = 0.4  # of words; another language has fewer ...
+_MIN_UNKNOWN = 2  # ... and more unknown ones: one may be a name
 
 
 def find_words(text: str) -> list[str]:
-    """The words of a text, as they are written; in scripts without spaces each character is one."""
+    """A text's words as written; without spaces, each character."""
     if text.isascii():
         return _WORD.findall(text)
     return [word for piece in split_words(text) for word in _WORD.findall(piece)]
@@ -31,21 +31,21 @@ def find_words(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Unseen:
-    """What a source has that the sources that were learned do not have."""
+    """What a source has that learned sources lack."""
 
     ngrams: float
-    """The share of its character n-grams, from 0 to 1."""
+    """The share of its character n-grams, 0 to 1."""
     characters: tuple[str, ...]
-    """Each once; other forms of those that were seen are none."""
+    """Each once; compatibility variants count as seen."""
     words: tuple[str, ...]
-    """Those that were hardly seen, each once."""
+    """Words that were hardly seen, each once."""
     is_foreign: bool
-    """Whether it seems to be in another language: few of its words and of its n-grams were seen."""
+    """Whether it seems to be in another language: few words and n-grams were seen."""
     is_long: bool
-    """Whether it has more words than nearly all that were learned."""
+    """Whether it has more words than nearly all learned ones."""
 
     def lost_words(self, output: str) -> list[str]:
-        """The hardly seen words that an output does not have: names are copied."""
+        """Hardly seen words that an output lacks: names are copied."""
         if not self.words:
             return []
         written = set(map(_plain, find_words(output)))
@@ -58,16 +58,16 @@ class SeenText:
 
     ngrams: NgramTable
     characters: str
-    """Those of the sources, white space apart."""
+    """Characters of the sources, without white space."""
     words: BloomFilter
     longest: int
-    """The words of the longest sources, a thousandth apart."""
+    """99.9th percentile of source length, in words."""
     usual_unseen: float
-    """The greatest share of unseen n-grams in sources that were not learned, a hundredth apart."""
+    """99th percentile of unseen n-grams in held-out sources."""
 
     @classmethod
     def from_texts(cls, ngrams: NgramTable, sources: Sequence[str], others: Sequence[str]) -> Self:
-        """What is in ``sources`` that were learned; ``others`` are sources that were not."""
+        """What learned ``sources`` have; ``others`` were not learned."""
         words = [find_words(text) for text in sources]
         characters = Counter(character for text in sources for character in text if not character.isspace())
         return cls(
@@ -101,7 +101,7 @@ class SeenText:
         return frozenset(self.characters + " ")
 
     def _has(self, word: str) -> bool:
-        """Whether a word was seen; one with an apostrophe also by its parts."""
+        """Whether a word, or each part around its apostrophe, was seen."""
         return word in self.words or ("'" in word and all(part in self.words for part in word.split("'")))
 
     def to_mapping(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class SeenText:
 
     @classmethod
     def from_mapping(cls, values: Any) -> Self:
-        """What ``to_mapping`` made; ``ValueError`` for anything else."""
+        """What ``to_mapping`` made; else ``ValueError``."""
         names = {"ngrams", "characters", "words", "longest", "usual_unseen"}
         if not isinstance(values, dict) or values.keys() != names:
             raise ValueError(f"seen: expected an object with {', '.join(sorted(names))}")
@@ -129,5 +129,5 @@ def _plain(word: str) -> str:
 
 
 def _quantile(numbers: Sequence[float], share: float) -> float:
-    """A number that so large a share of these does not exceed; 0 of none."""
+    """A number that this share does not exceed; 0 of none."""
     return sorted(numbers)[int(share * (len(numbers) - 1))] if numbers else 0.0

@@ -1,1 +1,1 @@
-"""What runs a search: PyTorch, worker processes, or CTranslate2."""
+"""What runs a search: PyTorch, worker processes or CTranslate2."""

@@ -1,4 +1,4 @@
-"""The outputs of two engines for the same sources, compared pair by pair: for engine auto, `diff` and `--verify`."""
+"""Outputs of two engines compared pair by pair: for engine auto, `diff`, `--verify`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ _ToTokens = Callable[[Sequence[int]], Sequence[Any]]
 
 @dataclass(frozen=True)
 class OutputPair:
-    """Two engines' outputs for one source, of one rank, and the tokens of each."""
+    """Two engines' outputs of one rank for one source, with their tokens."""
 
     outputs: tuple[Output, Output]
     tokens: tuple[Sequence[Any], Sequence[Any]]
 
     @property
     def step(self) -> int | None:
-        """The first step, from 0, at which the tokens differ; None if all are the same."""
+        """The first step, from 0, at which tokens differ; None if none do."""
         return first_difference(*self.tokens)
 
     @property
@@ -41,7 +41,7 @@ class OutputPair:
 def compare_outputs(
     first: Candidates, second: Candidates, to_tokens: tuple[_ToTokens, _ToTokens] = (list, list)
 ) -> list[list[OutputPair]]:
-    """The pairs of each source, best first; ``to_tokens`` is for engines whose ids mean different tokens."""
+    """Each source's pairs, best first; ``to_tokens`` if ids mean different tokens."""
     read_first, read_second = to_tokens
     return [
         [OutputPair((a, b), (read_first(a.ids), read_second(b.ids))) for a, b in zip(*candidates, strict=True)]
@@ -50,7 +50,7 @@ def compare_outputs(
 
 
 def search_sources(engine: Engine, sources: Sequence[Sequence[int]], options: DecodeConfig) -> Candidates:
-    """The candidates of each source, which are searched in batches of similar length."""
+    """Each source's candidates, searched in batches of similar length."""
     plan = plan_decoding(list(map(len, sources)), range(len(sources)), options.rows_per_source, options.batch_tokens)
     limits = [output_limit(ids, engine.config, options) for ids in sources]
     jobs = [SearchJob([sources[at] for at in batch], [limits[at] for at in batch], options, batch) for batch in plan]
@@ -61,5 +61,5 @@ def search_sources(engine: Engine, sources: Sequence[Sequence[int]], options: De
 
 
 def first_difference(one: Sequence[Any], other: Sequence[Any]) -> int | None:
-    """The first index at which two sequences differ; None if they are equal."""
+    """The first index at which two sequences differ; None if equal."""
     return next((at for at, pair in enumerate(zip_longest(one, other)) if pair[0] != pair[1]), None)

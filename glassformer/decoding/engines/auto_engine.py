@@ -1,7 +1,7 @@
-"""The fastest engine that gives what PyTorch gives: CTranslate2 where that was shown for this run, else PyTorch.
+"""CTranslate2 where it was shown to give what PyTorch gives, else PyTorch.
 
-Both engines translate the same sentences once on each kind of device; the verdict is kept with the export. PyTorch
-does every alignment and what CTranslate2 does in another way.
+Both translate the same sentences once on each kind of device; the verdict is kept with the export. PyTorch does
+alignments and what CTranslate2 does differently.
 """
 
 import json
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PROOFS = {"cpu": "proof.json", "cuda": "proof-cuda.json"}  # of each kind of device
+PROOFS = {"cpu": "proof.json", "cuda": "proof-cuda.json"}  # by kind of device
 _SENTENCES = 200
-_TOLERANCE = 1e-2  # of an output's log-probability: <pad> and <s>, which CTranslate2 leaves out, have 1e-4 a token
+_TOLERANCE = 1e-2  # of a log-probability: <pad> and <s>, which CTranslate2 leaves out, have 1e-4 a token
 _SUBJECTS = (
     "My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "A friend of mine",
     "She", "The woman next door", "I",
@@ -62,7 +62,7 @@ _PREDICATES = (
 
 
 class AutoEngine:
-    """CTranslate2 for what it does as PyTorch does, PyTorch for the rest; each is opened when it is needed."""
+    """CTranslate2 for what it does as PyTorch does, else PyTorch; each opened when needed."""
 
     mean_attention = False
 
@@ -72,18 +72,18 @@ class AutoEngine:
         open_torch: "Callable[[], TorchEngine]",
         open_fast: "Callable[[TorchEngine | None], CTranslate2Engine | None]",
     ) -> None:
-        """``open_fast`` is given the engine of PyTorch if that is open; None if CTranslate2 cannot be used."""
+        """``open_fast`` gets the PyTorch engine if it is open; None: no CTranslate2."""
         self.config = config
         self._open_torch, self._open_fast = open_torch, open_fast
 
     @cached_property
     def torch(self) -> "TorchEngine":
-        """The engine of PyTorch."""
+        """The PyTorch engine."""
         return self._open_torch()
 
     @cached_property
     def fast(self) -> "CTranslate2Engine | None":
-        """The engine of CTranslate2, if it translates this run as PyTorch does."""
+        """The CTranslate2 engine, if it translates this run as PyTorch does."""
         return self._open_fast(vars(self).get("torch"))
 
     @property
@@ -93,11 +93,11 @@ class AutoEngine:
 
     @property
     def max_efficient_sources(self) -> int | None:
-        """The sources of a batch from which on a larger one is slower."""
+        """See ``Engine``."""
         return (self.fast or self.torch).max_efficient_sources
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number; raises what the engine of the job raises."""
+        """See ``Engine``; raises what the job's engine raises."""
         fast = self.fast
         equal = [number for number, job in enumerate(jobs) if fast and is_equal_search(job)]
         if fast:
@@ -113,29 +113,29 @@ class AutoEngine:
                 yield others[at], result
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids that are certain after each step; returns the candidates."""
+        """See ``Engine``."""
         fast = self.fast if is_equal_search(job) else None
         return (yield from (fast or self.torch).stream(job))
 
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The cross-attention with which the model writes each given output."""
+        """See ``Engine``."""
         return self.torch.attention(job, outputs)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """The log-probability of each id of each target, given its source."""
+        """See ``Engine``."""
         return self.torch.score(sources, targets)
 
     def close(self) -> None:
-        """Release the engines that are open."""
+        """Release the open engines."""
         for engine in (vars(self).get("fast"), vars(self).get("torch")):
             if engine is not None:
                 engine.close()
 
 
 def is_equal_search(job: SearchJob) -> bool:
-    """Whether CTranslate2 searches as PyTorch does; the settings say so, each for itself."""
+    """Whether CTranslate2 searches as PyTorch does with these settings."""
     if any(one.required or one.banned for one in job.constraints or ()):
         return False
     return not any(lacking_options(job.options)) and not any(differing_options(job.options))
@@ -146,8 +146,8 @@ def load_auto(
 ) -> tuple[AutoEngine, Tokenizers, RunConfig]:
     """The engine of one run, with its tokenizers and settings.
 
-    The run is exported and compared when it first translates, once its training has ended; until then it is opened
-    with PyTorch at once. Which engine is taken, and why, is logged at level INFO.
+    A run is exported and compared when it first translates after its training has ended; until then PyTorch is used.
+    The choice and its reason are logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)
@@ -158,7 +158,7 @@ def load_auto(
 
     def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
         reason = "its training has not ended"
-        if checkpoint.parent == run.final:  # each validation of a training would be exported
+        if checkpoint.parent == run.final:  # else each validation would be exported
             try:
                 fast = open_engine(run, device, None, workers, wait=False)[0]
                 proof = fast.directory / proof_name
@@ -183,7 +183,7 @@ def load_auto(
 
 
 def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
-    """The run's first validation sources, or sentences of ours for a run without text; as ids."""
+    """The run's first validation sources, else sentences of ours, as ids."""
     own = run.text / "valid.jsonl"
     if own.is_file():
         texts = [json.loads(line)[0] for line in islice(read_json_lines(own), _SENTENCES)]
@@ -193,7 +193,7 @@ def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) ->
 
 
 def find_fast_device(device: str, precision: str | None) -> str | None:
-    """Where CTranslate2 may compute in place of PyTorch; None if it cannot, or would not compute in float32."""
+    """Where CTranslate2 computes in float32 in place of PyTorch; None if nowhere."""
     if precision not in (None, "float32") or not isinstance(device, str) or find_spec("ctranslate2") is None:
         return None
     known = ["cpu"] if device == "cpu" else find_devices()
@@ -205,7 +205,7 @@ def find_fast_device(device: str, precision: str | None) -> str | None:
 
 
 def _torch_has_gpu() -> bool:
-    """Whether PyTorch would use a GPU; it is only asked, which takes a second, where there may be one."""
+    """Whether PyTorch would use a GPU; not asked where there is none, as it takes a second."""
     if may_have_gpu():
         import torch
 
@@ -214,7 +214,7 @@ def _torch_has_gpu() -> bool:
 
 
 def _read_proof(path: Path) -> bool | None:
-    """The verdict that is kept with the export; None if there is none of these versions."""
+    """The verdict kept with the export; None without one for these versions."""
     try:
         proof = read_json_file(path)
         return bool(proof["equal"]) if proof["versions"] == _versions() else None
@@ -229,7 +229,7 @@ def _versions() -> dict[str, str]:
 def _prove(
     path: Path, fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]
 ) -> bool:
-    """Translate by both engines, half greedily, half by beams; the verdict is kept with the export."""
+    """Translate with both engines, half greedily, half with beams; keep the verdict."""
     options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
     pairs: list[OutputPair] = []
     for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):

@@ -1,12 +1,12 @@
 """The engine that runs a model with CTranslate2: the same search, without PyTorch.
 
-Its searches are those of ``beam_search``, up to rounding in float32. What differs:
+Searches are those of ``beam_search``, up to rounding in float32, except that
 
-- <pad> and <s> have no part in the softmax; with us they have what training left them, some 1e-5.
-- A filter or a shortlist renormalises what it leaves. After filters, what was found is scored anew.
-- Samples are drawn with CTranslate2's random numbers, which follow from the seed and the batch.
+- <pad> and <s> have no part in the softmax; ours leaves them some 1e-5;
+- filters and shortlists renormalise; what was found with filters is scored anew;
+- samples use CTranslate2's random numbers, by seed and batch.
 
-What CTranslate2 does not have, or computes in another way, is refused by name.
+What CTranslate2 lacks, or computes differently, is refused by name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NAME = "ctranslate2"
-# The precisions, as CTranslate2 calls them.
+# The precisions by CTranslate2's names.
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "float16": "float16", "int8": "int8"}
-ONLY_HERE = ("float16", "int8")  # the precisions that PyTorch does not have
+ONLY_HERE = ("float16", "int8")  # precisions that PyTorch lacks
 _Found = list[tuple[list[int], float]]
-"""The ids and the log-probability of each output of a source."""
+"""Ids and log-probability of each output of a source."""
 _Call = tuple[list[int], int, list[Any]]
-"""Rows of a job that are translated together, their limit, and their results, which may not be there yet."""
+"""Rows translated together, their limit, and their results, perhaps pending."""
 _MAX_EFFICIENT = 32  # on a CPU
-_MAX_TOLD = 64  # tokens of a source up to which a search tells its attention at no cost
-_NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
+_MAX_TOLD = 64  # source tokens up to which a search gives its attention for free
+_NO_PENALTY = 1e-30  # divides by 1, but does not end the search early
 
 
 def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
-    """Each option that no field says CTranslate2 has: its name, the only value there, and what is done instead."""
+    """Options that CTranslate2 lacks: name, its only value, and the alternative."""
     for knob in _changed_fields(options):
         known = knob.metadata
         if NAME not in known["equal_in"] and NAME not in known["differs_in"]:
@@ -52,14 +52,14 @@ def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
 
 
 def differing_options(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    """Each option that CTranslate2 has in its own way, and that way."""
+    """Options that CTranslate2 has in its own way, and that way."""
     for knob in _changed_fields(options):
         if NAME in knob.metadata["differs_in"]:
             yield knob.name, knob.metadata["differs_in"][NAME]
 
 
 def _changed_fields(options: DecodeConfig) -> Iterator[Field[Any]]:
-    """The fields of an engine's work that are not at their default."""
+    """Fields of an engine's work that differ from their default."""
     is_beam_search = options.beam > 1 and not options.sample
     for knob in fields(options):
         acts = knob.metadata["acts_in"] != "batching" and (is_beam_search or knob.name != "early_stopping")
@@ -68,7 +68,7 @@ def _changed_fields(options: DecodeConfig) -> Iterator[Field[Any]]:
 
 
 def check_precision(name: str | None, device: str = "cpu") -> str:
-    """The precision, float32 for none; raises ``ConfigError`` if CTranslate2 does not have it on this device."""
+    """The precision, by default float32; ``ConfigError`` if this device lacks it."""
     try:
         import ctranslate2
     except ImportError as error:
@@ -84,7 +84,7 @@ def check_precision(name: str | None, device: str = "cpu") -> str:
 
 
 def name_engine(precision: str | None) -> str:
-    """What messages call it: a precision that it alone has may have chosen it."""
+    """Its name in messages: the precision may have chosen it."""
     return f"ctranslate2 for precision {precision}" if precision in ONLY_HERE else "ctranslate2"
 
 
@@ -94,15 +94,15 @@ def other_engine(precision: str | None) -> str:
 
 
 def split_device(device: str) -> tuple[str, int]:
-    """The name and the number: "cuda:1" is number 1 of cuda."""
+    """Name and number: "cuda:1" is number 1 of cuda."""
     name, _, number = device.partition(":")
     return name, int(number or 0)
 
 
 class CTranslate2Engine:
-    """One model in a directory that ``export_ctranslate2`` wrote. Implements ``Engine``.
+    """A model in a directory of ``export_ctranslate2``. Implements ``Engine``.
 
-    ``workers`` are threads that share the weights, each with a batch of its own; by default one a core, of a GPU one.
+    ``workers`` are threads that share the weights: by default one a core, one on a GPU.
     """
 
     mean_attention = True
@@ -111,7 +111,7 @@ class CTranslate2Engine:
         self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
         device: str = "cpu", precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """``shortlist`` uses the map of ``directory``. Raises ``ConfigError`` for a wrong precision or workers."""
+        """``shortlist`` uses the directory's map. ``ConfigError`` for precision or workers."""
         self.config, self.device, self._precision, self._shortlist = config, device, precision, shortlist
         is_gpu = device != "cpu"
         self.max_efficient_sources = None if is_gpu else _MAX_EFFICIENT
@@ -123,7 +123,7 @@ class CTranslate2Engine:
         self._translator = self._load(self.workers)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number, in order; raises an error for what CTranslate2 lacks."""
+        """See ``Engine``, in order; errors for what CTranslate2 lacks."""
         check_wanted()
         for job in jobs:
             _check_job(job, self._precision)
@@ -135,7 +135,7 @@ class CTranslate2Engine:
             yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids as they are found; those of a beam or with a shortlist at the end."""
+        """See ``Engine``; a beam's ids, or those with a shortlist, come at the end."""
         _check_job(job, self._precision)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
@@ -155,7 +155,7 @@ class CTranslate2Engine:
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The mean of the heads of the last layer's cross-attention, with each output given as a prefix."""
+        """See ``Engine``: the last layer's mean head, with each output as a prefix."""
         import torch
 
         results = self._translator.translate_batch(
@@ -169,7 +169,7 @@ class CTranslate2Engine:
         ]
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """The log-probability of each id of each target, given its source."""
+        """See ``Engine``."""
         eos_id, longest = self.config.eos_id, self.config.max_length
         full = {row for row, ids in enumerate(targets) if len(ids) == longest and ids[-1] != eos_id}
         rows = [row for row in range(len(targets)) if row not in full]
@@ -183,7 +183,7 @@ class CTranslate2Engine:
         return [found[row] for row in range(len(targets))]
 
     def _score_full(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
-        """The same of a target as long as the model takes, behind which ``score_batch`` would score an end token."""
+        """The same for a target of maximum length, which ``score_batch`` would exceed."""
         (result,) = self._translator.translate_batch(
             [self._tokens(source)], [self._target_tokens(target[:-1])], beam_size=1, max_input_length=0,
             max_decoding_length=len(target), min_decoding_length=0, return_logits_vocab=True, return_end_token=True,
@@ -207,7 +207,7 @@ class CTranslate2Engine:
         )  # fmt: skip
 
     def _start(self, job: SearchJob) -> list[_Call]:
-        """The whole job with the longest limit of its sources; one call for each list of banned phrases."""
+        """The job with its longest limit; a call for each list of banned phrases."""
         groups: dict[Any, list[int]] = {}
         for row in range(len(job.sources)):
             groups.setdefault(_constraints_of(job, row).banned, []).append(row)
@@ -223,7 +223,7 @@ class CTranslate2Engine:
         return rows, limit, results
 
     def _sampler(self, job: SearchJob, rows: list[int]) -> Any:
-        """A translator whose one thread begins the random numbers of these rows."""
+        """A translator whose one thread seeds these rows' random numbers."""
         import ctranslate2
 
         ctranslate2.set_random_seed((job.options.seed * 1_000_003 + job.sample_keys[rows[0]] + 1) % 2**32)
@@ -231,11 +231,11 @@ class CTranslate2Engine:
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
-        """The model's files, in memory: when the run has learned more, another process may delete the directory."""
+        """The model's files, in memory: another process may delete the directory."""
         return {path.name: path.read_bytes() for path in self.directory.iterdir()}
 
     def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
-        """Ours under CTranslate2's names. A beam returns all it found, from which we choose by our own penalty."""
+        """Ours by CTranslate2's names. A beam returns all; our own penalty chooses."""
         options = job.options
         asked = {
             "beam_size": 1 if options.sample else options.beam, "num_hypotheses": options.rows_per_source,
@@ -255,11 +255,11 @@ class CTranslate2Engine:
         return asked
 
     def _finish(self, job: SearchJob, calls: list[_Call]) -> list[list[Output]]:
-        """The candidates of each source; those that passed their own limit are searched again with it."""
+        """Each source's candidates; those past their own limit are searched again."""
         found: list[list[Output]] = [[] for _ in job.sources]
         again: dict[tuple[int, Any], list[int]] = {}
         for rows, longest, results in calls:
-            # Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.
+            # CTranslate2 4.8 confuses rows of first ids if a beam searches several sources.
             first = 1 if len(rows) > 1 and job.options.rows_per_source > 1 else 0
             for row, result in zip(rows, results, strict=True):
                 output, limit = result.result(), job.limits[row]
@@ -278,7 +278,7 @@ class CTranslate2Engine:
         return found
 
     def _outputs(self, job: SearchJob, result: Any) -> _Found:
-        """The ids and the log-probability of each hypothesis, which CTranslate2 divides by its penalty."""
+        """Each hypothesis's ids and log-probability, which CTranslate2 divides by its penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
             ([self._ids[token] for token in tokens], score * len(tokens) ** alpha)
@@ -286,7 +286,7 @@ class CTranslate2Engine:
         ]
 
     def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
-        """The same with the model's own log-probabilities, where CTranslate2 has others."""
+        """The same with the model's own log-probabilities."""
         if _constraints_of(job, row) == Constraints() and not any(differing_options(job.options)):
             return outputs
         found = [ids for ids, _ in outputs]
@@ -313,7 +313,7 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
 
 
 def _check_job(job: SearchJob, precision: str | None) -> None:
-    """Raise ``ConfigError`` for an option that CTranslate2 does not have, ``InputError`` for required phrases."""
+    """``ConfigError`` for options that CTranslate2 lacks, ``InputError`` for required phrases."""
     engine, other = name_engine(precision), other_engine(precision)
     for name, neutral, reason in lacking_options(job.options):
         advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"

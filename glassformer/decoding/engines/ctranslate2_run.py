@@ -1,4 +1,4 @@
-"""A run for CTranslate2: on which device it computes, from which export, and whether it can."""
+"""A run for CTranslate2: its device, its export, and whether it can."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -29,10 +29,10 @@ _DEVICES_OF_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """The engine of one run, exported if need be, with the run's tokenizers and settings.
+    """The engine of one run, exported if needed, with its tokenizers and settings.
 
-    With device auto it computes on a GPU if there is one on which it works. Raises ``ConfigError`` for several runs,
-    an unknown device, and settings that CTranslate2 does not have.
+    Device auto takes a GPU that works. ``ConfigError`` for several runs, an unknown device, and settings that
+    CTranslate2 lacks.
     """
     if len(runs) != 1:
         raise ConfigError(
@@ -61,7 +61,7 @@ def open_engine(
     run: RunDirectory, device: str, precision: str | None, workers: int | None, *, shortlist: bool = False,
     wait: bool = True,
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:  # fmt: skip
-    """The engine of one run; without ``wait``, ``RunError`` where another process is exporting it."""
+    """The engine; without ``wait``, ``RunError`` while another process exports."""
     kind = check_precision(precision, device)
     config, _ = run.read_config()
     check_supported(config.model)
@@ -78,7 +78,7 @@ def open_engine(
     )  # fmt: skip
     try:
         engine = load(directory)
-    except (RuntimeError, ValueError) as error:  # its own sums may be right all the same: others may have written it
+    except (RuntimeError, ValueError) as error:  # its sums may match: others may have written it
         logger.warning("%s: cannot be loaded (%.100s); it is made anew.", directory, error)
         remove(directory)
         engine = load(export())
@@ -88,7 +88,7 @@ def open_engine(
 
 
 def count_gpus() -> int:
-    """The CUDA GPUs that CTranslate2 finds; it is only asked where there may be one."""
+    """CUDA GPUs that CTranslate2 finds; not asked where there is none."""
     if not may_have_gpu() or find_spec("ctranslate2") is None:
         return 0
     import ctranslate2
@@ -97,18 +97,18 @@ def count_gpus() -> int:
 
 
 def may_have_gpu() -> bool:
-    """Whether this machine has a driver for GPUs."""
+    """Whether this machine has a GPU driver."""
     return which("nvidia-smi") is not None or any(Path(name).exists() for name in _DEVICES_OF_GPUS)
 
 
 def find_devices() -> list[str]:
-    """The devices on which CTranslate2 can compute here."""
+    """The devices on which CTranslate2 can compute."""
     count = count_gpus()
     return ["cpu", *["cuda"][:count], *(f"cuda:{number}" for number in range(count))]
 
 
 def _check_gpu(engine: CTranslate2Engine) -> None:
-    """Raise ``ConfigError`` if it cannot compute there: the libraries of CUDA are loaded when they are first used."""
+    """Raise ``ConfigError`` if it cannot compute there: CUDA loads its libraries late."""
     source = [engine.config.src_vocab - 1, engine.config.eos_id]
     try:
         list(engine.search([SearchJob([source], [1], DecodeConfig(beam=1))]))

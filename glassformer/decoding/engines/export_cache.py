@@ -1,6 +1,6 @@
-"""The CTranslate2 directory of a run, in the run or in the user's cache, written once and verified at each start.
+"""A run's CTranslate2 directory, in the run or the user's cache, verified at each start.
 
-Its manifest says which weights, settings and tokenizers it has. PyTorch is imported only to write one.
+Its manifest names weights, settings and tokenizers. PyTorch is imported only to write.
 """
 
 import os
@@ -28,23 +28,22 @@ from glassformer.interop.ctranslate2 import export_ctranslate2
 from glassformer.run_directory import WEIGHTS, RunDirectory
 
 CACHE = "ctranslate2"
-_FORMAT = 1  # of what is written; another number makes all be written anew
+_FORMAT = 1  # another number makes all be written anew
 _SECONDS_BETWEEN_TRIES = 0.1
-_MAX_WAIT = 600.0  # seconds for another process to write an export
+_MAX_WAIT = 600.0  # seconds for another process to write
 
 
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None], *, wait: bool = True) -> Path:
-    """The directory with the weights that ``run.load`` takes; written, if there is none.
+    """The directory with the weights that ``run.load`` takes, written if needed.
 
-    Raises ``StorageError`` if it can be written nowhere, ``RunError`` if another process writes: without ``wait`` at
-    once, else after some time.
+    ``StorageError`` if no place is writable; ``RunError`` if another process writes: at once without ``wait``.
     """
     checkpoint, origin = _origin(run, quantization, warn)
     return _find(run, origin) or _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
 
 
 def find_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path | None:
-    """The same directory, if it was written before."""
+    """The directory, if it was written before."""
     return _find(run, _origin(run, quantization, warn)[1])
 
 
@@ -68,14 +67,14 @@ def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -
 
 
 def _places(run: RunDirectory, origin: dict[str, Any]) -> list[Path]:
-    """In the run, and the user's cache; of the bundled model, which belongs to the package, only the latter."""
+    """In the run, and in the user's cache; of the bundled model only the latter."""
     own = None if run.path.resolve() == BUNDLED.resolve() else run.path / CACHE
     name = f"{origin['quantization']}-{json_sha256(origin)[:16]}"
     return [place / name for place in (own, user_cache()) if place is not None]
 
 
 def user_cache() -> Path | None:
-    """Where this system keeps what a program can make again; None for a user without a home directory."""
+    """This system's cache directory; None for a user without a home directory."""
     try:
         if sys.platform == "win32":
             base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
@@ -83,13 +82,13 @@ def user_cache() -> Path | None:
             base = Path.home() / "Library" / "Caches"
         else:
             base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:  # no HOME, and no entry for the user
+    except RuntimeError:  # no HOME and no entry for the user
         return None
     return Path(base) / "glassformer" / CACHE
 
 
 def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
-    """Whether it is of these weights, and each file is as it was written."""
+    """Whether it has these weights, and each file is as written."""
     try:
         manifest = read_json(directory / MANIFEST)
         sums: dict[str, str] = manifest["files"]
@@ -101,7 +100,7 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
 def _write(
     run: RunDirectory, checkpoint: Path, origin: dict[str, Any], warn: Callable[[str], None], *, max_wait: float
 ) -> Path:
-    """The first directory that can be written; those of other weights of the run are deleted."""
+    """The first directory that is writable; exports of older weights are deleted."""
     from glassformer.interop.shortlist import read_shortlist
 
     failed = StorageError("This system names no home directory. Set XDG_CACHE_HOME to a directory for what is made.")
@@ -131,7 +130,7 @@ def _write(
 
 @contextmanager
 def _lock(directory: Path, warn: Callable[[str], None], max_wait: float) -> Iterator[None]:
-    """Only one process writes to a directory; others wait ``max_wait`` seconds, then ``RunError``."""
+    """One process writes; others wait ``max_wait`` seconds, then ``RunError``."""
     path = directory / ".lock"
     with open_to_append(path) as file:
         tries, has_lock = 0, False

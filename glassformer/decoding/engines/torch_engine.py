@@ -1,4 +1,4 @@
-"""The engine that runs the models of this package with PyTorch."""
+"""The engine that runs this package's models with PyTorch."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
@@ -20,20 +20,20 @@ from glassformer.trace import is_tracing
 
 
 class TorchEngine:
-    """One model or an ensemble, on its device, with the linear maps of a precision. Implements ``Engine``."""
+    """A model or an ensemble on its device, in a precision. Implements ``Engine``."""
 
     workers = 1
     max_efficient_sources: int | None = None
     mean_attention = False
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
-        """A precision converts copies of the models; raises ``ConfigError`` if it is not available here."""
+        """A precision converts copies of the models; ``ConfigError`` if not available."""
         self.models = [model if precision is None else for_inference(model, precision) for model in models]
         shortest = min(model.config.max_length for model in models)
         self.config = replace(models[0].config, max_length=shortest)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number; raises what ``beam_search`` and ``sample`` raise."""
+        """See ``Engine``; raises what ``beam_search`` and ``sample`` raise."""
         return ((number, self.run(job)) for number, job in enumerate(jobs))
 
     def run(self, job: SearchJob) -> SearchResult:
@@ -44,12 +44,12 @@ class TorchEngine:
         return SearchResult(candidates, self.attention(job, outputs) if job.attention else ())
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: the ids that are certain after each step; returns the candidates."""
+        """See ``Engine``."""
         certain = CertainPrefix()
         with self._evaluation():
             states = search_steps(self._steps(job), job)
         while True:
-            with self._evaluation():  # for the step alone: the caller's code runs outside of it
+            with self._evaluation():  # for the step alone: the caller's code runs outside
                 try:
                     ids = certain.update(next(states))
                 except StopIteration as end:
@@ -60,12 +60,12 @@ class TorchEngine:
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> list[Float[Tensor, "layers heads tgt src"]]:
-        """The cross-attention with which the first model writes each output."""
+        """See ``Engine``."""
         with self._evaluation(), torch.inference_mode(False), torch.no_grad():
             return forced_attention(self.models[0], self._src_ids(job.sources), outputs)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
-        """The log-probability of each id of each target, given its source."""
+        """See ``Engine``."""
         with self._evaluation():
             return forced_token_log_probs(self.models, self._src_ids(sources), targets)
 
@@ -73,9 +73,9 @@ class TorchEngine:
         """Nothing to release."""
 
     def _evaluation(self) -> ExitStack:
-        """A block in which all models are in evaluation mode and no gradients are kept."""
+        """A block in evaluation mode, without gradients."""
         with ExitStack() as stack:
-            # Inference mode costs less, but a reader of a trace may compute gradients with its tensors.
+            # Not inference mode: readers of a trace may compute gradients.
             stack.enter_context(torch.no_grad() if is_tracing() else torch.inference_mode())
             for model in self.models:
                 stack.enter_context(evaluating(model))
@@ -85,7 +85,7 @@ class TorchEngine:
         return pad_ids(sources, self.config.pad_id, self.models[0].src_embedding.tokens.weight.device)
 
     def _steps(self, job: SearchJob) -> Steps:
-        """Beam slots where the search keeps equally many hypotheses of each source; a trace records plain rows."""
+        """Beam slots for equally many hypotheses a source; a trace records plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
         in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps

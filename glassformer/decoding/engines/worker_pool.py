@@ -1,6 +1,6 @@
-"""Worker processes that share the batches of one translator, and its weights in memory unless they are converted.
+"""Worker processes that share a translator's batches, and its unconverted weights.
 
-Two processes with one thread translate more than one process with two: small products do not divide well.
+Two processes with one thread beat one with two: small products divide badly.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ _Reply = tuple[list[list[Output]], list[NDArray[Any]]]
 
 
 class WorkerPool(TorchEngine):
-    """An engine whose batches are shared by ``workers`` processes, started at the first job, ended by ``close``."""
+    """An engine whose batches ``workers`` processes share, from the first job to ``close``."""
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
-        """Raises ``ConfigError`` for a precision that is not available here."""
+        """``ConfigError`` for a precision that is not available."""
         super().__init__(models, precision)
         self.workers = workers
         self._executor = ProcessPoolExecutor(
@@ -40,16 +40,16 @@ class WorkerPool(TorchEngine):
         )
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """The result of each job with the job's number, in the order in which they end.
+        """See ``Engine``; in order of completion.
 
-        One job, or one that a trace records, is done by this process. ``WorkerError`` if a worker ends too early.
+        One job, or a traced one, runs in this process. ``WorkerError`` if a worker dies.
         """
         if len(jobs) <= 1 or is_tracing():
             yield from super().search(jobs)
             return
         futures: dict[Future[_Reply], int] = {}
         try:
-            for number, job in enumerate(jobs):  # submitting raises, too, if a worker is already known to have ended
+            for number, job in enumerate(jobs):  # submitting raises, too, if a worker has died
                 futures[self._executor.submit(_run, job)] = number
             for future in as_completed(futures):
                 candidates, attention = future.result()
@@ -65,11 +65,11 @@ class WorkerPool(TorchEngine):
                 future.cancel()
 
     def close(self) -> None:
-        """End the processes after their current jobs."""
+        """End the processes after their jobs."""
         self._executor.shutdown(cancel_futures=True)
 
 
-_engines: list[TorchEngine] = []  # in a worker process its engine; empty elsewhere
+_engines: list[TorchEngine] = []  # the engine, in a worker process
 
 
 def _start_worker(models: list[Transformer], precision: Precision | None, threads: int) -> None:
@@ -78,6 +78,6 @@ def _start_worker(models: list[Transformer], precision: Precision | None, thread
 
 
 def _run(job: SearchJob) -> _Reply:
-    """The job's result; attention as arrays, because each tensor would come back with an open file."""
+    """The result; attention as arrays, since each tensor would bring an open file."""
     result = _engines[0].run(job)
     return result.candidates, [one.numpy() for one in result.attention]

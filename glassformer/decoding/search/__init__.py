@@ -1,1 +1,1 @@
-"""Searches over the next token: greedy, beam, sampling; what changes a distribution, and what is required."""
+"""Searches for the next token, their filters and constraints."""

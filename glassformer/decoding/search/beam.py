@@ -1,4 +1,4 @@
-"""The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
+"""The state of a beam search, and a step's candidates and their outcomes.
 
 ``sums`` are None without processors, ``covered`` without a coverage penalty.
 """
@@ -25,56 +25,56 @@ _STATE_AXES = {
 }  # fmt: skip
 
 DROPPED, LIVE, FINISHED = range(3)
-_BLOCK = 64  # numbers whose maximum is looked at before they are
+_BLOCK = 64  # numbers under one maximum
 
 
 @dataclass(frozen=True)
 class SearchState:
-    """The hypotheses of unfinished sentences after ``step`` ids without bos; slots without one have log_prob -inf."""
+    """Hypotheses of unfinished sentences after ``step`` ids; empty slots have log_prob -inf."""
 
-    sentences: Tensor  # (sentences)              the source's row in the batch
-    limits: Tensor  # (sentences)                 most ids, eos included
-    last_penalty: Tensor  # (sentences)           the length penalty at that limit
+    sentences: Tensor  # (sentences)              source's row in the batch
+    limits: Tensor  # (sentences)                 most ids, with eos
+    last_penalty: Tensor  # (sentences)           length penalty at that limit
     ids: Tensor  # (sentences beam step)          live hypotheses, best first
     log_probs: Tensor  # (sentences beam)         by the model's own distribution
-    finished: Tensor  # (sentences)               how many have finished so far
-    finished_ids: Tensor  # (sentences n_best step)  the best of them, best first, padded after eos
+    finished: Tensor  # (sentences)               how many have finished
+    finished_ids: Tensor  # (sentences n_best step)  best first, padded after eos
     finished_log_probs: Tensor  # (sentences n_best)
     finished_scores: Tensor  # (sentences n_best)
-    sums: Tensor | None = None  # (sentences beam)         of the processed log-probabilities
-    covered: Tensor | None = None  # (sentences beam src)  attention that each source position received; padding 1
+    sums: Tensor | None = None  # (sentences beam)  of processed log-probabilities
+    covered: Tensor | None = None  # (sentences beam src)  attention received; padding 1
 
     @property
     def step(self) -> int:
-        """The number of ids of each live hypothesis."""
+        """Ids of each live hypothesis."""
         return self.ids.shape[2]
 
     @property
     def ranking(self) -> Float[Tensor, "sentences beam"]:
-        """The sums by which hypotheses are ranked."""
+        """The sums that rank hypotheses."""
         return self.log_probs if self.sums is None else self.sums
 
     def select(self, keep: Int[Tensor, "kept"]) -> Self:
-        """The state of some of the sentences."""
+        """The state of some sentences."""
         return replace(self, **{name: value.index_select(0, keep) for name, value in _tensors(self).items()})
 
     def to_cpu(self) -> Self:
-        """The same state on the CPU."""
+        """The same on the CPU."""
         return replace(self, **{name: value.cpu() for name, value in _tensors(self).items()})
 
     def note(self) -> None:
-        """Record the state in a trace."""
+        """Record it in a trace."""
         for name, value in _tensors(self).items():
             note(f"search.{name}", value, _STATE_AXES[name])
 
 
 def _tensors(record: "SearchState | Continuations") -> dict[str, Tensor]:
-    """The fields by name, without those that are None."""
+    """The fields by name, except None."""
     return {name: value for name, value in vars(record).items() if value is not None}
 
 
 def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
-    """The rows that stay, the last ones in the places of those that go, so that as few rows as possible move."""
+    """Rows that stay; last ones fill the gaps, so that few move."""
     rows = live.nonzero().flatten()
     kept = torch.arange(len(rows), device=live.device)
     free = (~live[: len(rows)]).nonzero().flatten()
@@ -85,7 +85,7 @@ def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
 def start_state(
     limits: Sequence[int], plan: "Plan", device: torch.device, covered: Float[Tensor, "sentences src"] | None
 ) -> SearchState:
-    """One live hypothesis for each sentence, empty and with probability 1; none has finished."""
+    """An empty live hypothesis of probability 1 for each sentence."""
     batch, options = len(limits), plan.options
     nothing = torch.full((batch, options.pool), -math.inf, device=device)
     return SearchState(
@@ -105,16 +105,16 @@ def start_state(
 
 @dataclass(frozen=True)
 class Continuations:
-    """The candidates of a step, in the order in which they take slots: the parent hypothesis and the next id."""
+    """A step's candidates in order of their slots: parent hypothesis and next id."""
 
     ids: Tensor  # (sentences candidates)
-    parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
+    parents: Tensor  # (sentences candidates)     slot of the hypothesis
     log_probs: Tensor  # (sentences candidates)
     sums: Tensor | None = None  # (sentences candidates)  as in the state
 
     @property
     def ranking(self) -> Float[Tensor, "sentences candidates"]:
-        """The sums by which they are ranked; -inf marks none."""
+        """The sums that rank them; -inf marks none."""
         return self.log_probs if self.sums is None else self.sums
 
     def at(self, ranks: Int[Tensor, "sentences chosen"]) -> Self:
@@ -127,14 +127,14 @@ class Continuations:
             note(f"search.candidate_{name}", value, "batch candidate")
 
     def append_to(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
-        """All ids of each candidate: those of its parent, and its own."""
+        """Each candidate's ids: its parent's, then its own."""
         index = self.parents[:, :, None].expand(-1, -1, prefixes.shape[2])
         return torch.cat([prefixes.gather(1, index), self.ids[:, :, None]], dim=2)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same from step to step: the options, and the constraints of each source."""
+    """What stays the same between steps: options and each source's constraints."""
 
     options: DecodeConfig
     config: ModelConfig
@@ -142,7 +142,7 @@ class Plan:
 
     @property
     def has_processors(self) -> bool:
-        """Whether hypotheses are ranked by other log-probabilities than the model's."""
+        """Whether hypotheses are ranked by processed log-probabilities."""
         return has_processors(self.options, self.constraints)
 
     def constraints_of(self, state: SearchState) -> ConstraintBatch | None:
@@ -151,7 +151,7 @@ class Plan:
 
 
 def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | None:
-    """``log_probs``, a row for each live hypothesis, after processing; None without processors."""
+    """Processed ``log_probs``, a row a live hypothesis; None without processors."""
     if not plan.has_processors:
         return None
     constraints = plan.constraints_of(state)
@@ -163,7 +163,7 @@ def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | 
 
 
 def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None, plan: Plan) -> Continuations:
-    """The ``2 beam`` candidates of each sentence, or all where there are fewer, by (sentences beam vocab)."""
+    """Each sentence's ``2 beam`` candidates, or all, by (sentences beam vocab)."""
     constraints, beam = plan.constraints_of(state), plan.options.beam
     ranked_by = log_probs if processed is None else processed
     if constraints is not None and constraints.required.numel():
@@ -180,9 +180,9 @@ def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None,
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The ranks of the first ``beam`` candidates that are not eos, followed by others where there are fewer.
+    """The ranks of the first ``beam`` candidates that are not eos, then others.
 
-    At most one candidate of each parent is eos, so that ``2 beam`` candidates contain ``beam`` others.
+    Each parent has at most one eos, so that ``2 beam`` candidates hold ``beam`` others.
     """
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
@@ -190,7 +190,7 @@ def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[T
 def outcomes(
     ranking: Float[Tensor, "sentences candidates"], is_eos: Bool[Tensor, "sentences candidates"], beam: int
 ) -> Int[Tensor, "sentences candidates"]:
-    """The outcome of each candidate: ``DROPPED``, ``LIVE`` or ``FINISHED``."""
+    """Each candidate's outcome: ``DROPPED``, ``LIVE`` or ``FINISHED``."""
     ranks = live_ranks(is_eos, beam)
     lives = torch.zeros_like(is_eos).scatter(1, ranks, True) & ~is_eos
     found = torch.where(lives, LIVE, DROPPED)
@@ -199,10 +199,9 @@ def outcomes(
 
 
 def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
-    """The ``count`` greatest of each row, greatest first, and their indices; all where there are fewer.
+    """Each row's ``count`` greatest, in order, and their indices; all if there are fewer.
 
-    ``torch.topk`` orders rows of a whole vocabulary. The greatest ``count`` are in the ``count`` blocks with the
-    greatest maxima, which one cheap pass finds.
+    They are in the ``count`` blocks with the greatest maxima, which one pass finds; ``torch.topk`` would sort rows.
     """
     rows, n = values.shape
     whole = n - n % _BLOCK
@@ -226,7 +225,7 @@ def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "r
 def top_k_of_beams(
     ranking: Float[Tensor, "sentences beam"], log_probs: Float[Tensor, "sentences beam vocab"], count: int
 ) -> Int[Tensor, "sentences best"]:
-    """Indices into beam · vocab of the ``count`` greatest sums, found among the greatest of each hypothesis."""
+    """Indices into beam · vocab of the ``count`` greatest sums, by hypothesis first."""
     sentences, beam, vocab = log_probs.shape
     values, ids = top_k(log_probs.flatten(0, 1), min(count, vocab))
     sums = ranking[:, :, None] + values.view(sentences, beam, -1)

@@ -1,15 +1,15 @@
-"""Beam search: pure functions over a frozen state, all sentences of a batch at once. Section 6.1 of the paper.
+"""Beam search: pure functions over a frozen state, for a whole batch. Section 6.1.
 
-At each step the ``2 beam`` best candidates of a sentence are considered. Those among the first ``beam`` that end with
-eos are finished; the best ``beam`` of the others stay live. A sentence is done when
+Each step considers the ``2 beam`` best candidates of a sentence. Of the first ``beam``, those that end with eos are
+finished; the best ``beam`` of the others stay live. A sentence is done when
 
 - ``beam`` hypotheses have finished (so beam 1 is greedy search), or
-- no live one can still enter the ``n_best``: log-probabilities and coverage penalty are at most 0 and the length
-  penalty only grows, so that sum / penalty(limit) bounds what a live one can reach, or
-- its length limit is reached. Live ones are then truncated, and rank after the finished ones.
+- no live one can still enter the ``n_best``: sum / penalty(limit) bounds its score, since log-probabilities and
+  coverage penalty are at most 0 and the length penalty only grows, or
+- its length limit is reached. Live ones are truncated, and rank after finished ones.
 
-That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
-the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
+That is ``early_stopping`` "beam". The other two keep ``beam`` finished hypotheses, not ``n_best``, and drop the
+first condition; "heuristic" takes live ones to end at their present length, as in Hugging Face.
 
 Sums are of processed log-probabilities; log_prob is the model's own.
 """
@@ -41,25 +41,25 @@ from glassformer.decoding.search.steps import Steps
 from glassformer.settings import DecodeConfig
 from glassformer.trace import note
 
-# The smallest attention that counts, so that a score stays finite for a position without any.
+# The smallest attention, so that scores stay finite.
 _LEAST = torch.finfo(torch.float32).tiny
 
 
 def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Tensor, "..."]:
-    """What is added to a score: cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), equation 14 of Wu et al. 2016 (arXiv 1609.08144).
+    """β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), equation 14 of Wu et al. 2016 (arXiv 1609.08144).
 
-    pᵢⱼ is the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
+    pᵢⱼ: attention of output id j to source position i, with eos; the last layer's mean head.
     """
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
 def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The ``n_best`` candidates of each source, or as many as exist; ``search`` without its choice."""
+    """The ``n_best`` candidates of each source, or as many as exist."""
     return run_to_end(beam_steps(steps, job))
 
 
 def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, list[list[Output]]]:
-    """``beam_search`` that yields the state after each step, before the sentences that are done are removed."""
+    """``beam_search`` that yields each step's state, done sentences included."""
     plan = Plan(job.options, steps.config, ConstraintBatch.from_job(job, steps.config, steps.device))
     if plan.constraints is not None:
         plan.constraints.note()
@@ -78,7 +78,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
         note("search.done", done, "batch")
         some_done = bool(done.any())
         if some_done:
-            ended = state.select(done.nonzero().flatten()).to_cpu()  # read at once: each look makes a GPU wait
+            ended = state.select(done.nonzero().flatten()).to_cpu()  # each look makes a GPU wait
             for place, sentence in enumerate(ended.sentences.tolist()):
                 found[sentence] = _results(ended, place, plan)
             keep = fill_gaps(~done) if steps.fills_gaps else (~done).nonzero().flatten()
@@ -98,7 +98,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
 def advance(
     state: SearchState, log_probs: Float[Tensor, "rows vocab"], attention: Tensor | None, plan: Plan
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
-    """The state after one more id, and the row of the previous step that each live hypothesis continues."""
+    """The state after one more id, and the previous row of each live hypothesis."""
     processed, beam = process_beam(state, log_probs, plan), plan.options.beam
     best = expand_beam(state, log_probs.view(*state.log_probs.shape, -1), processed, plan)
     is_eos = best.ids == plan.config.eos_id
@@ -129,11 +129,11 @@ def _add_finished(
     covered: Tensor | None,
     options: DecodeConfig,
 ) -> SearchState:
-    """The state with the hypotheses that finish now; ``finished_ids`` get the column that live ones get, too."""
+    """The state with newly finished hypotheses; ``finished_ids`` grow by a column."""
     finishes = is_eos & (best.ranking > -math.inf)
     finishes[:, options.beam :] = False
     longer_ids = pad(state.finished_ids, (0, 1))
-    if finishes.device.type == "cpu" and not finishes.any():  # a GPU would have to be waited for
+    if finishes.device.type == "cpu" and not finishes.any():  # no look on a GPU, which would wait
         return replace(state, finished_ids=longer_ids)
     scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:
@@ -152,7 +152,7 @@ def _add_finished(
 
 
 def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
-    """Which sentences (sentences) are done; the module's docstring gives the conditions."""
+    """Which sentences are done, by the module's conditions."""
     best = state.ranking.amax(dim=1)
     at_limit = state.step >= state.limits
     if options.early_stopping == "heuristic" and options.beam > 1:
@@ -165,7 +165,7 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
 
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
-    """The candidates of row ``place``, whose sentence is done, unsorted."""
+    """Candidates of the done sentence in row ``place``, unsorted."""
     candidates, options = [], plan.options
     finished = (state.finished_ids[place], state.finished_log_probs[place], state.finished_scores[place])
     for ids, log_prob, score in zip(*(one.tolist() for one in finished), strict=True):

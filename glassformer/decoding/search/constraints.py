@@ -1,11 +1,10 @@
-"""Lexical constraints: sequences of ids that an output must contain, and a beam that makes room for them.
+"""Lexical constraints: sequences of ids that outputs must contain.
 
-Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). The number of a hypothesis's bank is how many ids of
-the required phrases it has: those of the phrases that occur, and those of the phrase that it is in the middle of. The
-beam is divided among the banks. Phrases may overlap. The best hypothesis of the highest bank always survives, so that
-all phrases occur after enough steps, unless a filter forbids one of the ids.
+Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis's bank is its number of required ids:
+those of phrases that occur, and of the phrase that it is in. The beam is divided among the banks. Phrases may
+overlap. The best hypothesis of the highest bank survives, so that all phrases occur, unless a filter forbids an id.
 
-``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
+``phrases`` (rows phrase tgt) are padded with ``pad_id`` along the last two axes.
 """
 
 import math
@@ -29,7 +28,7 @@ Phrases = Int[Tensor, "rows phrase tgt"]
 
 
 def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
-    """Which phrases occur in the ids of their row; an empty phrase always does."""
+    """Which phrases occur in their row's ids; an empty one always does."""
     padding = phrases == pad_id
     if not phrases.numel() or not ids.numel():
         return padding.all(dim=2)
@@ -39,7 +38,7 @@ def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phra
 
 
 def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
-    """The length of the longest prefix of each phrase that the ids of its row end with."""
+    """The longest prefix of each phrase, in ids, with which its row ends."""
     step, lengths = ids.shape[1], torch.zeros(phrases.shape[:2], dtype=torch.int64, device=ids.device)
     for length in range(1, min(phrases.shape[2], step) + 1):
         equal = (ids[:, None, step - length :] == phrases[:, :, :length]).all(dim=2)
@@ -48,7 +47,7 @@ def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows
 
 
 def bank_of(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
-    """The bank of each row: how many ids of the required phrases it has."""
+    """Each row's bank: how many required ids it has."""
     done, lengths = contains(ids, phrases, pad_id), (phrases != pad_id).sum(dim=2)
     in_progress = matched_prefix(ids, phrases, pad_id).masked_fill(done, 0).amax(dim=1)
     return (lengths * done).sum(dim=1) + in_progress
@@ -61,7 +60,7 @@ def allocate_candidates(
     pad_id: int,
     beam: int,
 ) -> Int[Tensor, "sentences candidates"]:
-    """The ``2 beam`` candidates, in the order in which they take slots, as indices into beam · vocab."""
+    """The ``2 beam`` candidates in order of their slots, as indices into beam · vocab."""
     vocab = keys.shape[2]
     index, pool = _pool(keys, ids, required, pad_id, 2 * beam)
     parents = (index // vocab)[:, :, None].expand(-1, -1, ids.shape[2])
@@ -76,7 +75,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """Indices and keys of the best candidates, each hypothesis's best and all in a phrase; repeats have key -inf."""
+    """Indices and keys: best candidates, each hypothesis's best, and ids of phrases; repeats -inf."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -85,7 +84,7 @@ def _pool(
     further = phrases.gather(2, following[:, :, None]).view(sentences, beam, -1)
     unmet = ~contains(prefixes, phrases, pad_id).view(sentences, beam, -1)
     best = flat.topk(min(count, flat.shape[1]), dim=1).indices
-    # A phrase that is met needs no candidate: the best one, which is there already, takes its slot.
+    # A complete phrase takes the slot of the best candidate, which is there already.
     further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)
     index = torch.cat([best, first + keys.argmax(dim=2), further_ids], dim=1)
     again = (index[:, :, None] == index[:, None, :]).tril(-1).any(dim=2)
@@ -98,9 +97,9 @@ def allocate_banks(
     n_banks: Int[Tensor, "sentences"],
     beam: int,
 ) -> Int[Tensor, "sentences pool"]:
-    """The order in which candidates take slots: first those whose bank has room, then the others; each by key.
+    """The order of candidates: those whose bank has room, then the others, by key.
 
-    A bank has room for beam / banks, rounded down. The best of the highest bank comes first; -inf comes last.
+    A bank has room for beam / banks, rounded down; the best of the highest comes first.
     """
     possible = keys > -math.inf
     by_key = keys.argsort(dim=1, descending=True, stable=True)
@@ -114,7 +113,7 @@ def allocate_banks(
 
 @dataclass(frozen=True)
 class ConstraintBatch:
-    """The constraints of a batch, a row for each source; what is missing is ``pad_id``."""
+    """The constraints of each source in a batch, padded with ``pad_id``."""
 
     prefixes: Tensor  # (sentences tgt)
     required: Tensor  # (sentences phrase tgt)
@@ -122,7 +121,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None without any constraint. Raises ``InputError`` unless each source has one, with possible ids."""
+        """None without constraints; ``InputError`` unless each source has one, with valid ids."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(
@@ -151,7 +150,7 @@ class ConstraintBatch:
 
 
 def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torch.device) -> Tensor:
-    """The phrases of each source as one tensor (sentences phrase tgt), padded along both axes."""
+    """The sources' phrases as one padded tensor (sentences phrase tgt)."""
     most = max(map(len, phrases), default=0)
     longest = max((len(phrase) for row in phrases for phrase in row), default=0)
     stacked = torch.full((len(phrases), most, longest), pad_id, dtype=torch.int64)

@@ -1,13 +1,12 @@
-"""Filters: what changes the model's distribution before a token is chosen, as pure functions on log-probabilities.
+"""Filters: pure functions that change the distribution before a token is chosen.
 
-Two kinds, each with its register at the end of this file. Processors act in every search and in sampling, before the
-constraints. They take log-probabilities (rows vocab) and the ids so far (rows step). What they forbid is -inf; they
-do not renormalise, so that a beam search may end early. Sampling filters choose which tokens may be sampled, and
-renormalise.
+Two kinds, with registers at the end of this file. Processors act in every search and in sampling, before the
+constraints: on log-probabilities (rows vocab) and the ids so far (rows step). They forbid by -inf and do not
+renormalise. Sampling filters choose which tokens may be sampled, and renormalise.
 
-A new filter is a field of ``DecodeConfig``, an entry here with its function, and a check in ``explain/entries``. The
-paper has no sampling; top_p is Holtzman et al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (2407.01082),
-typical_p Meister et al. 2022 (2202.00666).
+A new filter is a field of ``DecodeConfig``, an entry here, and a check in ``explain/entries``. Sources: top_p,
+Holtzman et al. 2020 (arXiv 1904.09751); min_p, Nguyen et al. 2024 (2407.01082); typical_p, Meister et al. 2022
+(2202.00666).
 """
 
 import math
@@ -28,18 +27,18 @@ Prefixes = Int[Tensor, "rows step"]
 
 @dataclass(frozen=True)
 class Filter:
-    """The setting of ``DecodeConfig`` that a filter follows, and its arithmetic; a setting's default changes nothing.
+    """A filter's setting in ``DecodeConfig`` and its arithmetic; defaults change nothing.
 
-    A processor is ``apply(log_probs, prefixes, value, config)``, a sampling filter ``apply(log_probs, value)``.
+    Processors: ``apply(log_probs, prefixes, value, config)``; sampling: ``apply(log_probs, value)``.
     """
 
     setting: str
     apply: Callable[..., LogProbs]
     always: bool = False
-    """Whether it acts at its default, too."""
+    """Whether it also acts at its default."""
 
     def is_active(self, options: DecodeConfig) -> bool:
-        """Whether it acts in a search with these options."""
+        """Whether it acts with these options."""
         return self.always or getattr(options, self.setting) != getattr(type(options), self.setting)
 
 
@@ -55,7 +54,7 @@ def process_log_probs(
     constraints: ConstraintBatch | None,
     config: ModelConfig,
 ) -> LogProbs:
-    """Apply all processors that are set; ``constraints`` has a row for each row of ``log_probs``."""
+    """Apply all processors that are set; ``constraints`` has a row for each row."""
     if not has_processors(options, constraints):
         return log_probs
     processed = log_probs
@@ -69,7 +68,7 @@ def process_log_probs(
 
 
 def filter_log_probs(log_probs: LogProbs, options: DecodeConfig) -> LogProbs:
-    """The distribution to sample from, after all sampling filters that are set."""
+    """The distribution after all sampling filters that are set."""
     for one in SAMPLING_FILTERS:
         if one.is_active(options):
             log_probs = one.apply(log_probs, getattr(options, one.setting))
@@ -79,9 +78,9 @@ def filter_log_probs(log_probs: LogProbs, options: DecodeConfig) -> LogProbs:
 def apply_repetition_penalty(
     log_probs: LogProbs, prefixes: Prefixes, penalty: float, _config: ModelConfig
 ) -> LogProbs:
-    """Multiply the log-probability of each id that already occurs by ``penalty``, once however often it occurs.
+    """Multiply the log-probability of each id that occurs by ``penalty``, once.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards a repetition where they are negative.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards negative ones.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -105,7 +104,7 @@ def forbid_early_end(log_probs: LogProbs, prefixes: Prefixes, least: int, config
 def constrain(
     log_probs: LogProbs, from_model: LogProbs, prefixes: Prefixes, constraints: ConstraintBatch, config: ModelConfig
 ) -> LogProbs:
-    """Apply the constraints of each row; ``from_model`` are the log-probabilities before all processors."""
+    """Apply each row's constraints; ``from_model`` are unprocessed log-probabilities."""
     unmet = ~contains(prefixes, constraints.required, config.pad_id).all(dim=1)
     log_probs = forbid_end(log_probs, unmet, config.eos_id)
     log_probs = forbid_banned(log_probs, prefixes, constraints.banned, config.pad_id)
@@ -123,7 +122,7 @@ def forbid_banned(
     """Forbid each id that would complete a banned sequence."""
     if not banned.numel():
         return log_probs
-    before = (banned != pad_id).sum(dim=2) - 1  # ids before the last; -1 of none
+    before = (banned != pad_id).sum(dim=2) - 1  # ids before the last; -1: no sequence
     last = banned.gather(2, before.clamp(min=0)[:, :, None]).squeeze(2)
     past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == before[:, :, None], pad_id)
     return _forbid(log_probs, last, matched_prefix(prefixes, past, pad_id) == before)
@@ -132,7 +131,7 @@ def forbid_banned(
 def force_prefix(
     log_probs: LogProbs, from_model: LogProbs, prefix_ids: Int[Tensor, "rows tgt"], step: int, pad_id: int
 ) -> LogProbs:
-    """Allow only the next id of the prefix, with the model's own log-probability, while the prefix is incomplete."""
+    """Allow only the next id of an incomplete prefix, with the model's log-probability."""
     if step >= prefix_ids.shape[1]:
         return log_probs
     ids = prefix_ids[:, step, None]
@@ -141,18 +140,18 @@ def force_prefix(
 
 
 def _forbid(log_probs: LogProbs, ids: Int[Tensor, "rows some"], where: Bool[Tensor, "rows some"]) -> LogProbs:
-    """Set each row's ``ids`` that ``where`` marks to -inf."""
+    """Set the ``ids`` of rows that ``where`` marks to -inf."""
     marked = torch.zeros_like(log_probs).scatter_add(1, ids, where.to(log_probs.dtype))
     return log_probs.masked_fill(marked > 0, -math.inf)
 
 
 def apply_temperature(log_probs: LogProbs, temperature: float) -> LogProbs:
-    """Probabilities to the power of 1 / ``temperature``: sharper below 1, flatter above."""
+    """Probabilities to the power of 1 / ``temperature``."""
     return (log_probs / temperature).log_softmax(dim=-1)
 
 
 def keep_top_k(log_probs: LogProbs, k: int) -> LogProbs:
-    """The ``k`` most probable tokens, and no more where several are equally probable; all if there are no more."""
+    """The ``k`` most probable tokens, never more for ties."""
     if k >= log_probs.shape[-1]:
         return log_probs
     best = log_probs.topk(k, dim=-1)
@@ -161,26 +160,25 @@ def keep_top_k(log_probs: LogProbs, k: int) -> LogProbs:
 
 
 def keep_top_p(log_probs: LogProbs, p: float) -> LogProbs:
-    """The smallest set of tokens whose probabilities sum to at least ``p``; always the most probable one."""
+    """The smallest set of tokens with a probability of at least ``p``, at least one."""
     return _keep_first(log_probs, log_probs.argsort(dim=-1, descending=True, stable=True), p)
 
 
 def keep_min_p(log_probs: LogProbs, min_p: float) -> LogProbs:
-    """The tokens that are at least ``min_p`` times as probable as the most probable one."""
+    """The tokens at least ``min_p`` times as probable as the best."""
     return _keep(log_probs, log_probs >= log_probs.amax(dim=-1, keepdim=True) + math.log(min_p))
 
 
 def keep_typical_p(log_probs: LogProbs, p: float) -> LogProbs:
-    """The smallest set, the most typical tokens first, whose probabilities sum to at least ``p``.
+    """The smallest set of most typical tokens with a probability of at least ``p``.
 
-    The information of the most typical token, -log_prob, is closest to the entropy: it need not be the most probable.
+    Typical: the information -log_prob is close to the entropy.
     """
     entropy = torch.special.entr(log_probs.double().exp()).sum(dim=-1, keepdim=True)
     return _keep_first(log_probs, (entropy + log_probs).abs().argsort(dim=-1, stable=True), p)
 
 
 def _keep_first(log_probs: LogProbs, order: Int[Tensor, "... vocab"], p: float) -> LogProbs:
-    """The first tokens in ``order`` up to a sum of at least ``p``, and at least one."""
     probabilities = log_probs.double().exp().gather(-1, order)
     kept = probabilities.cumsum(dim=-1) - probabilities < p
     kept[..., 0] = True
@@ -191,14 +189,14 @@ def _keep(log_probs: LogProbs, kept: Bool[Tensor, "... vocab"]) -> LogProbs:
     return log_probs.masked_fill(~kept, -math.inf).log_softmax(dim=-1)
 
 
-# In the order in which they act.
+# In order of application.
 PROCESSORS = (
     Filter("repetition_penalty", apply_repetition_penalty),
     Filter("no_repeat_ngram", block_repeated_ngrams),
     Filter("min_length", forbid_early_end),
 )
 SAMPLING_FILTERS = (
-    Filter("temperature", apply_temperature, always=True),  # renormalises what the processors left
+    Filter("temperature", apply_temperature, always=True),  # renormalises after the processors
     Filter("top_k", keep_top_k),
     Filter("top_p", keep_top_p),
     Filter("min_p", keep_min_p),

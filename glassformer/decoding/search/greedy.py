@@ -1,4 +1,4 @@
-"""Greedy search: a beam search with beam 1 in a short loop, which keeps no state that a trace could show."""
+"""Greedy search: a beam search with beam 1 in a short loop, not traced."""
 
 import torch
 
@@ -10,7 +10,7 @@ from glassformer.decoding.search.steps import Steps
 
 
 def is_greedy(job: SearchJob) -> bool:
-    """Whether ``greedy_search`` gives the result of ``beam_search``: no beam, processor, constraint or coverage."""
+    """Whether ``greedy_search`` gives the result of ``beam_search``."""
     options = job.options
     if options.beam > 1 or options.sample or options.coverage_penalty > 0.0 or has_processors(options, None):
         return False
@@ -18,15 +18,15 @@ def is_greedy(job: SearchJob) -> bool:
 
 
 def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The one candidate of each source; arguments and errors are those of ``beam_search``."""
+    """The one candidate of each source; arguments and errors as in ``beam_search``."""
     eos_id, limits = steps.config.eos_id, job.limits
     outputs: list[list[int]] = [[] for _ in limits]
     log_probs = [0.0 for _ in limits]
     live = list(range(len(limits)))  # the source of each row
     ids = torch.full((len(limits),), steps.config.bos_id, dtype=torch.int64, device=steps.device)
     while live:
-        greatest, chosen = top_k(steps.next_log_probs(ids), 2)  # of equals, the one that beam search takes
-        best = torch.stack([chosen[:, 0].double(), greatest[:, 0].double()], dim=1)  # both are exact, read at once
+        greatest, chosen = top_k(steps.next_log_probs(ids), 2)  # ties as in beam search
+        best = torch.stack([chosen[:, 0].double(), greatest[:, 0].double()], dim=1)  # both exact, read at once
         for source, (new, log_prob) in zip(live, best.tolist(), strict=True):
             outputs[source].append(int(new))
             log_probs[source] += log_prob

@@ -1,4 +1,4 @@
-"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values."""
+"""A search job as plain values: sources, options and constraints."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,43 +12,43 @@ PhraseIds = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """What an output must begin with, contain and not contain, as ids; ``prefix`` has priority over all else."""
+    """Ids that an output must begin with, contain and not contain; ``prefix`` has priority."""
 
     prefix: tuple[int, ...] = ()
-    """The ids that the output begins with; they count in its log_prob and length."""
+    """Ids that the output begins with; they count in its log_prob and length."""
     required: PhraseIds = ()
-    """Sequences of ids that must occur; they may overlap."""
+    """Sequences that must occur; they may overlap."""
     banned: PhraseIds = ()
-    """Sequences of ids that must not occur."""
+    """Sequences that must not occur."""
 
     def unmet(self, ids: Sequence[int]) -> PhraseIds:
-        """The required sequences that do not occur in ``ids``."""
+        """The required sequences that ``ids`` lack."""
         return tuple(phrase for phrase in dict.fromkeys(self.required) if not occurs(phrase, ids))
 
 
 def occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:
-    """Whether the ids of ``phrase`` stand in ``ids`` one after another."""
+    """Whether ``phrase`` occurs in ``ids`` without gaps."""
     return any(tuple(ids[at : at + len(phrase)]) == tuple(phrase) for at in range(len(ids) - len(phrase) + 1))
 
 
 @dataclass(frozen=True)
 class SearchJob:
-    """A batch to translate, with one entry of each list for each source."""
+    """A batch to translate; lists have an entry for each source."""
 
     sources: Sequence[Sequence[int]]
-    """Source ids, eos included."""
+    """Source ids with eos."""
     limits: Sequence[int]
-    """The maximum length of each output in ids, eos included, from 1 to the model's max_length."""
+    """Each output's maximum length in ids with eos, 1 to the model's max_length."""
     options: DecodeConfig
     sample_keys: Sequence[int] = ()
-    """Seeds the random numbers of sampling, together with the seed; by default the number of the source."""
+    """Seed the random numbers, with the seed; by default the source's number."""
     constraints: Sequence[Constraints] | None = None
     attention: bool = False
-    """Whether the cross-attention of each best candidate is wanted."""
+    """Whether each best candidate's cross-attention is wanted."""
 
 
 class SearchStoppedError(Exception):
-    """Nobody waits for the outputs of this search any more."""
+    """Nobody waits for this search any more."""
 
 
 _is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", default=None)
@@ -56,7 +56,7 @@ _is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", defa
 
 @contextmanager
 def searching_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """A block whose searches end with ``SearchStoppedError`` at the next step once ``is_wanted()`` is False."""
+    """A block whose searches raise ``SearchStoppedError`` once ``is_wanted()`` is False."""
     token = _is_wanted.set(is_wanted)
     try:
         yield
@@ -65,7 +65,7 @@ def searching_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 def check_wanted() -> None:
-    """Called before each step of a decoder and each batch of another engine."""
+    """Called before each decoder step, or batch of another engine."""
     is_wanted = _is_wanted.get()
     if is_wanted is not None and not is_wanted():
         raise SearchStoppedError

@@ -1,6 +1,6 @@
-"""Minimum Bayes risk decoding: the sample that agrees most with all samples.
+"""Minimum Bayes risk: the sample that agrees most with all samples.
 
-Eikema and Aziz 2020 (arXiv 2005.10283). The utility is sacrebleu's chrF (Popović 2015), from 0 to 100.
+Eikema and Aziz 2020 (arXiv 2005.10283), with sacrebleu's chrF, from 0 to 100.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ Utility = Callable[[str, str], float]
 
 
 def chrf_utility() -> Utility:
-    """The sentence chrF of a text with another one as its reference."""
+    """The sentence chrF of a text against another."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
@@ -18,9 +18,9 @@ def chrf_utility() -> Utility:
 
 
 def mbr_rank(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
-    """Index and utility of the ``n_best`` distinct texts with the greatest mean utility against all texts.
+    """Index and utility of the ``n_best`` distinct texts with the greatest mean utility.
 
-    Of equal utility the first comes first. Each pair of distinct texts costs some 0.1 ms for a sentence.
+    Ties keep their order. A pair of sentences costs about 0.1 ms.
     """
     counts, found = Counter(texts), []
     for text in counts:

@@ -1,4 +1,4 @@
-"""Candidates: the outputs of a search or of sampling, and how they are ranked."""
+"""Outputs of a search or of sampling, and their ranking."""
 
 import math
 from collections.abc import Generator
@@ -13,8 +13,8 @@ from glassformer.settings import DecodeConfig
 class Output:
     """One output of the decoder, a ``Hypothesis`` without its text.
 
-    ``score`` is the sum of the processed log-probabilities divided by the length penalty, plus the coverage penalty.
-    ``unmet`` are the required sequences that do not occur.
+    ``score`` is the sum of processed log-probabilities over the length penalty, plus the coverage penalty;
+    ``unmet`` are required sequences that do not occur.
     """
 
     ids: list[int]
@@ -27,15 +27,15 @@ class Output:
 
     @classmethod
     def from_log_prob(cls, ids: list[int], log_prob: float, options: DecodeConfig, eos_id: int) -> Self:
-        """One whose score is its ``log_prob`` divided by the length penalty."""
+        """An output whose score is ``log_prob`` over the length penalty."""
         return cls(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)
 
 
 def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
-    """The ``n_best``: complete ones first, then by unmet constraints, then by score; equals keep their order.
+    """The ``n_best``: complete first, then by unmet constraints, then by score, stable.
 
-    ``candidates`` have those that the length limit cut, too: a complete one says if one of them was better. Raises
-    ``DivergedError`` if no log_prob is finite, and ``InputError`` if all are -inf: no token was allowed.
+    ``candidates`` include those cut at the length limit: a complete one says if one was better. ``DivergedError`` if
+    no log_prob is finite, ``InputError`` if all are -inf.
     """
     possible = [candidate for candidate in candidates if math.isfinite(candidate.log_prob)]
     if candidates and all(candidate.log_prob == -math.inf for candidate in candidates):
@@ -62,7 +62,7 @@ Result = TypeVar("Result")
 
 
 def run_to_end(search: Generator[object, None, Result]) -> Result:
-    """Run a search that yields its state after every step, and return its result."""
+    """The result of a search that yields its states."""
     while True:
         try:
             next(search)

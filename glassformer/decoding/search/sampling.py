@@ -1,6 +1,6 @@
-"""Sampling: each next id is drawn from the model's distribution, processed and filtered.
+"""Sampling: each next id is drawn from the model's filtered distribution.
 
-The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
+Random numbers follow from the seed, the source's key and the sample's number.
 """
 
 import math
@@ -25,17 +25,17 @@ from glassformer.trace import note
 
 @dataclass(frozen=True)
 class SampleState:
-    """The samples that are not done, after ``step`` ids."""
+    """The unfinished samples after ``step`` ids."""
 
-    samples: Tensor  # (rows)             the source's row · n_best + the number of its sample
-    limits: Tensor  # (rows)              maximum length, eos included
-    uniforms: Tensor  # (rows longest)    one number from [0, 1) for each step, float64
+    samples: Tensor  # (rows)             source's row · n_best + number of the sample
+    limits: Tensor  # (rows)              maximum length with eos
+    uniforms: Tensor  # (rows longest)    one number in [0, 1) a step, float64
     ids: Tensor  # (rows step)
-    log_probs: Tensor  # (rows)           by the model's own distribution, not the filtered one
+    log_probs: Tensor  # (rows)           by the model's own distribution
 
     @property
     def step(self) -> int:
-        """The number of ids in each row."""
+        """Ids in each row."""
         return self.ids.shape[1]
 
     def select(self, rows: Int[Tensor, "kept"]) -> Self:
@@ -44,9 +44,9 @@ class SampleState:
 
 
 def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
-    """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
+    """``n_best`` samples of each source, complete ones first, then by score.
 
-    Yields the state after each step, before the samples that are done are removed.
+    Repeats are possible. Yields the state after each step, done samples included.
     """
     eos_id, options = steps.config.eos_id, job.options
     for place, one in enumerate(job.constraints or ()):
@@ -76,7 +76,7 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
         note("search.sampled_log_probs", state.log_probs, "batch")
         note("search.done", done, "batch")
         if done.any():
-            ended = state.select(done.nonzero().flatten())  # read at once: each look makes a GPU wait
+            ended = state.select(done.nonzero().flatten())  # each look makes a GPU wait
             values = (one.tolist() for one in (ended.samples, ended.ids, ended.log_probs))
             for sample, ids, log_prob in zip(*values, strict=True):
                 found[sample // options.n_best].append(Output.from_log_prob(ids, log_prob, options, eos_id))
@@ -88,7 +88,6 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
 
 
 def _start(job: SearchJob, device: torch.device) -> SampleState:
-    """``n_best`` empty rows for each source."""
     longest, n_best = max(job.limits, default=0), job.options.n_best
     streams = [
         np.random.Generator(np.random.PCG64([job.options.seed, sample_key, number])).random(longest)
@@ -125,10 +124,10 @@ def advance(
 
 
 def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"]) -> Int[Tensor, "rows"]:
-    """The id at which the cumulative probability of each row exceeds its number from [0, 1)."""
-    # In double precision, so that rounding neither favours the last ids nor reaches one of probability 0.
+    """The id at which each row's cumulative probability exceeds its number."""
+    # float64: rounding must neither favour the last ids nor reach probability 0.
     cumulative = log_probs.double().exp().cumsum(dim=1)
     passed = uniforms[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)
-    # Out of range only if log_probs are NaN, which ``rank_outputs`` reports.
+    # Out of range only for NaN, which ``rank_outputs`` reports.
     return ids.clamp(max=log_probs.shape[1] - 1)

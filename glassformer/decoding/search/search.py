@@ -1,4 +1,4 @@
-"""The strategies: greedy search, beam search and sampling. This is the one place that chooses among them."""
+"""The one place that chooses between greedy search, beam search and sampling."""
 
 import math
 from collections.abc import Generator, Sequence
@@ -18,15 +18,15 @@ from glassformer.trace import is_tracing, note
 
 
 def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Output]]]:
-    """Beam search or sampling, one state a step; returns the candidates of each source, best first."""
+    """Beam search or sampling: a state a step; returns each source's candidates, best first."""
     return sample_steps(steps, job) if job.options.sample else beam_steps(steps, job)
 
 
 def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The candidates of each source, as ``rank_outputs`` orders them; ``steps`` have a row for each source.
+    """Each source's candidates as ``rank_outputs`` orders them; ``steps`` has a row a source.
 
-    Greedy search has a loop of its own; a trace records a beam search with beam 1, whose results are the same.
-    Raises ``InputError`` for constraints that no output can meet, and for required phrases with sampling.
+    A trace records greedy search as a beam search with beam 1, which gives the same. ``InputError`` for impossible
+    constraints, and for required phrases with sampling.
     """
     if is_greedy(job) and not is_tracing():
         return greedy_search(steps, job)
@@ -38,9 +38,9 @@ def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
 
 
 def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch.device) -> dict[str, Tensor]:
-    """The ranked outputs of each source: ids (batch n_best tgt), and log_probs, scores and whether they ended.
+    """Each source's outputs: ids (batch n_best tgt), log_probs, scores and whether they ended.
 
-    A place without an output has padding, -inf and False.
+    Missing outputs have padding, -inf and False.
     """
     most = max(map(len, found))
     nothing = Output([], -math.inf, -math.inf, truncated=True)
@@ -55,17 +55,17 @@ def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch
 
 
 class CertainPrefix:
-    """The ids that all hypotheses of the one source of a job begin with, updated after each step."""
+    """The ids with which all hypotheses of a one-source job begin."""
 
     def __init__(self) -> None:
         self._samples: dict[int, list[int]] = {}
 
     def update(self, state: SearchState | SampleState) -> list[int]:
         """The shared ids after a step; after eos there may be padding."""
-        if isinstance(state, SampleState):  # samples that are done leave the state, but still count
+        if isinstance(state, SampleState):  # finished samples leave the state, but count
             self._samples |= zip(state.samples.tolist(), state.ids.tolist(), strict=True)
             hypotheses = list(self._samples.values())
-        else:  # of the finished ones the n_best suffice: another one never becomes the best again
+        else:  # n_best finished ones suffice
             exists = torch.cat([state.ranking[0], state.finished_scores[0]]) > -math.inf
             hypotheses = torch.cat([state.ids[0], state.finished_ids[0]])[exists].tolist()
         columns = takewhile(lambda ids: len(set(ids)) == 1, zip(*hypotheses, strict=False))

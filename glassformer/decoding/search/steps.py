@@ -1,7 +1,7 @@
 """Decoding one target position at a time: ids in, log-probabilities of the next id out.
 
-One search runs over any ``Steps``: ``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``,
-the hypotheses of a source as slots of one row; ``EnsembleSteps``, several models whose probabilities are averaged.
+A search runs over any ``Steps``: ``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``,
+a source's hypotheses as slots of one row; ``EnsembleSteps``, the mean of several models.
 """
 
 import math
@@ -25,13 +25,13 @@ _POSITIONS_AT_ONCE = 512  # of the encoder on a CPU
 
 
 def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
-    """The rows as one int64 tensor, with ``pad_id`` to the right of the shorter ones."""
+    """The rows as one int64 tensor, padded on the right with ``pad_id``."""
     longest = max(map(len, rows))
     return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.int64, device=device)
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:
-    """The model's log-probabilities, in float32, with -inf for padding and bos and nothing else changed."""
+    """Float32 log-probabilities, with -inf for padding and bos."""
     log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
     log_probs[..., config.pad_id] = -math.inf
     log_probs[..., config.bos_id] = -math.inf
@@ -39,33 +39,33 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model. At the start there is one row for each source; the first ids are bos."""
+    """What a search needs of a model: at first a row a source; the first ids are bos."""
 
     config: ModelConfig
-    """The model's configuration, for its control ids and its vocabulary."""
+    """The model's configuration."""
     device: torch.device
-    """The device of the ids and the log-probabilities."""
+    """Where ids and log-probabilities are."""
     fills_gaps: bool
-    """Whether dropping rows is cheaper if the last rows take their places; otherwise the order is kept."""
+    """Whether last rows fill the places of dropped ones; else the order is kept."""
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities after ``ids`` at the next position of each row: float32, -inf for padding and bos."""
+        """Log-probabilities of the id after ``ids``: float32, -inf for padding and bos."""
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes what row ``rows[i]`` was; with ``same_sources`` all stay, and each keeps its source."""
+        """Row i becomes what row ``rows[i]`` was; ``same_sources``: each keeps its source."""
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
         """Which source positions of each row are not padding."""
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """The last layer's cross-attention at the last step, the mean of its heads, in float32."""
+        """The last layer's mean cross-attention at the last step, float32."""
 
 
 class DecoderSteps:
-    """The decoder of one model over a batch, with a row for each hypothesis.
+    """One model's decoder over a batch, a row for each hypothesis.
 
-    Without ``cache`` every step decodes all positions again. With a coverage penalty attention weights are kept.
+    Without ``cache`` each step decodes all positions. A coverage penalty keeps attention.
     """
 
     fills_gaps = False
@@ -86,7 +86,7 @@ class DecoderSteps:
         self._prefix = src_ids.new_empty(len(src_ids), 0)
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities after ``ids`` at the next position of each row."""
+        """See ``Steps``."""
         read = ids[:, None]
         if self._cache is None:
             read = self._prefix = torch.cat([self._prefix, read], dim=1)
@@ -107,11 +107,11 @@ class DecoderSteps:
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are not padding."""
+        """See ``Steps``."""
         return self._memory_mask.visible[:, 0, 0]
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """The last step's attention; raises ``ConfigError`` if its weights were not kept."""
+        """See ``Steps``; ``ConfigError`` if no attention was kept."""
         attention = self._last_weights()[:, :, -1].float().mean(dim=1)
         note("search.attention", attention, "batch src")
         return attention
@@ -125,7 +125,7 @@ class DecoderSteps:
         return self._weights[-1]
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes what row ``rows[i]`` was; of the same sources memory and cross-attention stay as they are."""
+        """See ``Steps``."""
         note("search.rows", rows, "batch")
         self._prefix = self._prefix.index_select(0, rows)
         if not same_sources:
@@ -139,7 +139,7 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """The hypotheses of each source, equally many, as slots of one row: reordering them copies no keys."""
+    """Each source's hypotheses, equally many, as slots of one row: no keys are copied."""
 
     fills_gaps = True
 
@@ -149,21 +149,21 @@ class BeamSteps(DecoderSteps):
         return self._model.new_beam_cache()
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities after ``ids`` at the next position of each row."""
+        """See ``Steps``."""
         logits = self._decode(ids.view(len(self._memory), -1))
         return token_log_probs(logits.flatten(0, 1), self.config)
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are not padding."""
+        """See ``Steps``."""
         return super().source_mask.repeat_interleave(self._cache.slots, dim=0)
 
     def attention(self) -> Float[Tensor, "rows src"]:
-        """The last step's attention; raises ``ConfigError`` if its weights were not kept."""
+        """See ``Steps``; ``ConfigError`` if no attention was kept."""
         return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes what row ``rows[i]`` was; each source keeps the same number of rows, or none."""
+        """See ``Steps``; each source keeps the same number of rows, or none."""
         if not len(rows):
             return
         slots, before = self._cache.slots, len(self._memory)
@@ -178,25 +178,25 @@ class BeamSteps(DecoderSteps):
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:
-    """The logarithm of the mean of the models' probabilities; -inf where all of them are."""
+    """The log of the models' mean probability; -inf where all are."""
     return log_probs.logsumexp(dim=0) - math.log(len(log_probs))
 
 
 class EnsembleSteps:
-    """``Steps`` of several models as one. The ids, the rows and the device are the same for all."""
+    """Several models as one, with the same ids, rows and device."""
 
     def __init__(self, members: Sequence[Steps]) -> None:
         self._members, first = members, members[0]
-        # All have the same vocabulary and control ids, are on one device and of one kind.
+        # All share vocabulary, control ids, device and kind.
         self.config, self.device, self.fills_gaps = first.config, first.device, first.fills_gaps
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """The log-probabilities after ``ids`` at the next position of each row."""
+        """See ``Steps``."""
         return mean_log_probs(torch.stack([member.next_log_probs(ids) for member in self._members]))
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
-        """Which source positions of each row are not padding."""
+        """See ``Steps``."""
         return self._members[0].source_mask
 
     def attention(self) -> Float[Tensor, "rows src"]:
@@ -204,7 +204,7 @@ class EnsembleSteps:
         return torch.stack([member.attention() for member in self._members]).mean(dim=0)
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes what row ``rows[i]`` was, in each model."""
+        """See ``Steps``."""
         for member in self._members:
             member.select(rows, same_sources=same_sources)
 
@@ -212,9 +212,9 @@ class EnsembleSteps:
 def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
-    """What ``encode`` returns; on a CPU some sources at a time, so that intermediate values fit its cache.
+    """``encode``; on a CPU a part of the sources at a time, to fit its cache.
 
-    Each part is encoded as wide as its own longest source; the mask hides what pads its memory.
+    Each part is as wide as its longest source; the mask hides its padding.
     """
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS_AT_ONCE // max(1, width))
