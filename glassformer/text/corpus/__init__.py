@@ -1,1 +1,1 @@
-"""Parallel text: read, filtered, encoded, and laid in batches."""
+"""Parallel text: read, filtered, encoded, in batches."""

@@ -1,7 +1,7 @@
-"""Batches of pairs of similar length, so that little is padding, and the windows of a large corpus.
+"""Batches of pairs of similar length, to save padding, and windows of large corpora.
 
-A window is shuffled and sorted into batches at one time. It is made of blocks of neighbouring pairs from all over the
-corpus, others in each epoch. The batches follow from the lengths, the seed and the epoch, also in a resumed run.
+A window, shuffled and sorted at one time, is made of blocks of neighbouring pairs from all over the corpus, others in
+each epoch. Batches follow from lengths, seed and epoch, also in resumed runs.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from glassformer.text.corpus.dataset import EncodedPairs, Sides
 from glassformer.text.tokenizer.tokenizer import BOS_ID, PAD_ID
 
-if TYPE_CHECKING:  # text is prepared without loading PyTorch, which takes seconds
+if TYPE_CHECKING:  # preparing text does not load PyTorch
     import torch
     from torch import Tensor
 
@@ -26,9 +26,9 @@ PAIRS_IN_BLOCK = 2**10
 
 @dataclass(frozen=True)
 class Batch:
-    """Padded pairs: src_ids (batch src), tgt_in_ids and tgt_out_ids (batch tgt), int64, padding to the right.
+    """Pairs: src_ids (batch src), tgt_in_ids, tgt_out_ids (batch tgt), int64, right-padded.
 
-    ``tgt_in_ids`` is <s> and the target, ``tgt_out_ids`` the target and </s>: the token to predict at each position.
+    ``tgt_in_ids``: <s> and the target; ``tgt_out_ids``: the target and </s>, to predict.
     """
 
     src_ids: "Tensor"
@@ -37,11 +37,11 @@ class Batch:
 
     @property
     def target_tokens(self) -> int:
-        """Tokens to predict, padding not counted."""
+        """Tokens to predict, without padding."""
         return int((self.tgt_out_ids != PAD_ID).sum())
 
     def to(self, device: "torch.device | str") -> Self:
-        """The same batch on ``device``."""
+        """The batch on ``device``."""
         ids = (self.src_ids, self.tgt_in_ids, self.tgt_out_ids)
         return type(self)(*(tensor.to(device, non_blocking=True) for tensor in ids))
 
@@ -56,11 +56,10 @@ def plan_batches(
     window: int = 0,
     bucket: int = 1,
 ) -> list[Indices]:
-    """The indices of all pairs, each exactly once, in batches, in the order in which to train on them.
+    """The indices of all pairs, once each, in batches, in order of training.
 
-    A batch has at most ``batch_tokens`` positions a side, or one longer pair. Pairs are sorted by their lengths,
-    rounded down to multiples of ``bucket`` tokens: 1 gives the least padding, more mixes better. ``seed``, ``epoch``
-    and ``window`` determine the rest.
+    A batch has at most ``batch_tokens`` positions a side, or one longer pair. Pairs are sorted by length, rounded down
+    to multiples of ``bucket`` tokens: 1 pads least, more mixes better. ``seed``, ``epoch`` and ``window`` do the rest.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)
@@ -71,17 +70,17 @@ def plan_batches(
 
 
 def _by_length(src_lengths: Lengths, tgt_lengths: Lengths, random: np.random.Generator) -> Indices:
-    """All indices by target length, then source length; pairs of equal lengths in random order."""
+    """Indices by target length, then source length, ties at random."""
     shuffled = random.permutation(len(tgt_lengths))
     src, tgt = src_lengths[shuffled].astype(np.int64), tgt_lengths[shuffled].astype(np.int64)
-    # Source lengths rise within one target length and fall within the next, so that they are still similar in a
-    # batch where the target length changes.
+    # Source lengths alternately rise and fall with target length, so that neighbours
+    # stay similar.
     zigzag = np.where(tgt % 2 == 0, src, (2**31 - 1) - src)
     return shuffled[np.argsort((tgt << 32) | zigzag, kind="stable")]
 
 
 def _batch_starts(longest: Lengths, batch_tokens: int) -> list[int]:
-    """Where each batch starts, if each takes the next pairs up to the budget; ``longest`` are the longer sides."""
+    """Where batches start, by the budget; ``longest``: the longer sides."""
     starts, start = [], 0
     while start < len(longest):
         starts.append(start)
@@ -92,35 +91,35 @@ def _batch_starts(longest: Lengths, batch_tokens: int) -> list[int]:
 
 
 def padding_fraction(src_lengths: Lengths, tgt_lengths: Lengths, plan: list[Indices]) -> float:
-    """The share of padding among all positions of the plan's batches, sources and targets together."""
+    """The share of padding in the plan's batches, both sides together."""
     cells = sum(len(batch) * int(side[batch].max()) for batch in plan for side in (src_lengths, tgt_lengths))
     tokens = sum(int(side[batch].sum()) for batch in plan for side in (src_lengths, tgt_lengths))
     return 1.0 - tokens / cells if cells else 0.0
 
 
 def collate(pairs: EncodedPairs | Sides, indices: Indices) -> Batch:
-    """The padded batch of the pairs at ``indices``, in that order."""
+    """The padded batch of the pairs at ``indices``."""
     import torch
 
     tgt_out = pairs.tgt_side.pad(indices, PAD_ID)
     shifted = np.concatenate([np.full((len(indices), 1), BOS_ID), tgt_out[:, :-1]], axis=1)
-    # The </s> of a shorter target has moved onto padding.
+    # A shorter target's </s> is now padding.
     tgt_in = np.where(tgt_out == PAD_ID, PAD_ID, shifted)
     src = pairs.src_side.pad(indices, PAD_ID)
     return Batch(*(torch.from_numpy(ids) for ids in (src, tgt_in, tgt_out)))
 
 
 def count_windows(pairs: int) -> int:
-    """The number of windows of an epoch over this many pairs; their sizes differ by about a block at most."""
+    """Windows of an epoch; sizes differ by about a block."""
     return max(1, -(-pairs // PAIRS_IN_WINDOW))
 
 
 def window_indices(pairs: int, window: int, *, seed: int, epoch: int) -> Indices:
-    """The indices of the pairs in one window, ascending; each index is in exactly one window."""
+    """The indices in one window, ascending; each is in exactly one."""
     windows = count_windows(pairs)
     if windows == 1:
         return np.arange(pairs)
-    # Not the random numbers that order the pairs in a window.
+    # Other random numbers than those within a window.
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, epoch], spawn_key=(1,))))
     blocks = np.array_split(random.permutation(-(-pairs // PAIRS_IN_BLOCK)), windows)[window]
     indices = (np.sort(blocks)[:, None] * PAIRS_IN_BLOCK + np.arange(PAIRS_IN_BLOCK)).ravel()

@@ -1,8 +1,8 @@
-"""BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267): other tokens for the same text in each epoch.
+"""BPE-dropout (Provilkov et al. 2020, arXiv 1910.13267): other tokens in each epoch.
 
-Before each merge, every possible merge is dropped with probability p, and the best of the others is made: one random
-number says how many better ones are dropped. Most words lose no merge; numpy finds the others in a whole array of
-words at once. All random numbers follow from the seed, the epoch and the pair's index.
+Before each merge, every possible one is dropped with probability p, and the best of the rest made: one random number
+says how many are dropped. Most words lose none; numpy finds the others in an array of words. Random numbers follow
+from the seed, the epoch and the pair's index.
 """
 
 import json
@@ -18,15 +18,15 @@ from glassformer.text.tokenizer.kinds import CONTROL_TOKENS
 Numbers = npt.NDArray[np.uint64]
 Symbols = tuple[int, ...]
 
-_CACHED_WORDS = 2**17  # bounds the memory and does not change the result
+_CACHED_WORDS = 2**17  # bounds memory, not the result
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class MergeTable:
-    """The merges of a BPE tokenizer, between ids."""
+    """A BPE tokenizer's merges, between ids."""
 
     def __init__(self, tokenizer_json: str) -> None:
-        """From the JSON in which the tokenizer is stored."""
+        """From the tokenizer's JSON."""
         model = json.loads(tokenizer_json)["model"]
         vocab: dict[str, int] = model["vocab"]
         self._merges = {
@@ -38,7 +38,7 @@ class MergeTable:
             for entry, number in vocab.items()
         }
         self.sizes = np.ones(max(vocab.values()) + 1, dtype=np.int64)
-        """The number of characters of each token."""
+        """Characters of each token."""
         self.sizes[list(self._characters)] = [len(symbols) for symbols in self._characters.values()]
         self.derive = lru_cache(_CACHED_WORDS)(self._derive)
         self._possible_merges = lru_cache(_CACHED_WORDS)(self._find_merges)
@@ -48,19 +48,19 @@ class MergeTable:
         return tuple(symbol for token in word for symbol in self._characters[token])
 
     def _derive(self, characters: Symbols) -> tuple[Symbols, ...]:
-        """A word before its first merge, after it, and so on to the last."""
+        """A word before its first merge, after it, and so on."""
         states = [characters]
         while merges := self._possible_merges(states[-1]):
             states.append(_merge(states[-1], *merges[0]))
         return tuple(states)
 
     def _find_merges(self, word: Symbols) -> tuple[tuple[int, int], ...]:
-        """The place and the result of each possible merge, best first and, of equal merges, leftmost first."""
+        """Place and result of each possible merge, best first, then leftmost."""
         found = ((*self._merges[pair], at) for at, pair in enumerate(pairwise(word)) if pair in self._merges)
         return tuple((at, merged) for _, merged, at in sorted(found, key=lambda merge: (merge[0], merge[2])))
 
     def merge(self, characters: Symbols, n_regular: int, skips: list[int]) -> Symbols:
-        """Make the first ``n_regular`` merges of a word, then for each of ``skips`` the one after that many."""
+        """Make a word's first ``n_regular`` merges, then for each of ``skips`` the one after that many."""
         word = self.derive(characters)[n_regular]
         for skip in skips:
             merges = self._possible_merges(word)
@@ -78,11 +78,11 @@ class BpeDropout:
     """Splits encoded texts into other tokens at random."""
 
     def __init__(self, tokenizer_json: str, p: float, longest: int) -> None:
-        """Drop a merge with probability ``p``. A text that would get more than ``longest`` ids is left as it is."""
+        """Drop a merge with probability ``p``; texts that would exceed ``longest`` ids stay."""
         self._table, self._p, self._longest = MergeTable(tokenizer_json), p, longest
 
     def resegment(self, texts: EncodedTexts, keys: Numbers) -> EncodedTexts:
-        """``texts``, whose ``starts`` must be known, in other tokens; ``keys`` holds random bits for each text."""
+        """``texts``, with ``starts``, in other tokens; ``keys``: random bits a text."""
         words = self._resegment_words(texts, keys)
         changed = _replace_words(texts, words)
         too_long = changed.lengths > np.maximum(texts.lengths, self._longest)
@@ -92,13 +92,13 @@ class BpeDropout:
         return _replace_words(texts, {word: ids for word, ids in words.items() if not too_long[text_of_word[word]]})
 
     def _resegment_words(self, texts: EncodedTexts, keys: Numbers) -> dict[int, Symbols]:
-        """The new tokens of each word that loses a merge, by its number among all words."""
+        """New tokens of each word that loses a merge, by its number."""
         starts = _word_starts(texts)
         ends = np.append(starts[1:], len(texts.ids))
         characters = np.add.reduceat(self._table.sizes[texts.ids], starts)
-        n_merges = characters - (ends - starts)  # each merge turns two symbols into one
+        n_merges = characters - (ends - starts)  # each merge joins two symbols
         bits = _mix_bits(_word_keys(keys, texts, starts))
-        # Without dropout every merge is made: infinitely many in a row.
+        # Without dropout every merge is made.
         with np.errstate(divide="ignore", invalid="ignore"):
             n_regular = np.floor(np.log(_uniform(bits)) / np.log1p(-self._p))
         losing = np.flatnonzero(n_regular < n_merges)
@@ -112,7 +112,7 @@ class BpeDropout:
         return words
 
     def _draw_skips(self, bits: Numbers, counts: npt.NDArray[np.int64]) -> list[int]:
-        """How many merges are dropped before each of ``counts`` merges of each word, at least 1 before the first."""
+        """How many merges are dropped before each of a word's ``counts`` merges; first at least 1."""
         firsts = np.cumsum(counts) - counts
         step = np.arange(counts.sum()) - np.repeat(firsts, counts) + 1
         draws = _uniform(_mix_bits(np.repeat(bits, counts) + step.astype(np.uint64) * _GOLDEN))
@@ -127,7 +127,7 @@ class BpeDropout:
 
 
 def text_keys(indices: npt.NDArray[np.int64], *, seed: int, epoch: int, side: int) -> Numbers:
-    """64 random bits for the source (side 0) or the target (1) of each pair, by the pair's index in the corpus."""
+    """64 random bits for each source (side 0) or target (1), by the pair's index."""
     key = np.random.SeedSequence([seed, epoch], spawn_key=(2, side)).generate_state(1, np.uint64)[0]
     return _mix_bits(_mix_bits(indices.astype(np.uint64)) ^ key)
 
@@ -138,7 +138,7 @@ def _word_starts(texts: EncodedTexts) -> npt.NDArray[np.int64]:
 
 
 def _word_keys(keys: Numbers, texts: EncodedTexts, starts: npt.NDArray[np.int64]) -> Numbers:
-    """One number for each word, made of its text's key and its place in the text."""
+    """A number a word, from its text's key and its place."""
     text_starts = np.cumsum(texts.lengths) - texts.lengths
     text_of_word = np.searchsorted(text_starts, starts, side="right") - 1
     places = (starts - text_starts[text_of_word]).astype(np.uint64)
@@ -159,7 +159,7 @@ def _uniform(bits: Numbers) -> npt.NDArray[np.float64]:
 
 
 def _replace_words(texts: EncodedTexts, words: dict[int, Symbols]) -> EncodedTexts:
-    """``texts`` with the tokens of some words replaced, without ``starts``."""
+    """``texts`` with some words' tokens replaced, without ``starts``."""
     starts = _word_starts(texts)
     sizes = np.diff(np.append(starts, len(texts.ids)))
     numbers = np.fromiter(words, np.int64, len(words))

@@ -1,4 +1,4 @@
-"""Parallel text: pairs of a source and its target, read from files and written to files, whole or not at all."""
+"""Parallel text: pairs of source and target from and to files, whole or not at all."""
 
 import hashlib
 import json
@@ -13,23 +13,23 @@ from glassformer.files import sha256, storage_errors, write_durably
 from glassformer.text.formats import endings, find_format
 from glassformer.text.lines import is_blank, read_lines
 
-_HASH_BITS = 53  # the precision of a float
+_HASH_BITS = 53  # a float's precision
 
 
 class Pair(NamedTuple):
-    """A source text and its target text."""
+    """A source and its target."""
 
     src: str
     tgt: str
 
     @property
     def blank(self) -> bool:
-        """Whether a side holds no visible character, so that there is nothing to learn from the pair."""
+        """Whether a side holds no visible character."""
         return is_blank(self.src) or is_blank(self.tgt)
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned text files, or of one file by its ending; all may be gzip. Raises ``TextError``."""
+    """The pairs of two aligned files, or of one by its ending, gzip or not; ``TextError``."""
     path = check_path("path", path)
     if tgt_path is not None:
         return _read_aligned(path, check_path("tgt_path", tgt_path))
@@ -56,7 +56,7 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 
 
 def check_direction(train: Path, valid: Path) -> None:
-    """Raise ``TextError`` if two files that name their languages go from other languages or to other languages."""
+    """Raise ``TextError`` if files name other languages than these."""
     from glassformer.text.formats.tmx import same_language
 
     train_way, valid_way = _languages(train), _languages(valid)
@@ -68,13 +68,13 @@ def check_direction(train: Path, valid: Path) -> None:
 
 
 def _languages(path: Path) -> list[str]:
-    """Source and target language of a file of pairs; none if it names none."""
+    """Source and target language of a file of pairs, if named."""
     read = find_format(path, packed=True).languages
     return [] if read is None else read(path)
 
 
 def describe_pairs(path: Path) -> str | None:
-    """What ``read_pairs`` takes for source and target where a file leaves a choice, in a line to show."""
+    """What ``read_pairs`` takes where a file leaves a choice, in a line."""
     describe = find_format(path, packed=True).describe_pairs
     if describe is not None:
         return describe(path)
@@ -83,18 +83,18 @@ def describe_pairs(path: Path) -> str | None:
 
 
 def source_fraction(src: str) -> float:
-    """A hash of a source text in [0, 1), from its SHA-256: the same on every machine and in every run."""
+    """A source's SHA-256 as a number in [0, 1)."""
     digest = hashlib.sha256(src.encode("utf-8", "surrogatepass")).digest()
     return int(int.from_bytes(digest[:8], "big") >> (64 - _HASH_BITS)) / 2.0**_HASH_BITS
 
 
 def is_validation(pair: Pair, share: float) -> bool:
-    """Whether ``pair`` is in the ``share`` (0 to 1) of sources held out for validation; its source decides."""
+    """Whether the pair's source is in the ``share`` (0 to 1) held out."""
     return share > 0.0 and source_fraction(pair.src) < share
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
-    """One SHA-256 for all files, in their order, in hexadecimal; ``TextError`` for one that cannot be read."""
+    """One SHA-256 of all files in order, in hexadecimal; ``TextError`` if unreadable."""
     total = hashlib.sha256()
     check_type("paths", paths, Sequence, "a list of paths")
     for path in paths:
@@ -110,12 +110,12 @@ def fingerprint(paths: Sequence[Path]) -> str:
 
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
-    """Write a text on each line, its line breaks as spaces. Raises ``StorageError`` if it cannot be written."""
+    """Write a text a line, line breaks as spaces; ``StorageError`` if impossible."""
     _write({path: map(to_line, texts)})
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
-    """Write two aligned files or, without ``tgt_path``, one JSONL file; all or nothing, else ``StorageError``."""
+    """Write two aligned files or, without ``tgt_path``, a JSONL file, or ``StorageError``."""
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:
@@ -123,12 +123,12 @@ def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> Non
 
 
 def to_line(text: str) -> str:
-    """The text without line breaks, as it is read back from a line of a file."""
+    """The text without line breaks, as it is read back."""
     return text.replace("\n", " ").removesuffix("\r")
 
 
 def _write(files: Mapping[Path, Iterable[str]]) -> None:
-    """Write the lines of each file; none is replaced before all are written."""
+    """Write each file's lines; none is replaced before all are written."""
     places = " and ".join(map(str, files))
     with storage_errors(places, "Free some space or name another directory."), ExitStack() as replacements:
         for path, lines in files.items():

@@ -1,7 +1,7 @@
-"""Encoded pairs on disk, memory-mapped: a corpus of any size opens at once and stays on disk.
+"""Encoded pairs on disk, memory-mapped: any corpus opens at once.
 
 A directory holds ``encoded.json`` and, for each side, ``ids`` (of 16 or 32 bits), ``offsets`` (where each text
-starts, and the end of the last), ``lengths`` (with </s>) and, for BPE-dropout, ``starts`` (1 where a word begins).
+starts, and the end), ``lengths`` (with </s>) and, for BPE-dropout, ``starts`` (1 where a word begins).
 """
 
 import json
@@ -23,7 +23,7 @@ Lengths = npt.NDArray[np.int32]
 
 
 class EncodedTexts(NamedTuple):
-    """The ids of texts one after the other, each with </s>, their lengths, and 1 where a word starts (``starts``)."""
+    """Ids of texts end to end, each with </s>, their lengths, and 1 where a word starts."""
 
     ids: Ids
     lengths: Lengths
@@ -31,23 +31,23 @@ class EncodedTexts(NamedTuple):
 
     @classmethod
     def from_lists(cls, texts: Sequence[Sequence[int]], vocab: int) -> Self:
-        """Lists of ids below ``vocab``, in the smallest type that holds them."""
+        """Lists of ids below ``vocab`` in the smallest type."""
         lengths = np.fromiter(map(len, texts), "<i4", len(texts))
         return cls(np.fromiter(chain.from_iterable(texts), _dtype(vocab), int(lengths.sum())), lengths)
 
 
 def join_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
-    """The texts of all parts, one after the other; where words begin is not kept."""
+    """The texts of all parts; word starts are not kept."""
     ids, lengths = (np.concatenate([part[which] for part in parts]) for which in (0, 1))
     return EncodedTexts(ids, lengths)
 
 
 class EncodedSide:
-    """The ids of all sources, of all targets, or of a selection of either."""
+    """The ids of all or some sources or targets."""
 
     def __init__(self, texts: EncodedTexts, offsets: npt.NDArray[np.int64] | None = None) -> None:
-        """``offsets``: where each text starts in ``texts``, and the end of the last; computed if not given."""
-        self._ids, self.lengths, self._starts = texts  # lengths count </s>
+        """``offsets``: where each text of ``texts`` starts, and the end; computed by default."""
+        self._ids, self.lengths, self._starts = texts  # with </s>
         self._offsets = np.append(0, np.cumsum(texts.lengths, dtype=np.int64)) if offsets is None else offsets
 
     @classmethod
@@ -63,11 +63,11 @@ class EncodedSide:
 
     @property
     def highest_id(self) -> int:
-        """The highest id of all texts; -1 without texts."""
+        """The highest id; -1 without texts."""
         return int(self._ids.max(initial=0)) if len(self._ids) else -1
 
     def ids(self, index: int) -> Ids:
-        """The ids of one text, </s> at the end."""
+        """The ids of one text, with </s>."""
         return self._ids[self._offsets[index] : self._offsets[index + 1]]
 
     def take(self, indices: npt.NDArray[np.int64]) -> EncodedTexts:
@@ -79,7 +79,7 @@ class EncodedSide:
         return EncodedTexts(self._ids[places], lengths, None if self._starts is None else self._starts[places])
 
     def pad(self, indices: npt.NDArray[np.int64], pad_id: int) -> npt.NDArray[np.int64]:
-        """The texts at ``indices`` as one array (batch length), shorter ones padded on the right with ``pad_id``."""
+        """The texts at ``indices`` as (batch length), padded on the right with ``pad_id``."""
         lengths = self.lengths[indices]
         steps = np.arange(lengths.max(initial=0))
         inside = steps < lengths[:, None]
@@ -89,17 +89,17 @@ class EncodedSide:
 
 
 class Sides(NamedTuple):
-    """Sources and their targets, which batches are made of."""
+    """Sources and their targets, from which batches are made."""
 
     src_side: EncodedSide
     tgt_side: EncodedSide
 
 
 class EncodedPairs:
-    """Encoded pairs, their ``src_side`` and ``tgt_side``, from the directory that an ``EncodedWriter`` wrote."""
+    """Encoded pairs, ``src_side`` and ``tgt_side``, from an ``EncodedWriter``'s directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises ``TextError`` when files are missing, do not have the expected size or contradict each other."""
+        """``TextError`` if files are missing, of a wrong size or contradictory."""
         try:
             form = read_json_file(directory / "encoded.json")
             self._count = int(form["pairs"])
@@ -116,7 +116,7 @@ class EncodedPairs:
         return self._count
 
     def check_ids(self, src_vocab: int, tgt_vocab: int) -> None:
-        """Raise ``TextError`` if an id is not in its side's vocabulary; all ids are read."""
+        """Raise ``TextError`` for an id outside its vocabulary; reads all ids."""
         for name, side, vocab in (("source", self.src_side, src_vocab), ("target", self.tgt_side, tgt_vocab)):
             if side.highest_id >= vocab:
                 raise TextError(
@@ -126,10 +126,10 @@ class EncodedPairs:
 
 
 class EncodedWriter:
-    """A context manager that writes pairs to new files in ``directory``; they can be read once it is closed."""
+    """A context manager that writes pairs to new files; read them once it is closed."""
 
     def __init__(self, directory: Path, vocab: int) -> None:
-        """``vocab``: the size of the larger of the two vocabularies."""
+        """``vocab``: the size of the larger vocabulary."""
         self._directory, self._vocab = directory, vocab
         self._count, self._ends, self._words = 0, {"src": 0, "tgt": 0}, False
         self._streams: dict[str, BinaryIO] = {}
@@ -142,11 +142,11 @@ class EncodedWriter:
             self._stream(f"{side}.offsets").write(np.zeros(1, "<i8").tobytes())
 
     def append(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
-        """Add the ids of sources and of their targets, each with its </s>."""
+        """Add ids of sources and targets, with </s>."""
         self.append_encoded(EncodedTexts.from_lists(src, self._vocab), EncodedTexts.from_lists(tgt, self._vocab))
 
     def append_encoded(self, src: EncodedTexts, tgt: EncodedTexts) -> None:
-        """Add sources and targets that were encoded for the same vocabulary."""
+        """Add sources and targets encoded for the same vocabulary."""
         for side, texts in (("src", src), ("tgt", tgt)):
             ends = self._ends[side] + np.cumsum(texts.lengths, dtype="<i8")
             self._ends[side] += len(texts.ids)
@@ -158,7 +158,7 @@ class EncodedWriter:
         self._words = src.starts is not None
 
     def close(self) -> None:
-        """Finish the files, and force them to disk."""
+        """Finish the files and force them to disk."""
         for stream in self._streams.values():
             stream.flush()
             os.fsync(stream.fileno())
@@ -168,7 +168,6 @@ class EncodedWriter:
             file.write(json.dumps(form) + "\n")
 
     def _stream(self, name: str) -> BinaryIO:
-        """A file of the directory, opened as a new one in the place of what had its name."""
         if name not in self._streams:
             remove(self._directory / name)
             self._streams[name] = (self._directory / name).open("xb")
@@ -183,7 +182,7 @@ class EncodedWriter:
                 self.close()
         finally:
             for stream in self._streams.values():
-                with suppress(OSError):  # the error that ended the block, or that of ``close``, is the one to report
+                with suppress(OSError):  # report the block's error, or that of ``close``
                     stream.close()
 
 
@@ -192,11 +191,11 @@ def _dtype(vocab: int) -> str:
 
 
 def _map_file(path: Path, dtype: str, count: int) -> npt.NDArray[Any]:
-    """The ``count`` values of a file, memory-mapped; ``ValueError`` when its size is another."""
+    """``count`` memory-mapped values of a file; ``ValueError`` for another size."""
     expected = count * np.dtype(dtype).itemsize
     if path.stat().st_size != expected:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes, expected {expected}")
     if count == 0:  # an empty file cannot be mapped
         return np.empty(0, dtype)
-    # A plain view: slices of np.memmap itself cost several times more.
+    # A plain view: slices of np.memmap cost several times more.
     return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)

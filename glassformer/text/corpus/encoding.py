@@ -1,4 +1,4 @@
-"""Pairs of text become ids, a chunk at a time, in several processes; what is too long or lopsided is left out."""
+"""Pairs become ids, chunk by chunk, in several processes, without unsuitable ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,13 +17,13 @@ from glassformer.text.corpus.workers import map_chunks
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
 Chunk = tuple[list[str], list[str]]
-"""Sources and their targets: plain lists of text are the fastest to send to another process."""
+"""Sources and targets as plain lists, fastest to send."""
 
 PAIRS_IN_CHUNK = 4096
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
-    """The pairs, ``PAIRS_IN_CHUNK`` at a time."""
+    """Lists of ``PAIRS_IN_CHUNK`` pairs."""
     stream = iter(pairs)
     while part := list(islice(stream, PAIRS_IN_CHUNK)):
         yield [pair.src for pair in part], [pair.tgt for pair in part]
@@ -31,7 +31,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """The ids of the pairs to train on, the counts that ``PreparedText`` explains, and the held-out pairs."""
+    """Ids of pairs to train on, the counts of ``PreparedText``, and held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -41,7 +41,7 @@ class EncodedChunk:
 
 @dataclass(frozen=True)
 class ChunkEncoder:
-    """Encodes the pairs of a chunk, without blank, too long and lopsided ones; holds out a ``valid_share``."""
+    """Encodes a chunk without blank, too long and lopsided pairs; holds out ``valid_share``."""
 
     tokenizers: Tokenizers
     config: TextConfig
@@ -53,7 +53,7 @@ class ChunkEncoder:
         return max(tokenizer.size for tokenizer in self.tokenizers)
 
     def __call__(self, chunk: Chunk) -> EncodedChunk:
-        """The result depends on the chunk alone."""
+        """Depends on the chunk alone."""
         pairs: list[Pair] = []
         held_out: list[Pair] = []
         for pair in map(Pair, *chunk):
@@ -68,7 +68,7 @@ class ChunkEncoder:
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
-        """The ids of each text and, for BPE-dropout, 1 for each id that begins a word, else 0."""
+        """Each text's ids and, for BPE-dropout, 1 where a word begins, else 0."""
         if self.config.bpe_dropout:
             return self.tokenizers[side].word_starts_batch(texts)
         return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]
@@ -85,7 +85,7 @@ class ChunkEncoder:
 def encode_pairs(
     pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
 ) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory``, in several processes; returns the counts of all chunks, and the held-out pairs."""
+    """Encode into ``directory`` in several processes; returns counts and held-out pairs."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
     held_out: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:

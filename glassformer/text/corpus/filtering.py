@@ -1,4 +1,4 @@
-"""Counts a corpus, chooses validation pairs, leaves out pairs, and finds mistakes such as a wrong encoding."""
+"""Counts a corpus, splits off validation pairs, filters, finds wrong encodings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,23 +17,23 @@ from glassformer.text.lines import has_letter
 
 _MAX_VALIDATION_PAIRS = 1000
 _VALIDATION_DIVISOR = 20
-_MANY_COPIES, _MANY_GARBLED = 0.9, 0.01  # of the pairs; of words in old spelling most are copies, too
-# No 200 pairs of Multi30k and of Tatoeba have less than 0.9, and with the targets of Multi30k moved by a line none
-# have more than 0.5: tests/text/corpus/test_prepare.py.
-_WINDOW, _MAX_MOVE, _BETTER = 200, 3, 0.8  # pairs; lines; the misfit of moved targets, relative to that as they are
+_MANY_COPIES, _MANY_GARBLED = 0.9, 0.01  # of pairs; of words in old spelling
+# 200 pairs of Multi30k or Tatoeba have at least 0.9; with targets moved by a line
+# at most 0.5: tests/text/corpus/test_prepare.py.
+_WINDOW, _MAX_MOVE, _BETTER = 200, 3, 0.8  # pairs; lines; misfit of moved targets, relative
 
 
 class ChunkStats(NamedTuple):
-    """How many pairs a chunk has, and the hash in [0, 1) of each source whose pair has text on both sides."""
+    """A chunk's pairs, and the hash in [0, 1) of each source with text on both sides."""
 
     read: int
     fractions: npt.NDArray[np.float64]
     moved_from: int | None = None
-    """The first pair of those whose targets seem to belong to the sources of adjacent lines."""
+    """The first pair whose targets seem to belong to adjacent lines."""
 
 
 def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
-    """The statistics of a chunk: a list of sources and a list of their targets."""
+    """A chunk's statistics: sources and their targets."""
     fractions = [source_fraction(pair.src) for pair in map(Pair, *chunk) if not pair.blank]
     src, tgt = (np.log1p([len(text) for text in side]) for side in chunk)
     starts = range(0, max(1, len(src) - _WINDOW // 2), _WINDOW)
@@ -43,7 +43,7 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
 
 
 def moved_misfit(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> float:
-    """The misfit of lengths (logs) if targets move by a few lines, relative to that as they are; at most 1."""
+    """The misfit of lengths (logs) with targets moved by lines, relative to none; at most 1."""
     src, tgt = src - src.mean(), tgt - tgt.mean()
     misfits = [
         float(np.abs(one[move:] - other[: len(other) - move]).mean())
@@ -54,7 +54,7 @@ def moved_misfit(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> 
 
 
 def count_traits(pairs: Sequence[Pair]) -> Counter[str]:
-    """How many pairs have a trait; ``PreparedText`` explains them."""
+    """How many pairs have each trait of ``PreparedText``."""
     return Counter(
         wordless=sum(not has_letter(pair.src) for pair in pairs),
         lower_starts=sum(any(side[:1].islower() for side in pair) for pair in pairs),
@@ -64,7 +64,7 @@ def count_traits(pairs: Sequence[Pair]) -> Counter[str]:
 
 
 def is_garbled(text: str) -> bool:
-    """Whether a text seems to be UTF-8 that was read as Windows-1252 or Latin-1, or has U+FFFD for what was lost."""
+    """Whether a text seems to be UTF-8 read as Windows-1252 or Latin-1, or has U+FFFD."""
     if text.isascii() or "\ufffd" in text:
         return not text.isascii()
     for encoding in ("cp1252", "latin-1"):
@@ -77,7 +77,7 @@ def is_garbled(text: str) -> bool:
 
 
 def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
-    """In words, what the ``counts`` of a ``PreparedText`` say that somebody should look at before a training."""
+    """In words, what in the ``counts`` to look at before training."""
     pairs = counts["kept"] + counts["too_long"] + counts["lopsided"]
     if counts.get("copied", 0) > _MANY_COPIES * pairs:
         yield (
@@ -99,19 +99,19 @@ def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """The pairs of a corpus, those with text on both sides, and which share of sources to hold out (0: none)."""
+    """Pairs, those with text on both sides, and the share of sources to hold out (0: none)."""
 
     read: int
     usable: int
     valid_share: float
     moved_from: int = 0
-    """The number, from 1, of about the first pair that seems to be out of step; 0 if none does."""
+    """The number, from 1, of the first pair that seems out of step, or so; 0: none."""
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[ChunkStats], config: TextConfig, *, split: bool) -> Self:
-        """Add up the chunks; with ``split``, find the share that gives the number of validation pairs configured.
+        """Add up the chunks; with ``split``, find the share for the configured validation.
 
-        Raises ``TextError`` when no pair is usable, or when there are too few different sources to split.
+        ``TextError`` if no pair is usable, or if there are too few different sources to split.
         """
         smallest = _SmallestSources(config.valid_pairs or _MAX_VALIDATION_PAIRS)
         read = usable = moved_from = 0
@@ -128,12 +128,12 @@ class CorpusStats:
         return cls(read, usable, share, moved_from)
 
     def vocab_size(self, config: TextConfig) -> int:
-        """``config.vocab_size``, or a size that suits this many pairs."""
+        """``config.vocab_size``, or a size for this many pairs."""
         return config.vocab_size or default_vocab_size(self.usable)
 
 
 class _SmallestSources:
-    """The ``limit`` + 1 different sources with the smallest hashes, and how many pairs each has."""
+    """The ``limit`` + 1 different sources with the smallest hashes, with counts."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -146,7 +146,7 @@ class _SmallestSources:
         self._fractions, self._pairs = found[: self._limit + 1], pairs[: self._limit + 1]
 
     def share(self, pairs: int, wanted: int) -> float:
-        """The share that holds out at least one source and at most ``wanted`` pairs (0: a twentieth of ``pairs``)."""
+        """The share with at least one source and at most ``wanted`` pairs (0: a twentieth)."""
         found = len(self._fractions)
         if found < 2:
             raise TextError(
@@ -158,8 +158,8 @@ class _SmallestSources:
                 f"text.valid_pairs: found {wanted:,}, but there are only {found:,} different sources. "
                 "Lower text.valid_pairs, or give validation pairs of your own."
             )
-        # While all different sources are kept, repeats do not count: of 1000 equal pairs and 10 others, one of
-        # the 11 sources is held out and not all of the others.
+        # While all sources are kept, repeats do not count: of 1000 equal pairs and 10
+        # others, one of 11 sources is held out.
         different = pairs if found > self._limit else found
         wanted = wanted or min(different // _VALIDATION_DIVISOR, _MAX_VALIDATION_PAIRS)
         count = int((np.cumsum(self._pairs) <= wanted).sum())
@@ -169,9 +169,9 @@ class _SmallestSources:
 def training_texts(
     pairs: Iterable[Pair], stats: CorpusStats, sides: tuple[int, ...], max_pairs: int
 ) -> Iterator[str]:
-    """The texts to train a tokenizer on, of these ``sides`` (0: sources), without validation pairs.
+    """Texts for a tokenizer, of these ``sides`` (0: sources), without validation pairs.
 
-    Of more than ``max_pairs`` (0: no limit) it is a random sample of about that size, the same every time.
+    More than ``max_pairs`` (0: no limit) are sampled, the same every time.
     """
     share = min(1.0, max_pairs / stats.usable) if max_pairs else 1.0
     draw = Random(0).random
@@ -181,7 +181,7 @@ def training_texts(
 
 
 def rejection_reason(src_tokens: int, tgt_tokens: int, config: TextConfig) -> str | None:
-    """``too_long``, ``lopsided``, or None for a pair to keep; tokens are counted without </s>."""
+    """``too_long``, ``lopsided``, or None; tokens without </s>."""
     shorter, longer = sorted((src_tokens, tgt_tokens))
     if longer > config.max_tokens:
         return "too_long"

@@ -1,6 +1,6 @@
-"""Noise: copies of training pairs as people type them, so that a model also learns what books do not have.
+"""Noise: training pairs as people type them.
 
-Which pairs are copied, and how, follows from a hash of the pair alone: it is the same on every machine.
+A hash of the pair decides which are copied, and how: the same on every machine.
 """
 
 import re
@@ -14,32 +14,30 @@ from glassformer.text.corpus.corpus import Pair
 
 Change = Callable[[Pair, Random], Pair]
 
-END_MARKS = ".!?…。！？"  # of both languages; which copies are made depends on them, so they stay these
+END_MARKS = ".!?…。！？"  # fixed: copies depend on them
 LETTERS_PER_MISTAKE = 20
-_WORD = re.compile(r"[^\W\d_]{4,}")  # a mistake in a shorter one often makes another word
+_WORD = re.compile(r"[^\W\d_]{4,}")  # mistakes in shorter ones often make other words
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w/-]|[.,:]\d)")
 _NAME = re.compile(r"[^\W\d_]+")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _NEIGHBOURS = {row[at]: row[max(0, at - 1) : at] + row[at + 1 : at + 2] for row in _KEYS for at in range(len(row))}
-_GERMAN_FORM = {"Mary": "Maria", "John": "Johannes"}  # how pairs of English and German often write a name
+_GERMAN_FORM = {"Mary": "Maria", "John": "Johannes"}  # common in English-German pairs
 
 
 def lower_case(pair: Pair, chance: Random) -> Pair:
-    """The source in lower case; half of the time its first letter is kept."""
+    """The source in lower case; half of the time except its first letter."""
     lower = pair.src.lower()
     return pair._replace(src=lower if chance.random() < 0.5 else pair.src[:1] + lower[1:])
 
 
 def drop_end_mark(pair: Pair, chance: Random) -> Pair:
-    """Both sides without the mark that ends both."""
+    """Both sides without a shared end mark."""
     src, tgt = (side.rstrip(END_MARKS) for side in pair)
     return Pair(src, tgt) if src and tgt and src != pair.src and tgt != pair.tgt else pair
 
 
 def misspell(pair: Pair, chance: Random) -> Pair:
-    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, in words of four letters and more, but not
-    in a word alone, where no sentence tells which word was meant.
-    """
+    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, not in lone words."""
     if " " not in pair.src and len(pair.src) < LETTERS_PER_MISTAKE:
         return pair
     words = [match.span() for match in _WORD.finditer(pair.src)]
@@ -51,7 +49,7 @@ def misspell(pair: Pair, chance: Random) -> Pair:
 
 
 def _misspell_word(word: str, chance: Random) -> str:
-    """A letter dropped, doubled, exchanged with the next, or replaced by its neighbour on a keyboard."""
+    """A letter dropped, doubled, swapped, or replaced by a keyboard neighbour."""
     at = chance.randrange(1, len(word) - 1)
     before, letter, after = word[:at], word[at], word[at + 1 :]
     match chance.randrange(4):
@@ -66,7 +64,7 @@ def _misspell_word(word: str, chance: Random) -> str:
 
 
 def replace_numbers(pair: Pair, chance: Random) -> Pair:
-    """Each whole number that stands once on both sides, in digits, becomes another of as many digits."""
+    """Each number that stands once on both sides becomes another with as many digits."""
     src, tgt = (_NUMBER.findall(side) for side in pair)
     common = [number for number in src if src.count(number) == tgt.count(number) == 1 and number not in {"0", "1"}]
     new = {number: str(chance.randint(10 ** (len(number) - 1) + (len(number) == 1), 10 ** len(number) - 1))
@@ -75,7 +73,7 @@ def replace_numbers(pair: Pair, chance: Random) -> Pair:
 
 
 def replace_names(pair: Pair, chance: Random) -> Pair:
-    """Each given name that stands on both sides becomes another of the same gender."""
+    """Given names on both sides become others of the same gender."""
     src, tgt = pair
     for name in dict.fromkeys(_NAME.findall(src)):
         german = _GERMAN_FORM.get(name, name)
@@ -89,13 +87,13 @@ def replace_names(pair: Pair, chance: Random) -> Pair:
 
 
 def _genitive(name: str, ending: str) -> str:
-    """German writes *Toms*, and *Max'*."""
+    """*Toms*, but *Max'*."""
     return "'" if ending and name[-1] in "sxzß" else ending
 
 
 @cache
 def given_names() -> dict[str, list[str]]:
-    """Given names of the world, and for each all those of its gender."""
+    """Given names, and for each all those of its gender."""
     lines = files("glassformer.text.corpus").joinpath("given_names.txt").read_text("utf-8").splitlines()
     by_gender: dict[str, list[str]] = {}
     for gender, names in (line.split(": ") for line in lines):
@@ -106,7 +104,7 @@ def given_names() -> dict[str, list[str]]:
 KINDS: dict[str, Change] = {
     "case": lower_case, "marks": drop_end_mark, "typos": misspell, "names": replace_names, "numbers": replace_numbers,
 }  # fmt: skip
-"""Each kind of noise; its setting ``text.noise_KIND`` is the probability that it changes a copy."""
+"""Kinds of noise; ``text.noise_KIND`` is the probability of a changed copy."""
 
 
 def noisy_copies(pairs: Iterable[Pair], config: TextConfig) -> Iterator[Pair]:

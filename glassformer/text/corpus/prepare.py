@@ -1,7 +1,7 @@
-"""From pairs of text to a directory ready for training: tokenizers, encoded pairs and validation text.
+"""From pairs of text to a directory for training: tokenizers, ids, validation text.
 
-The pairs are streamed, so that memory does not grow with the corpus. ``prepared.json`` is written last and holds the
-SHA-256 sums of all other files: a directory that has it is complete, and is used again for the same data.
+Pairs are streamed: memory does not grow with the corpus. ``prepared.json`` comes last, with SHA-256 sums of all
+other files: with it a directory is complete, and reused for the same data.
 """
 
 import json
@@ -36,7 +36,7 @@ from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
-"""Starts a new stream of the same pairs at each call."""
+"""Starts a new stream of the same pairs."""
 
 SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_CALLS = 0.25
@@ -46,13 +46,13 @@ _FORMAT = 2  # 1 had no sums of the files
 
 @dataclass(frozen=True)
 class PreparedText:
-    """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
+    """What training needs of the text; joint tokenizers are one object.
 
     ``valid_text``: all validation pairs, for metrics; ``valid``: those neither too long nor lopsided, for the loss.
     ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
-    lower_starts (a side begins with a lower-case letter), copied (both sides are the same), garbled (in a wrong
-    encoding), moved_from (0, or about the first pair that is out of step), repeats (of validation pairs), valid, the
-    same of these from valid_too_long on, and valid_seen: those whose source the training pairs have too.
+    lower_starts (a side begins in lower case), copied (equal sides), garbled (wrong encoding), moved_from (0, or the
+    first pair out of step), repeats (of validation pairs), valid, the same of these from valid_too_long on, and
+    valid_seen: those whose source is in training pairs.
     """
 
     src_tokenizer: Tokenizer
@@ -65,7 +65,7 @@ class PreparedText:
 
 @dataclass(frozen=True)
 class PrepareProgress:
-    """How far a stage of the preparation has come: ``done`` pairs of ``total`` (None: not known yet)."""
+    """A stage's progress: ``done`` pairs of ``total`` (None: unknown)."""
 
     stage: str
     done: int
@@ -74,12 +74,12 @@ class PrepareProgress:
 
     @property
     def pairs_per_s(self) -> float:
-        """The mean rate of the stage."""
+        """The stage's mean rate."""
         return self.done / max(self.elapsed_s, 1e-9)
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until the end of the stage at that rate."""
+        """Seconds to the stage's end at that rate."""
         return None if self.total is None else (self.total - self.done) / max(self.pairs_per_s, 1e-9)
 
 
@@ -87,7 +87,7 @@ class ProgressCallback(Protocol):
     """Called a few times a second."""
 
     def __call__(self, progress: PrepareProgress, /, *, due: bool) -> None:
-        """``due``: it is time for a line in a log."""
+        """``due``: time for a line in a log."""
 
 
 def prepare(
@@ -102,11 +102,11 @@ def prepare(
     tokenizers: Callable[[], Tokenizers] | None = None,
     held_out: Sequence[Pair] = (),
 ) -> PreparedText:
-    """Prepare ``pairs`` in ``directory``, or use what an earlier call with the same ``source`` left there.
+    """Prepare ``pairs`` in ``directory``, or reuse what the same ``source`` left there.
 
-    Without ``valid``, validation pairs are split off by a hash of their source. ``source`` is a fingerprint of the
-    data. Without ``tokenizers`` new ones are trained. ``held_out``: validation pairs of another text, which
-    valid_seen then counts. Raises ``TextError``, ``TokenizerError`` and ``StorageError``.
+    Without ``valid``, pairs are split off by a hash of their source. ``source`` is the data's fingerprint. Without
+    ``tokenizers`` new ones are trained. ``held_out``: other validation pairs, for valid_seen. Raises ``TextError``,
+    ``TokenizerError`` and ``StorageError``.
     """
     earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:
@@ -133,7 +133,7 @@ def read_prepared(
     report: Callable[[str], None] = lambda _: None,
     tokenizers: Callable[[], Tokenizers] | None = None,
 ) -> PreparedText | None:
-    """A complete preparation with these settings, tokenizers and ``source`` (None: any); None if there is none."""
+    """A complete preparation with these settings, tokenizers and ``source`` (None: any), or None."""
     file = directory / "prepared.json"
     if not file.exists():
         return None
@@ -159,7 +159,7 @@ def read_prepared(
 
 
 def _file_names(config: TextConfig) -> list[str]:
-    """The files of a preparation, except ``prepared.json``."""
+    """A preparation's files without ``prepared.json``."""
     parts = ("ids", "lengths", "offsets", *(("starts",) if config.bpe_dropout else ()))
     return [
         *(f"{split}/{side}.{part}" for split in ("train", "valid") for side in ("src", "tgt") for part in parts),
@@ -168,7 +168,7 @@ def _file_names(config: TextConfig) -> list[str]:
 
 
 def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
-    """Force all files to disk; returns their SHA-256 sums."""
+    """Force all files to disk; returns SHA-256 sums."""
     names = _file_names(config)
     for place in (*names, "train", "valid", "."):
         sync(directory / place)
@@ -176,7 +176,7 @@ def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
 
 
 def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) -> None:
-    """Raise ``TextError`` for the first file that is missing or is not what was written."""
+    """Raise ``TextError`` for the first missing or changed file."""
     for name in _file_names(config):
         path = directory / name
         try:
@@ -216,7 +216,7 @@ def _build(
     tokenizers: Callable[[], Tokenizers] | None,
     held_out: Sequence[Pair],
 ) -> dict[str, int]:
-    """Write all files but ``prepared.json``; returns the counts."""
+    """Write all but ``prepared.json``; returns the counts."""
     make_directory(directory)
     for left in ("prepared.json", "train", "valid", "valid.jsonl"):
         remove(directory / left)
@@ -227,7 +227,7 @@ def _build(
     valid_pairs = None if valid is None else valid()
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
-    # Read before the long work, so that a mistake in the validation text is reported early.
+    # First: mistakes in validation text are reported early.
     given = [pair for pair in map(_normalize, valid_pairs or ()) if not pair.blank]
     if valid_pairs is not None and not given:
         raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
@@ -249,7 +249,7 @@ def _build(
     valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = encode_pairs(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
-    # ASCII escapes: a text may hold a lone surrogate, which UTF-8 cannot encode.
+    # ASCII escapes: UTF-8 has no lone surrogates.
     with (directory / "valid.jsonl").open("x", encoding="ascii", newline="\n") as stream:
         stream.writelines(json.dumps(pair) + "\n" for pair in valid_text)
     return {
@@ -265,14 +265,13 @@ def _build(
 
 
 def _normalize(pair: Pair) -> Pair:
-    """The pair with its source as a translator will give it to the model; the target keeps its white space."""
+    """The pair with its source as translators read it; the target keeps its white space."""
     return Pair(normalize_source(pair.src), pair.tgt)
 
 
 def _with_progress(
     stage: str, pairs: Iterable[Pair], total: int | None, on_progress: ProgressCallback
 ) -> Iterator[Pair]:
-    """``pairs``, calling ``on_progress`` as they pass."""
     started = called = logged = time.monotonic()
     for done, pair in enumerate(pairs):
         if done % _PAIRS_BETWEEN_CHECKS == 0 and (now := time.monotonic()) - called >= _SECONDS_BETWEEN_CALLS:

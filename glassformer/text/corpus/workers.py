@@ -1,4 +1,4 @@
-"""A function over the chunks of a stream, in several processes; the results come in the order of the chunks."""
+"""A function over a stream's chunks, in several processes, with results in order."""
 
 import math
 import os
@@ -18,25 +18,25 @@ from glassformer.errors import TextError
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
 
-# Worked on without a pool: starting the processes takes as long as encoding some ten thousand pairs.
+# Done without a pool: starting one takes as long as encoding 10,000 pairs.
 CHUNKS_BEFORE_POOL = 16
-_CHUNKS_PER_WORKER = 2  # enough that no process waits, few enough to hold in memory
+_CHUNKS_PER_WORKER = 2  # no process waits, and memory holds them
 
 
 def available_cores() -> int:
-    """The cores that this process may use: those of the machine, as far as its affinity and its container allow."""
+    """The cores that affinity and container leave to this process."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = cpu_quota(Path("/sys/fs/cgroup"))
     return own if quota is None else max(1, min(own, math.ceil(quota)))
 
 
 def most_workers() -> int:
-    """The highest number of processes allowed: more would only take memory from one another."""
+    """The highest number of processes allowed."""
     return max(16, available_cores())
 
 
 def cpu_quota(directory: Path) -> float | None:
-    """How many cores a control group may keep busy, version 2 or 1 of its files; None without a limit."""
+    """How many cores a control group (version 2 or 1) allows; None: no limit."""
     try:
         quota, period = (directory / "cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def cpu_quota(directory: Path) -> float | None:
 
 
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    """``function`` of each chunk, in order, computed by ``workers`` processes; ``TextError`` when one dies."""
+    """``function`` of each chunk, in order, by ``workers`` processes; ``TextError`` if one dies."""
     yield from map(function, islice(chunks, CHUNKS_BEFORE_POOL if workers > 1 else None))
     first = next(chunks, None)
     if first is not None:
@@ -70,7 +70,7 @@ def _map_in_pool(
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-    except (BrokenProcessPool, EOFError) as error:  # EOFError: a process ended while it started
+    except (BrokenProcessPool, EOFError) as error:  # EOFError: one ended while it started
         raise TextError(
             f"One of {workers} processes that prepare the text ended before its work was done: memory may have run "
             "out, or a script calls this outside of `if __name__ == '__main__':`. Set text.workers to 1."
@@ -80,7 +80,7 @@ def _map_in_pool(
 
 
 def _context() -> BaseContext:
-    """Fresh processes: a fork of this one would copy its threads' locks, but not the threads that hold them."""
+    """Fresh processes: a fork would copy locks without the threads that hold them."""
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
@@ -88,14 +88,14 @@ def _context() -> BaseContext:
     return context
 
 
-# Set only in a worker process, which gets it once, not with each chunk.
+# Set once, in a worker process.
 _function: Callable[[Any], Any] | None = None
 
 
 def _start_worker(function: Callable[[Any], Any]) -> None:
     global _function  # noqa: PLW0603
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, which then ends the pool
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, which ends the pool
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes use all cores already
 
 

@@ -1,4 +1,4 @@
-"""Encodings: the one that a file says it has, by its mark or a declaration, and writing it back in the same."""
+"""A file's encoding, by its mark or a declaration, to read it and write it back."""
 
 import codecs
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 from glassformer.errors import TextError
 from glassformer.text.lines import decode_utf8, find_utf16, read_bytes
 
-START = 4096  # bytes in which a declaration is looked for
+START = 4096  # bytes with a declaration
 # Where a format declares its encoding.
 XML_CHARSET = r"""\A(?:\ufeff)?<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)"""
 HTML_CHARSET = rf"""{XML_CHARSET}|(?i:<meta\s[^>]*?\bcharset\s*=\s*["']?\s*([\w.:-]+))"""
@@ -16,9 +16,9 @@ GETTEXT_CHARSET = r"""(?i:Content-Type:[^"\n]*charset=([\w.:-]+))"""
 
 
 def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
-    """The text of a file, byte order mark and line ends included, and its encoding; raises ``TextError``.
+    """A file's text, with byte order mark and line ends, and its encoding; ``TextError``.
 
-    That is UTF-16 by its mark, UTF-8, or what is declared where the pattern ``charset`` finds it.
+    UTF-16 by its mark, UTF-8, or what the pattern ``charset`` finds declared.
     """
     raw = read_bytes(path)
     encoding = find_utf16(raw) or _find_declaration(raw, charset)
@@ -34,7 +34,7 @@ def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
 
 
 def _find_declaration(raw: bytes, charset: str | None) -> str | None:
-    """A declared encoding that is not UTF-8 and, like UTF-8, has ASCII as it is."""
+    """A declared encoding that is not UTF-8 but has ASCII as it is."""
     found = None if charset is None else re.search(charset, raw[:START].decode("latin-1"))
     name = next(filter(None, found.groups()), "") if found else ""
     try:

@@ -1,4 +1,4 @@
-"""JSON lines: an object on each line, with a source and its target, or with a text that has no translation yet."""
+"""JSON lines: objects with a source and its target, or with text to translate."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or with a ``translation`` from its first language to its second."""
+    """Objects with ``src`` and ``tgt``, or a ``translation`` from first to second language."""
     languages: list[str] = []
     for where, record in _read_objects(path):
         if "translation" in record:
@@ -30,13 +30,13 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def first_languages(path: Path) -> list[str]:
-    """Source and target language of the first line of a JSONL file; none if it names no languages."""
+    """Source and target language of a JSONL file's first line, if named."""
     where, record = next(_read_objects(path), ("", {}))
     return _languages(record, where) if "translation" in record else []
 
 
 def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each object with the place to name in an error."""
+    """Objects with the place for errors."""
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             where = f"{path}:{number}"
@@ -68,7 +68,7 @@ def _clean(text: object, where: str) -> str:
 
 
 def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
-    """Objects with ``src`` and no ``tgt``, or with ``text`` and no ``translation``, which are added."""
+    """Objects with ``src`` but no ``tgt``, or ``text`` but no ``translation``, to add."""
     found, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -107,7 +107,7 @@ def _object_segment(line: str, position: int, number: int, source: str, added: s
 
 
 def _value_places(line: str) -> dict[str, tuple[int, int]]:
-    """Where the value of each key of an object begins and ends; of a key that occurs twice, the last."""
+    """Start and end of each key's value; of a repeated key, the last."""
     decoder, places = json.JSONDecoder(), dict[str, tuple[int, int]]()
     position = line.index("{") + 1
     while key := _KEY.match(line, position):

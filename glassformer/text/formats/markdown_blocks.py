@@ -10,14 +10,13 @@ from glassformer.text.lines import is_blank
 _FRONT_MATTER = re.compile(
     r"\A()(?:---\r?\n(?=#|[\w\"'.-]+[ \t]*:).*?\n---|\+\+\+\r?\n.*?\n\+\+\+)[ \t]*\r?\n", re.DOTALL
 )
-# What a page imports and exports (MDX), up to a blank line.
+# Imports and exports (MDX), up to a blank line.
 _MODULE = re.compile(
     r"""^()(?:import\s(?:[\w*{$][^;"']{0,500}?\sfrom\s+)?["'][^"'\n]+["'];?[ \t]*\r?$
     |export[ ](?:const|let|var|default|function|class|async)\b.*(?:\n(?![ \t]*\r?$).+)*)""",
     re.MULTILINE | re.VERBOSE,
 )
-# Lines that have no text: fences of ::: blocks, heads of tabs, where contents are listed, abbreviations, labels,
-# templates.
+# Lines without text: fences, tab heads, contents, abbreviations, labels, templates.
 _FORM_LINES = re.compile(
     r"""^([ \t>]*)(?: :{3,}.* | ===[!+]?[ ]".*" | \[\[?_?toc_?]?] | \*\[[^]\n]+]:.*
     | \([\w-]+\)= | {{[^{}\n]*}} | {%(?:(?!%}).)*%} | {/\*.*\*/} )[ \t]*\r?$""",
@@ -26,13 +25,13 @@ _FORM_LINES = re.compile(
 
 
 def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The tokens with text, each with the one before it, which opens its block; ``env`` gets the ``references``."""
+    """Tokens with text, each with its block's opening; ``env`` gets the ``references``."""
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
     tokens = parser.parse(text, env)
     tokens.reverse()
     before = None
-    while tokens:  # each is freed once it was read: together they take more memory than the segments
+    while tokens:  # freed once read: together they are larger than the segments
         token = tokens.pop()
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and not (is_title or is_blank(token.content)):
@@ -41,7 +40,7 @@ def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tup
 
 
 def new_parser() -> Any:
-    """The parser of blocks; the tokens in each, which are many, are made where they are read."""
+    """The parser of blocks; their many tokens are made where they are read."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.admon import admon_plugin
     from mdit_py_plugins.deflist import deflist_plugin
@@ -55,7 +54,7 @@ def new_parser() -> Any:
 
 
 def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The parser's rule for what ``[name]: address`` defines, but not for a footnote, which is a text."""
+    """The rule for definitions ``[name]: address``, but not for footnotes, which are text."""
     from markdown_it.rules_block import reference
 
     is_footnote = state.src.startswith("[^", state.bMarks[start] + state.tShift[start])

@@ -1,4 +1,4 @@
-"""Writes translated paragraphs into Markdown: what would be markup, and was none, gets a backslash."""
+"""Writes paragraphs into Markdown: accidental markup gets a backslash."""
 
 import re
 from collections import Counter
@@ -8,15 +8,14 @@ from itertools import groupby
 
 from glassformer.text.codes.code import Code, Part, join_parts, join_texts
 
-_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # but not where a line is broken, and after the kind of a note
-# What makes a heading, a quotation, an item, a line or a block of code of a paragraph that begins with it.
+_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # not at hard breaks, nor after a note's kind
+# What makes another block of a paragraph that begins with it.
 _BLOCK_START = re.compile(
     r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|:(?=::|\s)|[!?](?=[!?]{2})|\$(?=\$)|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))"
 )
 _DELIMITERS = ("*", "_", "~")
 _INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
-# Signs; of these those that are no markup where they stand, and those that are none in a word that the source has;
-# a backslash that would escape what follows it.
+# Signs; those without effect where they stand, or in a word of the source; escapes.
 _MARKUP = re.compile(
     rf"""(?P<harmless> (?<=[^\W_])_+(?=[^\W_]) | (?<!\S)\*(?!\S) | (?<!~)~(?!~) | <(?![A-Za-z/!?]) )
     | (?P<kept> \[[^\[\]\s*_`<~\\]+\](?=[^(\[:]) | (?<=[^\W_])\*(?=[^\W_]) )
@@ -27,11 +26,11 @@ _MARKUP_SIGN = re.compile(r"[*_`\[\]<~\\]")
 _WORD = re.compile(r"\S+\s*|\s+")
 
 
-@lru_cache(100)  # a file has the same again and again
+@lru_cache(100)  # files repeat texts
 def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
-    """The text of a block whose source has ``parts``; in a paragraph the start of a line is escaped, too."""
+    """A block's text for source ``parts``; in paragraphs line starts are escaped, too."""
     written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
-    end = ""  # of what is written
+    end = ""  # of the output
     for is_markup, text, *edges in _runs(translated):
         if is_markup:
             piece = _LINE_END.sub(" ", text).replace("\n", line_break)
@@ -45,7 +44,7 @@ def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_b
 
 
 def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[str, Sequence[str]], str]:
-    """What escapes the texts of a translation one after another, each with the signs at its ends."""
+    """Escapes a translation's texts in order, given the signs at their ends."""
     texts = [join_parts([part]) for part in translated if not _is_markup(part)]
     if not any(map(_MARKUP_SIGN.search, texts)) or _without_marks(translated) == _without_marks(parts):
         return lambda text, _: text  # fast path
@@ -65,7 +64,7 @@ def _is_markup(part: Part) -> bool:
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
-    """Whether each run is markup, its text, and delimiters at the ends of a text that are adjacent to markup."""
+    """Whether each run is markup, its text, and delimiters adjacent to markup."""
     runs = [(join_parts(group), is_markup) for is_markup, group in groupby(parts, _is_markup)]
     for number, (text, is_markup) in enumerate(runs):
         if is_markup:
@@ -78,12 +77,12 @@ def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
 
 
 def _without_marks(parts: Iterable[Part]) -> list[Part]:
-    """The same parts, with those that are text in the file as text."""
+    """The parts; those that the file has as text become text."""
     return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
 
 
 def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
-    """``text`` with a backslash before what may be markup, unless ``source`` has it too; each ``known`` word once."""
+    """``text`` with markup escaped unless ``source`` has it; each ``known`` word once."""
 
     def escape(piece: str) -> str:
         word = _bare(piece)
@@ -99,5 +98,5 @@ def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
 
 
 def _bare(word: str) -> str:
-    """A word without the punctuation round it; square brackets, which are markup, stay."""
+    """A word without punctuation round it; square brackets stay."""
     return word.strip().strip(".,;:!?…\"'()«»„“”‚‘’")

@@ -1,7 +1,6 @@
-"""Segments of a file: what is to be translated, and which characters of the file its translation replaces.
+"""Segments of a file: what to translate, and which characters a translation replaces.
 
-A segment is text with codes in it, such as tags, which a translation must keep. Everything outside the replaced
-characters stays as it is, byte for byte.
+A segment is text with codes, such as tags. All other characters stay, byte for byte.
 """
 
 import re
@@ -27,16 +26,16 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSegment:
-    """What is to be translated at ``line`` (from 1) of a file; ``edits`` says how the file takes a translation.
+    """What to translate at ``line`` (from 1); ``edits`` turns a translation into edits.
 
-    What else has to change with it, such as a header, is among the edits of each segment that may be the only one.
+    Related changes, as of a header, are among the edits of each segment that needs them.
     """
 
     parts: Parts
     line: int
     edits: Callable[[Sequence[Part]], list[Edit]]
     doubts: Callable[[Sequence[Part]], list[str]] = lambda _: []
-    """What the format has to say of a translation, which somebody should look at."""
+    """What the format doubts in a translation."""
 
     @property
     def text(self) -> str:
@@ -45,19 +44,19 @@ class FileSegment:
 
     @property
     def is_blank(self) -> bool:
-        """Whether there is nothing but white space in it."""
+        """Whether it is only white space."""
         return all(is_blank(part if isinstance(part, str) else part.raw) for part in self.parts)
 
 
 def replace_span(
     start: int, end: int, write: Callable[[Sequence[Part]], str]
 ) -> Callable[[Sequence[Part]], list[Edit]]:
-    """The ``edits`` of a segment whose translation, as ``write`` has it, replaces the characters from ``start``."""
+    """``edits`` that replace the characters from ``start`` by what ``write`` returns."""
     return lambda parts: [Edit(start, end, write(parts))]
 
 
 def line_segments(text: str, path: Path) -> list[FileSegment]:
-    """Each line of a plain text."""
+    """A plain text's lines."""
     segments, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         inner = line.strip("\r")
@@ -69,7 +68,7 @@ def line_segments(text: str, path: Path) -> list[FileSegment]:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` with all edits made; two of them may not overlap. What several segments ask for is done once."""
+    """``text`` with all edits, which may not overlap; repeated ones count once."""
     pieces, end = [], 0
     for edit in sorted(dict.fromkeys(edits), key=lambda edit: edit[:2]):
         if edit.start < end:
@@ -82,11 +81,11 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def line_number(text: str, position: int) -> int:
-    """The line of a position, from 1; ``line_finder`` says it of many positions."""
+    """A position's line, from 1; see ``line_finder`` for many."""
     return text.count("\n", 0, position) + 1
 
 
 def line_finder(text: str) -> Callable[[int], int]:
-    """What says the line of a position, from 1, without counting from the start each time."""
+    """Finds positions' lines, from 1, without counting from the start."""
     ends = array("q", (found.start() for found in re.finditer("\n", text)))
     return lambda position: bisect_left(ends, position) + 1

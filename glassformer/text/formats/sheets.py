@@ -1,4 +1,4 @@
-"""Tables (tab-separated values, CSV, Excel): their pairs, and their rows without a translation."""
+"""Tables (tab-separated values, CSV, Excel): pairs, and rows without translation."""
 
 import csv
 import re
@@ -19,11 +19,11 @@ from glassformer.text.formats.segment import Edit, FileSegment, line_finder, lin
 from glassformer.text.formats.xml import DeclarationGuard
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
-_DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
-_SAMPLE = 50  # rows by which delimiters and columns are judged
-_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file, empty ones too
+_DELIMITERS = "\t;|,"  # in ties, a comma is likelier text
+_SAMPLE = 50  # rows that delimiters and columns are judged by
+_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
-# Names of columns, by which a first row is known to be a header.
+# Names of columns that tell a header.
 _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
 _TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
 _ENGLISH = {"en", "english"}
@@ -34,17 +34,17 @@ _LANGUAGES = _ENGLISH | {
     "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
     "polski", "português",
 }  # fmt: skip
-_FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
-# What follows the name of a column: (en-US), of a language: -US, -Hans-CN.
+_FORMULA_SIGNS = ("=", "+", "-", "@")  # spreadsheets compute what begins so
+# After a column's name: (en-US); after a language: -US, -Hans-CN.
 _ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
-# Numbers, and names of messages: menu.file, btn_ok.
+# Numbers, and message names: menu.file, btn_ok.
 _ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
-# A cell of tab-separated values in quotation marks.
+# A quoted cell of tab-separated values.
 _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with fewer columns."""
+    """Source, tab, target, or a header's columns; ``TextError`` for too few columns."""
     rows = _tsv_rows(path)
     first = next(rows, None)
     if first is None:
@@ -64,7 +64,7 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows, from the first one with text, with their line numbers; blank lines are left out."""
+    """Rows from the first with text, with line numbers, without blank ones."""
     lines = read_lines(path)
     if _has_quoted_cells(read_lines(path)):
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
@@ -78,7 +78,7 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 class _ColumnsError(TextError):
-    """A row of more columns than spreadsheets have."""
+    """A row with too many columns."""
 
 
 def _check_columns(count: int, path: Path, line: int) -> None:
@@ -90,13 +90,13 @@ def _check_columns(count: int, path: Path, line: int) -> None:
 
 
 def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
-    """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
+    """Which columns ``read_tsv`` or ``csv_segments`` takes, in a line."""
     rows = [row for _, row in islice(_tsv_rows(path), _SAMPLE)]
     return f"{path}: {_describe_columns(rows, column, into)}."
 
 
 def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, into: str | None = None) -> str:
-    """Which columns are taken, and whether one of them holds no texts."""
+    """Which columns are taken, and whether one holds no texts."""
     first = rows[0] if rows else []
     source, target, header = find_columns(first, column, into)
     named = header and target < len(first)
@@ -111,7 +111,7 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
 
 
 def csv_delimiter(text: str) -> str:
-    """The character between cells: the one that Excel's ``sep=`` names, or that gives most rows the same columns."""
+    """Excel's ``sep=``, or the delimiter that gives most rows the same columns."""
     named = _SEPARATOR_LINE.match(text)
     if named is not None:
         return named[1]
@@ -120,7 +120,7 @@ def csv_delimiter(text: str) -> str:
 
 
 def _evenness(text: str, delimiter: str) -> float:
-    """The share of the first rows that have the same columns, more than one; below 0 if quotation marks are wrong."""
+    """The share of first rows with the same columns, more than one; below 0: wrong quotes."""
     counts, wrong = Counter[int](), 0
     try:
         counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
@@ -132,7 +132,7 @@ def _evenness(text: str, delimiter: str) -> float:
 
 
 class Cell(NamedTuple):
-    """A cell of a table: what it says, and where the file has it, quotes included."""
+    """A cell: what it says, and where it is, with quotes."""
 
     text: str
     start: int
@@ -140,8 +140,9 @@ class Cell(NamedTuple):
 
 
 def table_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) -> Iterator[list[Cell]]:
-    """The cells of each row that is not blank. With ``quotes``, a cell in quotation marks may hold delimiters and
-    line breaks; ``TextError`` if one is not closed, or if a row has too many columns.
+    """The cells of each row that is not blank; with ``quotes``, cells may be quoted.
+
+    ``TextError`` for an unclosed quote, or too many columns.
     """
     rows = _read_rows(text, path, delimiter, quotes=quotes)
     return (row for row in rows if any(cell.text.strip() for cell in row))
@@ -174,7 +175,7 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
 
 
 def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
-    """Where a header has source and target, by their names or as names of two languages, one of them English."""
+    """Columns whose header names source and target, or two languages, one English."""
     written = [cell.strip().lower() for cell in first]
     if len(set(filter(None, written))) < len(list(filter(None, written))):
         return None
@@ -192,10 +193,10 @@ def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
 
 
 def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
-    """Where source and target stand, from 0, and whether the first row is a header.
+    """Columns of source and target, from 0, and whether there is a header.
 
-    ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
-    column and the one after it; ``TextError`` if that one has another name.
+    ``src`` and ``tgt`` name a column or its number, from 1. Otherwise the header decides, else the first two columns;
+    ``TextError`` if the second has another name.
     """
     lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
     header = named is not None
@@ -228,7 +229,7 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
+    """A CSV file's pairs, delimiter and header detected; ``TextError`` without a target."""
     text = read_text(path)[0].removeprefix("\ufeff")
     rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
     first = next(rows, None)
@@ -245,7 +246,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
-    """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
+    """The delimiter and columns of ``read_csv`` or ``csv_segments``, in a line."""
     text = read_text(path)[0].removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
     rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
@@ -255,7 +256,7 @@ def describe_csv(path: Path, column: str | None = None, into: str | None = None)
 def csv_segments(
     text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
 ) -> list[FileSegment]:
-    """The rows whose target cell is empty or missing."""
+    """Rows whose target cell is empty or missing."""
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text.split("\n"))
     rows, line_of = table_rows(text, path, delimiter, quotes=quotes), line_finder(text)
@@ -274,7 +275,7 @@ def csv_segments(
 
 
 def _has_quoted_cells(lines: Iterable[str]) -> bool:
-    """Whether tab-separated values are quoted as in CSV: a cell in quotation marks has marks or line breaks."""
+    """Whether cells are quoted as in CSV: they hold quotes or line breaks."""
     read, is_quoted = list[str](), False
 
     def record() -> Iterator[str]:
@@ -314,7 +315,7 @@ def _row_segment(
 
 
 def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
-    """A spreadsheet would compute a cell that its source had as text."""
+    """A spreadsheet would compute what its source had as text."""
     begin = join_parts(parts).lstrip()[:1]
     if begin not in _FORMULA_SIGNS or source.lstrip()[:1] in _FORMULA_SIGNS:
         return []
@@ -322,7 +323,7 @@ def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
 
 
 def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
+    """The pairs of an Excel file's sheet, see ``describe_xlsx``."""
     _, rows = _xlsx_sheet(path)
     source, target, header = find_columns(rows[0] if rows else [])
     for row in rows[header:]:
@@ -331,13 +332,13 @@ def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def describe_xlsx(path: Path) -> str:
-    """Which sheet and which columns ``read_xlsx`` takes, in a line."""
+    """The sheet and columns of ``read_xlsx``, in a line."""
     name, rows = _xlsx_sheet(path)
     return f"{path}: sheet {name!r}; {_describe_columns(rows[:_SAMPLE])}."
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
-    """The name of the first sheet with a header, else of the first one with two columns, and its rows with text."""
+    """Name and rows of the first sheet with a header, else with two columns."""
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
@@ -357,7 +358,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
         raise
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
-    except Exception as error:  # openpyxl lets through whatever its parsers raise
+    except Exception as error:  # openpyxl lets its parsers' exceptions through
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
     with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
@@ -366,7 +367,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
 
 
 def _refuse_declarations(archive: ZipFile, path: Path) -> None:
-    """Raise ``TextError`` for a part that declares entities or attributes, which the library would follow."""
+    """Raise ``TextError`` for declared entities or attributes, which the library follows."""
     for name in archive.namelist():
         guard = DeclarationGuard(path)
         with archive.open(name) as part:
@@ -375,10 +376,10 @@ def _refuse_declarations(archive: ZipFile, path: Path) -> None:
 
 
 def _rows_of_sheets(worksheets: Iterable[Any]) -> dict[str, list[list[str]]]:
-    """By the name of each sheet its rows that are not blank; ``ValueError`` for cells without end."""
+    """Each sheet's rows that are not blank; ``ValueError`` for too many cells."""
     sheets, cells = dict[str, list[list[str]]](), 0
     for sheet in worksheets:
-        sheet.reset_dimensions()  # what a file says of its size may be another
+        sheet.reset_dimensions()  # the file's own size may be wrong
         rows = sheets.setdefault(sheet.title, [])
         for values in sheet.iter_rows(values_only=True):
             cells += max(1, len(values))

@@ -1,4 +1,4 @@
-"""Tags, comments and text of HTML, with their places, in linear time; malformed HTML is read as by html.parser."""
+"""Tags, comments and text of HTML, with places, in linear time; as html.parser reads."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _END_NAME = re.compile(r"</(?:\s*([a-zA-Z][-.a-zA-Z0-9:_]*)\s*>|([a-zA-Z][^\t\n\
 _REFERENCE = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]*|#[0-9]+|#[xX][0-9a-fA-F]+);?")
 _LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{8,}")
 _SIGN = re.compile("[&<]|{[%{#]")
-# What programs put into pages, by how it begins.
+# Programs' insertions, by how they begin.
 _TEMPLATES = {
     begin: re.compile(end) for begin, end in {"<%": "%>", "<?": r"\?>", "{%": "%}", "{{": "}}}?", "{#": "#}"}.items()
 }
@@ -23,13 +23,13 @@ _BRACKET, _COMMENT_END = re.compile(">"), re.compile(r"--\s*>")
 _SECTION = re.compile(r"<!\[(?:(temp|cdata|ignore|include|rcdata)|if|else|endif)\b", re.IGNORECASE)
 _SECTION_END, _CONDITION_END = re.compile(r"]\s*]\s*>"), re.compile(r"]\s*>")
 _TEXT_ENDS = {name: re.compile(rf"</\s*{name}\s*>", re.IGNORECASE) for name in ("script", "style")}
-_IN_VAIN = 10  # times its length that a text may be read for tags without an end
+_IN_VAIN = 10  # times its length that a text is searched in vain
 
 
 class Token(NamedTuple):
-    """Characters ``start`` to ``end`` of a page; ``name`` is that of a tag, in lower case.
+    """Characters ``start`` to ``end`` of a page; ``name``: a tag's, in lower case.
 
-    An ``empty`` tag ends with ``/>``. ``hidden`` are comments; a ``template`` is what a program puts in its place.
+    ``empty`` tags end with ``/>``; ``hidden``: comments; ``template``: a program fills it in.
     """
 
     kind: Literal["text", "start", "empty", "end", "hidden", "declaration", "template"]
@@ -37,24 +37,24 @@ class Token(NamedTuple):
     end: int
     name: str = ""
     text: str = ""
-    """What a ``text`` says, without references such as ``&amp;``."""
+    """A ``text`` without references such as ``&amp;``."""
     attributes: tuple[tuple[str, str], ...] = ()
 
 
 def read_references(text: str) -> str:
-    """The text as a browser reads it: ``&copy 2020`` has a reference, ``AT&T`` has none."""
+    """The text as browsers read it: ``&copy 2020`` has a reference, ``AT&T`` none."""
     return unescape(_LONG_NUMBER.sub(lambda digits: digits[0].lstrip("0")[:8] or "0", text))
 
 
 def read_tokens(text: str) -> Iterator[Token]:
-    """The tokens of a page in their order; ``ValueError`` for unknown sections and for tags that do not end."""
+    """A page's tokens; ``ValueError`` for unknown sections and endless tags."""
     return _TokenReader(text).read()
 
 
 class _TokenReader:
     def __init__(self, text: str) -> None:
         self._text = text
-        self._absent: set[re.Pattern[str]] = set()  # which do not occur in the rest
+        self._absent: set[re.Pattern[str]] = set()  # not in the rest
         self._in_vain = 0
 
     def read(self) -> Iterator[Token]:
@@ -91,7 +91,7 @@ class _TokenReader:
         return Token("text", start, found.end(), text=read_references(found[0]))
 
     def _markup(self, start: int) -> Token:
-        """The tag or the comment that begins here; text up to the next bracket, if none does."""
+        """The tag or comment here, else text up to the next bracket."""
         text, token = self._text, None
         following = text[start + 1 : start + 2]
         if not (following.isascii() and following.isalpha()) and following not in ("/", "!", "?"):
@@ -111,7 +111,6 @@ class _TokenReader:
         return token
 
     def _find(self, pattern: re.Pattern[str], start: int) -> int | None:
-        """Where the next match ends."""
         found = None if pattern in self._absent else pattern.search(self._text, start)
         if found is None:
             self._absent.add(pattern)
@@ -119,7 +118,7 @@ class _TokenReader:
         return found.end()
 
     def _hidden(self, start: int, bracket: int) -> Token | None:
-        """A comment, ``<!doctype ...>``, or ``<![if ...]>`` and ``<![endif]>``, as office programs write them."""
+        """A comment, ``<!doctype ...>``, or office programs' ``<![if ...]>`` and ``<![endif]>``."""
         text, end = self._text, None
         if text.startswith("<!--", start):
             end = self._find(_COMMENT_END, start + 4)

@@ -1,4 +1,4 @@
-"""TMX, translation memories: their pairs, and the units that lack a language."""
+"""TMX translation memories: pairs, and units that lack a language."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,20 +28,20 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
-    """The units of a translation memory that have both languages of the first unit with two languages, streamed.
+    """Units with both languages of the first unit that has two, streamed.
 
-    The source is the header's ``srclang`` if that unit has it, else its first language. Raises ``TextError``.
+    The source is the header's ``srclang`` if that unit has it, else its first; ``TextError``.
     """
     return (pair for _, _, pair in _read_units(path))
 
 
 def tmx_languages(path: Path) -> list[str]:
-    """The source and the target language that ``read_tmx`` takes, in lower case; none if it finds no pair."""
+    """Source and target language of ``read_tmx`` in lower case; none without a pair."""
     return list(next((languages for languages, _, _ in _read_units(path)), ()))
 
 
 def describe_tmx(path: Path, language: str | None = None) -> str | None:
-    """Which languages are taken, and of how many units a variant of them, in a line; None if no unit has both."""
+    """Languages taken, and how many units have variants, in a line; None without pairs."""
     languages, variants = ("", ""), Counter[str]()
     for languages, tags, _ in _read_units(path, language):
         variants.update(set(tags) - set(languages))
@@ -50,7 +50,7 @@ def describe_tmx(path: Path, language: str | None = None) -> str | None:
 
 
 def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple[str, str], ...]]:
-    """The languages that are taken, and those and the texts of each unit."""
+    """The languages taken, then each unit's languages and texts."""
     with open_text(path) as stream:
         try:
             yield from _units(_LimitedUnits(stream, path), language)
@@ -62,14 +62,14 @@ def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple
 
 
 class _LimitedUnits:
-    """A stream of XML; no more than ``LONGEST_LINE`` bytes may be read between two units."""
+    """XML of which at most ``LONGEST_LINE`` bytes are read between units."""
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self._stream, self.path, self.since_unit = stream, path, 0
         self._guard = DeclarationGuard(path)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; ``TextError`` if the unit is too long, or for declarations of entities or attributes."""
+        """The next bytes; ``TextError`` if too many, or for declared entities or attributes."""
         found = self._stream.read(size)
         self._guard.feed(found)
         self.since_unit += len(found)
@@ -111,7 +111,7 @@ def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[st
 
 
 def _segments(unit: Element) -> dict[str, str]:
-    """The text of a unit in each of its languages, in their order."""
+    """A unit's text in each language, in order."""
     segments: dict[str, str] = {}
     for variant in unit:
         if _local_name(variant) == "tuv":
@@ -122,7 +122,7 @@ def _segments(unit: Element) -> dict[str, str]:
 
 
 def _choose_languages(segments: dict[str, str], srclang: str) -> tuple[str, str] | None:
-    """Source and target of a unit: the header's source language, or the first, and the first other language."""
+    """A unit's source (the header's or the first) and first other language."""
     if len(segments) < 2:
         return None
     found = list(segments)
@@ -132,14 +132,14 @@ def _choose_languages(segments: dict[str, str], srclang: str) -> tuple[str, str]
 
 
 def find_variant(tags: Iterable[str], wanted: str) -> str | None:
-    """The tag that is wanted or, if it is missing, the only one of that language."""
+    """The wanted tag or, without it, the language's only one."""
     variants = [tag for tag in tags if same_language(tag, wanted)]
     exact = [tag for tag in variants if tag.replace("_", "-") == wanted.replace("_", "-")]
     return exact[0] if exact else variants[0] if len(variants) == 1 else None
 
 
 def same_language(tag: str, other: str) -> bool:
-    """Whether two tags name the same language in the same script, whatever the country: en and en-US, not zh-TW."""
+    """Whether tags have one language and script: en and en-US, not zh and zh-TW."""
     (language, script), (other_language, other_script) = _language_and_script(tag), _language_and_script(other)
     return language == other_language and (script == other_script or not (script and other_script))
 
@@ -153,10 +153,10 @@ def _language_and_script(tag: str) -> tuple[str, str]:
 
 
 def _plain_pieces(element: Element) -> Iterator[str | None]:
-    """The text of a segment, without the formatting codes in <bpt>, <ept> and <it>; None for a <ph>."""
+    """A segment's text without codes in <bpt>, <ept> and <it>; None for a <ph>."""
     open_elements = [(element, iter(element))]
     yield element.text or ""
-    while open_elements:  # a loop, because a file may nest them deeper than Python calls
+    while open_elements:  # a loop: files may nest deeper than Python calls
         current, children = open_elements[-1]
         child = next(children, None)
         if child is None:
@@ -172,12 +172,12 @@ def _plain_pieces(element: Element) -> Iterator[str | None]:
 
 
 def _local_name(element: Element) -> str:
-    """The tag without its namespace."""
+    """The tag without namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
 def tmx_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
-    """The units that lack a text in ``language``, or else in the second language of the first unit with two."""
+    """Units without text in ``language``, or in the first pair's second language."""
     root = parse_xml(text, path)
     units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
     header = next(root.find_all("header"), None)
@@ -202,12 +202,12 @@ def tmx_segments(text: str, path: Path, language: str | None = None) -> list[Fil
 
 
 def _language(variant: Node) -> str:
-    """The language as the file writes it: de-DE."""
+    """The language as written: de-DE."""
     return variant.attributes.get("xml:lang") or variant.attributes.get("lang") or ""
 
 
 def _variants(unit: Node) -> dict[str, Node]:
-    """The variants of a unit by their language, in their order."""
+    """A unit's variants by language."""
     variants: dict[str, Node] = {}
     for node in unit.children:
         if node.name == "tuv":
@@ -218,7 +218,7 @@ def _variants(unit: Node) -> dict[str, Node]:
 def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:
     source, target = sides
     last = [node for node in unit.children if node.name == "tuv"][-1]
-    start, end = last.start, last.end  # of the tree, which takes most memory, no more is kept
+    start, end = last.start, last.end  # of the large tree, only these are kept
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)

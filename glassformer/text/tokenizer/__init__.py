@@ -1,1 +1,1 @@
-"""Tokenizers: how text becomes ids and back, and how they are trained and checked."""
+"""Tokenizers: text to ids and back, training and checks."""

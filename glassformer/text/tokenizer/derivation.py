@@ -1,6 +1,6 @@
-"""How a text becomes ids, as ``Tokenizer.derive`` returns it: its normal form, its pre-tokens, and each step.
+"""How a text becomes ids, for ``Tokenizer.derive``: normal form, pre-tokens, steps.
 
-All texts in it are readable labels, and ``str`` gives one line for each part.
+Texts are readable labels; ``str`` gives a line for each part.
 """
 
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Merge:
-    """``bpe``: two neighbouring symbols become one; the lowest rank first, and of equal ranks the leftmost.
+    """``bpe``: two neighbouring symbols become one; lowest rank first, then leftmost.
 
-    ``rank`` is the merge's place, from 0, in the order in which merges were learned. ``left`` is made of the
-    pre-token's symbols from ``start`` up to ``middle``, ``right`` of those from ``middle`` up to ``end``.
+    ``rank``: the merge's place, from 0, in the order of learning. ``left``: the pre-token's symbols from ``start`` to
+    ``middle``; ``right``: from there to ``end``.
     """
 
     left: str
@@ -29,7 +29,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Match:
-    """``wordpiece``: ``piece`` is the longest prefix of ``rest`` that is in the vocabulary, found at try ``tries``.
+    """``wordpiece``: ``piece`` is the longest known prefix of ``rest``, at try ``tries``.
 
     After the first match both begin with ##, the mark of a continued word.
     """
@@ -44,7 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``unigram``: the ``best`` segmentation of the pre-token or the second best, by ``total`` log-probability."""
+    """``unigram``: the ``best`` or second-best segmentation, by ``total`` log-probability."""
 
     pieces: tuple[str, ...]
     log_probs: tuple[float, ...]
@@ -58,7 +58,7 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Lookup:
-    """``piece`` is looked up whole; ``result`` is itself or <unk>, as for an unknown word of ``wordpiece``."""
+    """``piece`` is looked up whole; ``result`` is itself or <unk>."""
 
     piece: str
     result: str
@@ -73,7 +73,7 @@ Step = Merge | Match | Segmentation | Lookup
 
 @dataclass(frozen=True)
 class PreToken:
-    """A part of the text that is tokenized alone; its first ``symbols`` are bytes (``bpe``) or characters."""
+    """A part that is tokenized alone; first ``symbols``: bytes (``bpe``) or characters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -82,7 +82,7 @@ class PreToken:
     ids: tuple[int, ...]
 
     def states(self) -> Iterator[tuple[str, ...]]:
-        """The symbols at first and after each merge, lazily: together they take the square of the word's length."""
+        """The symbols at first and after each merge, lazily: together of quadratic size."""
         symbols = dict(enumerate(self.symbols))
         yield self.symbols
         for step in self.steps:
@@ -97,9 +97,9 @@ class PreToken:
 
 @dataclass(frozen=True)
 class Derivation:
-    """How a tokenizer turns one text into ids.
+    """How a tokenizer turns a text into ids.
 
-    ``text`` is the given one, with U+FFFD for a lone surrogate, ``normalised`` its normal form; they are no labels.
+    ``text`` (with U+FFFD for lone surrogates) and ``normalised`` are no labels.
     """
 
     text: str
@@ -108,10 +108,10 @@ class Derivation:
 
     @property
     def tokens(self) -> list[str]:
-        """The labels of all tokens, in order."""
+        """All tokens' labels."""
         return [token for pre_token in self.pre_tokens for token in pre_token.tokens]
 
     @property
     def ids(self) -> list[int]:
-        """The ids of all tokens, in order: those of ``Tokenizer.to_ids``."""
+        """All tokens' ids, as of ``Tokenizer.to_ids``."""
         return [number for pre_token in self.pre_tokens for number in pre_token.ids]

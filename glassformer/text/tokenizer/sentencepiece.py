@@ -1,6 +1,6 @@
-"""SentencePiece's unigram models as tokenizers of ours: an .spm file in, the JSON of the ``tokenizers`` library out.
+"""SentencePiece's unigram models (.spm) to the JSON of the ``tokenizers`` library.
 
-Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer, whose few fields are read here.
+Kudo and Richardson 2018 (arXiv 1808.06226). An .spm file is a protocol buffer.
 """
 
 import struct
@@ -17,33 +17,32 @@ from glassformer.files import open_to_read
 from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, UNKNOWN
 
 SPACE = "▁"
-# Begins an entry that has an id but is no piece of this .spm. Text holds no space once spaces have become ▁, so that
-# such an entry is never found in it.
+# Begins entries that are no pieces: with a space, they are never found in text.
 UNREACHABLE = " "
 LARGEST_SPM = 64 * 2**20  # bytes
-# The most fields of a model, which has one for each piece; of its settings, and of a piece, which has three.
+# Most fields of a model (pieces), of its settings, and of a piece.
 _MAX_FIELDS, _MAX_SETTINGS, _MAX_OF_PIECE = 1_000_000, 10_000, 8
-LARGEST_CHARSMAP = 2**21  # characters of base64; that of NFKC has 320,000
+LARGEST_CHARSMAP = 2**21  # base64 characters; NFKC's has 320,000
 _UNIGRAM = 1
 _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
-_LANGUAGE = "^>>[^<]+<<"  # the target language of a multilingual model, at the start of a text
+_LANGUAGE = "^>>[^<]+<<"  # a multilingual model's target language
 _TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
 
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """What an .spm file says: pieces with their scores, and how text is normalised before it is cut."""
+    """An .spm file's scored pieces, and how text is normalised."""
 
     scores: dict[str, float]
-    """The log-probability of each piece that may be found in a text."""
+    """The log-probability of each piece that text may have."""
     charsmap: bytes
-    """The compiled rules of normalisation; empty for none."""
+    """The compiled rules of normalisation, or empty."""
     collapses_spaces: bool
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
-        """Read an .spm file; ``TokenizerError`` names it if it cannot be read or is not a plain unigram model."""
+        """Read an .spm file; ``TokenizerError`` if it is unreadable or no plain unigram model."""
         try:
             with open_to_read(path) as file:
                 return cls.from_bytes(file.read(LARGEST_SPM + 1))
@@ -77,7 +76,7 @@ class SentencePieceModel:
         return cls(scores, charsmap, bool(normalizer.get(4, 1)))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
-        """The JSON of a tokenizer with these ``entries``; those that are no pieces are never found in a text."""
+        """A tokenizer's JSON with these ``entries``; only pieces are found in text."""
         vocab = [self._with_score(entry) for entry in entries]
         return new_imported_library(vocab, self.charsmap, self.collapses_spaces).to_str()
 
@@ -86,12 +85,12 @@ class SentencePieceModel:
             return entry, 0.0
         if entry.startswith(">>") and entry.endswith("<<"):
             return SPACE + entry, 0.0
-        # A score of 0 leaves the lowest score, from which that of unknown characters follows, to the pieces.
+        # A score of 0 leaves the lowest score, which <unk> follows, to the pieces.
         return (entry, self.scores[entry]) if entry in self.scores else (UNREACHABLE + entry, 0.0)
 
 
 def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, collapses_spaces: bool) -> Library:
-    """The tokenizer of an .spm with the entries of ``vocab``, which begin with the control tokens."""
+    """An .spm's tokenizer with the entries of ``vocab``, control tokens first."""
     if charsmap:
         check_charsmap(charsmap)
     library = Library(models.Unigram(vocab=vocab, unk_id=CONTROL_TOKENS.index(UNKNOWN)))
@@ -113,10 +112,10 @@ def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, co
 
 
 def check_charsmap(charsmap: bytes) -> None:
-    """Raise ``TokenizerError`` for rules of normalisation in which a look-up would leave the table.
+    """Raise ``TokenizerError`` for normalisation rules whose look-up would leave the table.
 
-    They are a double-array trie (Yata et al. 2007) of 32-bit units, behind its size in bytes, and then the texts that
-    its values point at, each ended by a zero. The ``tokenizers`` library follows its numbers unchecked.
+    A double-array trie (Yata et al. 2007) of 32-bit units, after its size in bytes, then its values' texts, each ended
+    by a zero. The ``tokenizers`` library does not check its numbers.
     """
     import numpy as np
 
@@ -132,8 +131,8 @@ def check_charsmap(charsmap: bytes) -> None:
     texts = np.frombuffer(charsmap, np.uint8, offset=4 + size)
     following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
     is_node = units < 2**31
-    is_node[0] = True  # a look-up begins at the root, whatever it says it is
-    if (following[is_node] >= len(units)).any():  # the table has whole blocks of 256, so that any label stays in it
+    is_node[0] = True  # look-ups begin at the root
+    if (following[is_node] >= len(units)).any():  # whole blocks of 256: any label stays inside
         raise wrong
     values = units[following[is_node & (units & 256 > 0)]] & (2**31 - 1)
     if (values >= len(texts)).any() or ((texts[values] & 0xC0) == 0x80).any():
@@ -167,7 +166,7 @@ def _piece(data: bytes) -> tuple[str, float, int]:
 
 
 def _bytes(values: dict[int, Any], number: int) -> bytes:
-    """A field of a message that is text or a message itself; ``ValueError`` if it is a number."""
+    """A field that is text or a message; ``ValueError`` for a number."""
     value = values.get(number, b"")
     if not isinstance(value, bytes):
         raise ValueError(f"field {number} is a number")
@@ -175,7 +174,7 @@ def _bytes(values: dict[int, Any], number: int) -> bytes:
 
 
 def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a protocol buffer's message, an int or bytes; ``ValueError`` for too many."""
+    """Number and value of each field of a message, int or bytes; ``ValueError`` for too many."""
     at = count = 0
     while at < len(data):
         count += 1
@@ -198,7 +197,7 @@ def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A whole number in groups of seven bits, the lowest first, and where the next field begins."""
+    """A number in groups of seven bits, lowest first, and the next field's place."""
     value = shift = 0
     while shift < 70:
         byte = data[at]

@@ -1,6 +1,6 @@
-"""Text to ids and back: a tokenizer of one of five kinds, in one JSON file, and readable labels for its tokens.
+"""Text to ids and back, in five kinds, with readable labels, in one JSON file.
 
-User text never becomes a control id, <unk> apart: a typed "</s>" is four characters, not the end of a sentence.
+No user text becomes a control id but <unk>: a typed "</s>" is four characters.
 """
 
 import hashlib
@@ -29,14 +29,14 @@ _ADVICE = "Use one that glassformer trained."
 
 
 class Tokenizer:
-    """A trained tokenizer of a ``kind``. Ids 0 to 3 are the control tokens <pad>, <s>, </s> and <unk>.
+    """A trained tokenizer; ids 0 to 3 are <pad>, <s>, </s> and <unk>.
 
-    ``bpe`` restores every text exactly, in Unicode's NFC form. ``characters`` and ``unigram`` do so for text of known
-    characters (``unigram`` reads a typed ▁ as a space). ``wordpiece`` and ``words`` lose spacing.
+    ``bpe`` restores all text, in NFC. ``characters`` and ``unigram`` do for known characters (``unigram`` reads ▁ as
+    a space). ``wordpiece`` and ``words`` lose spacing.
     """
 
     def __init__(self, text: str) -> None:
-        """From the JSON of the ``tokenizers`` library; raises ``TokenizerError`` if it was not trained here."""
+        """From the ``tokenizers`` library's JSON; ``TokenizerError`` if not trained here."""
         check_type("text", text, str, "the JSON of a tokenizer, a str")
         try:
             self.kind, self._library = read_library(text)
@@ -44,10 +44,10 @@ class Tokenizer:
             raise TokenizerError(f"{error} {_ADVICE}") from error
         self.json = text
         """What ``save`` writes."""
-        # Not stored in the JSON.
+        # Not in the JSON.
         self._library.encode_special_tokens = True
         self._show = byte_label if self.kind == "bpe" else label
-        self._labels: dict[int, str] = {}  # those that were needed so far: every output of a translation has some
+        self._labels: dict[int, str] = {}  # as needed so far
         self._texts: dict[int, str] = {}  # of those
         for token in CONTROL_TOKENS:
             if set(self.to_ids(token)) & {PAD_ID, BOS_ID, EOS_ID}:
@@ -56,15 +56,14 @@ class Tokenizer:
                 )
 
     def __reduce__(self) -> tuple[type[Self], tuple[str]]:
-        """Pickled as its JSON."""
         return type(self), (self.json,)
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
-        """Train on ``texts``, read once, a vocabulary of up to ``vocab_size`` entries, control tokens included.
+        """Train on ``texts``, read once, up to ``vocab_size`` entries with control tokens.
 
         Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (rare ones are <unk>), ``characters``.
-        Raises ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
+        ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
         """
         check_type("kind", kind, str, "the name of a kind, a str")
         check_type("texts", texts, Iterable, "an iterable of texts")
@@ -73,7 +72,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path, prepare: Callable[[str], str] = str) -> Self:
-        """Read what ``save`` wrote, or JSON that ``prepare`` turns into that; ``TokenizerError`` names the file."""
+        """Read what ``save`` wrote, or what ``prepare`` makes of it; else ``TokenizerError``."""
         path = check_path("path", path)
         try:
             require_regular_file(path)
@@ -89,7 +88,7 @@ class Tokenizer:
             raise TokenizerError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write one JSON file, which the ``tokenizers`` library can read too."""
+        """Write one JSON file, as the ``tokenizers`` library reads it."""
         path = check_path("path", path)
         try:
             with write_durably(path) as stream:
@@ -99,32 +98,32 @@ class Tokenizer:
 
     @property
     def lowercases(self) -> bool:
-        """Whether it lower-cases text before it splits it."""
+        """Whether it lower-cases text first."""
         normalizer = json.loads(self.json)["normalizer"] or {}
         return {"type": "Lowercase"} in normalizer.get("normalizers", ())
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, control tokens included."""
+        """Entries of the vocabulary with control tokens."""
         return int(self._library.get_vocab_size())
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the JSON, in hexadecimal: equal digests mean equal ids."""
+        """SHA-256 of the JSON, in hexadecimal: equal digests, equal ids."""
         return hashlib.sha256(self.json.encode("utf-8")).hexdigest()
 
     def entries(self) -> list[str]:
-        """The entries of the vocabulary in the order of their ids, as the library has them."""
+        """The library's entries in order of ids."""
         return [self.entry(number) for number in range(self.size)]
 
     def to_ids(self, text: str) -> list[int]:
-        """The ids of ``text``, without <s> and </s>; a lone surrogate counts as U+FFFD."""
+        """The ids of ``text`` without <s> and </s>; lone surrogates count as U+FFFD."""
         check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return list(encoding.ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Where each token of ``to_ids`` begins and ends, in characters of ``text``."""
+        """Start and end of each token of ``to_ids``, in characters of ``text``."""
         check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(end)) for start, end in encoding.offsets]
@@ -135,16 +134,16 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """The ids of each text, and 1 for each id that begins a word (a pre-token), else 0."""
+        """Each text's ids, and 1 for each that begins a word (a pre-token), else 0."""
         encodings = self._library.encode_batch(_clean(texts), add_special_tokens=False)
         words = [encoding.word_ids for encoding in encodings]
         starts = [[int(word != before) for before, word in zip([-1, *each], each, strict=False)] for each in words]
         return [(encoding.ids, flags) for encoding, flags in zip(encodings, starts, strict=True)]
 
     def derive(self, text: str) -> Derivation:
-        """How ``text`` becomes the ids of ``to_ids``: its normal form, its pre-tokens, each step of tokenizing them.
+        """How ``text`` becomes ids: normal form, pre-tokens, each step of tokenizing them.
 
-        It takes O(n log n) time; equal pre-tokens are one object.
+        Takes O(n log n) time; equal pre-tokens are one object.
         """
         check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
@@ -161,7 +160,7 @@ class Tokenizer:
 
     def _pre_token(self, word: str) -> PreToken:
         steps, tokens = self._model.tokenize(word)
-        ids: Any = tuple(map(self._library.token_to_id, tokens))  # of entries, which have one each
+        ids: Any = tuple(map(self._library.token_to_id, tokens))  # one for each entry
         symbols, labels = (tuple(map(self._show, entries)) for entries in (word, tokens))
         return PreToken(self._show(word), symbols, steps, labels, ids)
 
@@ -174,9 +173,9 @@ class Tokenizer:
         return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
 
     def ends(self, ids: Iterable[int]) -> list[int]:
-        """How many characters ``to_text`` has of the first id, of the first two, and so on."""
+        """The length of ``to_text`` for the first id, the first two, and so on."""
         numbers = self._check_ids(ids)
-        if self.kind == "bpe":  # whose texts are put side by side, unless they are pieces of characters
+        if self.kind == "bpe":  # texts are joined, except pieces of characters
             for number in set(numbers) - self._texts.keys():
                 self._texts[number] = self._library.decode([number])
             pieces = [self._texts[number] for number in numbers]
@@ -185,7 +184,7 @@ class Tokenizer:
         return [len(self._library.decode(numbers[: count + 1])) for count in range(len(numbers))]
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
-        """A readable label for each id, as ``label`` and ``byte_label`` make it; control tokens as they are."""
+        """A readable label for each id; control tokens as they are."""
         labels = self._labels
         return [
             labels[number] if number in labels else labels.setdefault(number, self._label(number))
@@ -199,7 +198,7 @@ class Tokenizer:
         return self._show(entry.removeprefix(UNREACHABLE) if self.kind == "unigram" else entry)
 
     def entry(self, number: int) -> str:
-        """The entry of the vocabulary with this id as the JSON has it, such as ``Ġthe``; empty if there is none."""
+        """The JSON's entry of this id, such as ``Ġthe``; else empty."""
         check_type("number", number, int, "an id, an int")
         return (self._library.id_to_token(number) or "") if 0 <= number < self.size else ""
 
@@ -218,17 +217,17 @@ class Tokenizer:
 
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
-"""Of the source and of the target; one object twice if they are the same."""
+"""Of source and target; one object if they are the same."""
 
 
 def load_tokenizers(src: Path, tgt: Path) -> Tokenizers:
-    """The tokenizers of both sides, which ``Tokenizer.save`` wrote; one object twice if they are the same."""
+    """Both sides' tokenizers; one object if they are the same."""
     one = Tokenizer.load(src)
     return one, one if is_tokenizer(tgt, one.digest) else Tokenizer.load(tgt)
 
 
 def is_tokenizer(path: Path, digest: str) -> bool:
-    """Whether a file is that of the tokenizer with this ``digest``; one that cannot be read is not."""
+    """Whether a readable file has this ``digest``."""
     try:
         return sha256(path) == digest
     except OSError:
@@ -236,12 +235,12 @@ def is_tokenizer(path: Path, digest: str) -> bool:
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
-    """Raise ``TokenizerError`` unless the model has the vocabulary sizes and the control ids of both tokenizers."""
+    """Raise ``TokenizerError`` unless vocabulary sizes and control ids fit both tokenizers."""
     for name, side, tokenizer, vocab in (
         ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
         ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
     ):
-        if not hasattr(tokenizer, "to_ids_batch"):  # what has the methods of one will do
+        if not hasattr(tokenizer, "to_ids_batch"):  # anything with its methods will do
             check_type(name, tokenizer, Tokenizer, "a Tokenizer, as Tokenizer.load gives it", TokenizerError)
         if tokenizer.size != vocab:
             raise TokenizerError(
@@ -258,13 +257,13 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
 
 
 def byte_label(entry: str) -> str:
-    """The label of a byte-level entry: ▁the for ``Ġthe``, ⟨E3⟩ for a byte that is only a part of a character."""
+    """A byte-level entry's label: ▁the for ``Ġthe``, ⟨E3⟩ for a part of a character."""
     raw = bytes(BYTE_VALUES[character] for character in entry)
     return label(raw.decode("utf-8", "surrogateescape"))
 
 
 def label(entry: str) -> str:
-    """The label of a plain text: ▁ for a space, ⟨U+200D⟩ for an invisible character. It cannot be turned back."""
+    """A text's label: ▁ for a space, ⟨U+200D⟩ for an invisible character; not reversible."""
     return "".join(map(_character_label, entry))
 
 
@@ -277,7 +276,7 @@ def _character_label(character: str) -> str:
 
 
 def _clean(texts: Sequence[str]) -> list[str]:
-    """The texts without half characters; ``InputError`` for what is none."""
+    """The texts without lone surrogates; ``InputError`` unless all are str."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"texts: found {type(texts).__name__}, expected a list of str.")
     found = list(texts)
