@@ -1,4 +1,4 @@
-"""What each tensor of a run is, its size and its values; on the terminal and as JSON."""
+"""What each tensor of a run is, its size and values, as text and JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
 from glassformer.explain.recording import attribution

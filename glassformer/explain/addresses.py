@@ -1,4 +1,4 @@
-"""What an address says: kind of module, stage of a walk, and side of its axes."""
+"""An address's kind of module, stage of a walk, and axes' side."""
 
 from glassformer.axes import LEGEND
 from glassformer.errors import check_type
@@ -35,7 +35,7 @@ _IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection"
 
 
 def layer_of(address: str) -> tuple[str, int] | None:
-    """The stack, ``encoder`` or ``decoder``, and the layer, from 0; None outside layers."""
+    """The stack, ``encoder`` or ``decoder``, and layer, from 0; None elsewhere."""
     stack, *rest = address.split(".")
     if len(rest) > 1 and rest[0] == "layers" and rest[1].isdecimal():
         return stack, int(rest[1])
@@ -43,7 +43,7 @@ def layer_of(address: str) -> tuple[str, int] | None:
 
 
 def stage_of(address: str, token: int | None = None) -> str:
-    """The title of an address's stage, with the ``token``, from 0, of a generation."""
+    """The title of an address's stage, with a generation's ``token``, from 0."""
     name = address.rpartition(".")[2]
     if address.startswith("search.") and name.startswith("result"):
         return "Result"
@@ -69,5 +69,5 @@ def resolved_axes(step: Step) -> tuple[str, ...]:
 
 
 def symbols(step: Step) -> tuple[str, ...]:
-    """The walkthroughs' symbol of each axis: ``nbatches``, ``h``, ``n_seq_tgt`` ..."""
+    """The walkthroughs' symbols: ``nbatches``, ``h``, ``n_seq_tgt`` ..."""
     return tuple(LEGEND[word].symbol for word in resolved_axes(step))

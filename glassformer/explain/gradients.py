@@ -1,7 +1,7 @@
-"""Proof of a training step's gradients: each from those after it, and slopes from the loss alone.
+"""Proof of a training step's gradients: from later ones, and by slopes.
 
-Backward: a step's gradient is the sum, over the equations that read it, of derivative times gradient of the result.
-Slope: the loss in float64 on both sides of a group of weights, against the slope by the recorded gradients.
+Backward: a gradient is the sum, over the equations that read the step, of derivative times the result's gradient.
+Slope: the float64 loss on both sides of a group of weights, against the recorded gradients' slope.
 """
 
 import copy
@@ -20,16 +20,16 @@ from glassformer.explain.recording.walk_data import WalkData
 from glassformer.model import Transformer
 from glassformer.trace import Trace, tracing
 
-TOLERANCE = 1e-5  # of a gradient, relative to the greatest of its tensor or to the gradients that it is a sum of
-SLOPE_TOLERANCE = 1e-4  # of a slope, relative to the norm of the group's gradients
-# How far the weights move: so little that hardly a relu passes its kink.
+TOLERANCE = 1e-5  # relative to its tensor's greatest, or to its summands
+SLOPE_TOLERANCE = 1e-4  # relative to the norm of the group's gradients
+# How far weights move: hardly a relu passes its kink.
 _STEPS = (1e-7, 1e-8)
-_ROUNDING = 1e-14  # of a loss in float64, relative
+_ROUNDING = 1e-14  # of a float64 loss, relative
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """The error of the gradient of a step or of a group of weights."""
+    """The error of a step's or a weight group's gradient."""
 
     where: str
     error: float
@@ -44,7 +44,7 @@ class GradientCheck:
 
 @dataclass
 class _Sum:
-    """A gradient as the sum of the equations' parts, and its scale."""
+    """A gradient as a sum of the equations' parts, and its scale."""
 
     value: Tensor | None = None
     size: float = 0.0
@@ -55,7 +55,7 @@ class _Sum:
 
 
 class _DifferentiableScope(Scope):
-    """A scope whose values are leaves of a graph, by place or name."""
+    """A scope whose values are a graph's leaves, by place or name."""
 
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record, place)
@@ -72,7 +72,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow the steps back from the loss: checks, and ``PassContext.weight_gradients``."""
+    """Follow steps back from the loss: checks, and ``PassContext.weight_gradients``."""
     sums: dict[int | str, _Sum] = defaultdict(_Sum)
     checks = []
     last = next(place for place, step in enumerate(record.steps) if step.address == "loss.mean")
@@ -111,7 +111,7 @@ def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[i
 
 
 def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterator[tuple[str, tuple[Tensor, float]]]:
-    """Zero for a weight that is frozen or that no equation reads."""
+    """Zero for frozen weights, or those that no equation reads."""
     frozen = record.context.frozen
     for name, weight in record.weights.items():
         found = sums.get(name)
@@ -122,7 +122,7 @@ def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterato
 
 
 def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
-    """A check for each group of weights, with the walk's dropout masks."""
+    """A check a group of weights, with the walk's dropout masks."""
     double = copy.deepcopy(model).cpu().double().train()
     groups: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     for name, weight in double.named_parameters():

@@ -1,4 +1,4 @@
-"""Single values as short plain text: names, shapes, numbers and tokens."""
+"""Names, shapes, numbers and tokens as short plain text."""
 
 import math
 from collections.abc import Sequence
@@ -6,16 +6,16 @@ from unicodedata import category
 
 from rich.cells import cell_len, set_cell_size
 
-_JOINERS = "\u200c\u200d"  # between letters of Persian, between the parts of an emoji
+_JOINERS = "\u200c\u200d"  # in Persian, in emoji
 
 
 def printable(text: str) -> str:
-    """The text with � for each control character; spaces and joiners stay."""
+    """The text with � for control characters; spaces and joiners stay."""
     return "".join(one if one.isprintable() or one in _JOINERS or category(one) == "Zs" else "�" for one in text)
 
 
 def clip_text(text: str, width: int) -> str:
-    """The text in at most ``width`` terminal columns; … marks a cut."""
+    """The text in ``width`` terminal columns; … marks a cut."""
     shown = printable(text)
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"
 

@@ -1,8 +1,8 @@
-"""Proof of a trace: each step is recomputed from the steps before it and compared.
+"""Proof of a trace: each step is recomputed from earlier ones and compared.
 
-A step is exact if all bits agree, close within 1e-6, given if it is an input, else off. Differences are relative
-above one, and for rates, moments and changes of weights; NaN equals NaN. With a forced target, torch's operations
-before each step must be those of its equation, without those that only move numbers or ask about them.
+Exact: all bits agree; close: within 1e-6; given: an input; else off. Differences are relative above one, and for
+rates, moments and changes of weights; NaN equals NaN. With a forced target, torch's operations before each step must
+be those of its equation, except those that only move numbers or ask about them.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step: ``exact``, ``close``, ``off`` or ``given``; ``error`` is at ``cell``."""
+    """A step: ``exact``, ``close``, ``off`` or ``given``; ``error`` is at ``cell``."""
 
     address: str
     call: int
@@ -54,7 +54,7 @@ class StepCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """The checks of every step, in order, and of a training step's gradients."""
+    """All steps' checks, in order, and those of a training step's gradients."""
 
     steps: tuple[StepCheck, ...]
     gradients: tuple[GradientCheck, ...] = ()
@@ -75,21 +75,21 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether every recomputed step agrees, and every gradient."""
+        """Whether every recomputed step and every gradient agrees."""
         return self.n_recomputed == self.n_reproduced and all(check.holds for check in self.gradients)
 
     @property
     def largest_error(self) -> float:
-        """The greatest difference in any recomputed step."""
+        """The greatest difference of a recomputed step."""
         return max((step.error for step in self.steps), default=0.0)
 
     @property
     def off(self) -> tuple[StepCheck, ...]:
-        """The steps that do not agree, in order."""
+        """The steps that disagree, in order."""
         return tuple(step for step in self.steps if step.result == "off")
 
     def to_mapping(self) -> dict[str, Any]:
-        """The counts, ready for JSON."""
+        """The counts, for JSON."""
         results = {result: self.count(result) for result in ("given", "exact", "close", "off")}
         return {
             "holds": self.holds, "independent": self.n_recomputed, **results, "largest_error": self.largest_error,
@@ -116,7 +116,7 @@ class Verification:
 
 
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
-    """Recompute every step of a walk that was made with ``model``; see ``verify``."""
+    """Recompute every step of a walk made with ``model``; see ``verify``."""
     device = next(model.parameters()).device
     derivations = {"src": walk.sentences.src_derivations, "tgt_out": walk.sentences.tgt_derivations}
     derived_ids = {
@@ -135,7 +135,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
 
 
 def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
-    """Recompute the steps below ``prefix``; ``TraceError`` if an earlier one is missing."""
+    """Recompute steps below ``prefix``; ``TraceError`` if an earlier one is missing."""
     record = Record(steps, context)
     places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
@@ -158,11 +158,11 @@ def _check(scope: Scope) -> StepCheck:
     return StepCheck(step.address, step.call, "close" if error <= TOLERANCE else "off", error, cell)
 
 
-class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """Counts computing operations by the number of steps in ``trace`` so far."""
+class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped in torch
+    """Counts operations by the number of steps in ``trace`` so far."""
 
     def __init__(self, trace: Trace) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
+        super().__init__()  # type: ignore[no-untyped-call]  # untyped in torch
         self.trace = trace
         self.before: dict[int, Counter[str]] = {}
 
@@ -176,7 +176,7 @@ class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch
 
 @dataclass(frozen=True)
 class StepOperations:
-    """The operations of one step: those of the model, and those of its equation."""
+    """One step's operations: the model's and its equation's."""
 
     address: str
     done: Counter[str]
@@ -185,29 +185,29 @@ class StepOperations:
 
 @dataclass(frozen=True)
 class OperationAudit:
-    """The operations of each step; ``left_over`` are those after the last one."""
+    """Each step's operations; ``left_over`` follow the last."""
 
     steps: tuple[StepOperations, ...]
     left_over: Counter[str]
 
     @property
     def n_operations(self) -> int:
-        """How many operations the model carried out."""
+        """Operations of the model."""
         return sum(step.done.total() for step in self.steps) + self.left_over.total()
 
     @property
     def n_accounted(self) -> int:
-        """How many of them the equations state."""
+        """Those that the equations state."""
         return sum((step.done & step.stated).total() for step in self.steps)
 
     @property
     def mismatches(self) -> tuple[StepOperations, ...]:
-        """The steps whose equation states other operations than were carried out."""
+        """Steps whose equation states other operations."""
         return tuple(step for step in self.steps if step.done != step.stated)
 
     @property
     def complete(self) -> bool:
-        """Whether the equations state exactly the operations carried out."""
+        """Whether the equations state exactly these operations."""
         return not self.mismatches and not self.left_over
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ class OperationAudit:
 def audit_operations(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> OperationAudit:
-    """Run one pass with teacher forcing and account for every operation."""
+    """Run a pass with teacher forcing and account for its operations."""
     device = next(model.parameters()).device
     src_ids, tgt_in_ids = src_ids.to(device), tgt_in_ids.to(device)
     with torch.no_grad(), evaluating(model), tracing(model, shown=False) as trace, OperationLog(trace) as log:
@@ -236,7 +236,7 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Translating and training as they run, compared with the plain pass over so many ``tokens``."""
+    """Translating and training, compared with the plain pass over ``tokens`` tokens."""
 
     translated: Difference
     trained: Difference
@@ -245,7 +245,7 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Whether they agree, and every step of the searches follows."""
+        """Whether they agree, and every search step follows."""
         return self.translated.agrees and self.trained.agrees and self.searches.holds
 
     def lines(self) -> Iterator[str]:
@@ -270,7 +270,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Proof:
-    """All checks of a walk; ``audit`` needs a forced target, ``agreement`` finite weights."""
+    """All checks of a walk; ``audit``: forced target; ``agreement``: finite weights."""
 
     verification: Verification
     audit: OperationAudit | None
@@ -278,18 +278,18 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether all steps follow, no operation is hidden, and real use agrees."""
+        """Whether steps follow, no operation is hidden, and real use agrees."""
         others = [self.audit is None or self.audit.complete, self.agreement is None or self.agreement.holds]
         return self.verification.holds and all(others)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The counts, ready for JSON; null where operations were not counted."""
+        """The counts, for JSON; null where operations were not counted."""
         audit = self.audit
         counts = {"operations": audit and audit.n_operations, "accounted": audit and audit.n_accounted}
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
 
     def lines(self) -> Iterator[str]:
-        """The report: a table by kind, the totals, and what does not follow."""
+        """The report: a table by kind, totals, and what does not follow."""
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
         yield from self.verification.gradient_lines()
@@ -305,7 +305,7 @@ class Proof:
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk of ``model``; ``decode`` are options that it lacks."""
+    """Verify a whole walk of ``model``; ``decode``: options that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
@@ -314,7 +314,7 @@ def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None
 
 
 def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
-    """Translate and train on a walk's sentences without a trace."""
+    """Translate and train on a walk's sentences untraced."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
@@ -322,7 +322,7 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
     decode = walk.decode or decode or DecodeConfig()
     searched = search_sides(model, model, sources, decode, max(map(len, targets)))
     trained = loss_sides(model, model, sources, targets, walk.train or TrainConfig())
-    # What the model computes in a search is held to the plain pass.
+    # The search is held to the plain pass.
     checks = [verify(trace.steps, PassContext(model, options), "search.") for trace, options in searched.records]
     return Agreement(
         compare(*searched.sides, EXACT, names=("traced", "translate")),

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk with its outputs: page, JSON, Markdown, notebook. ``translator`` made it."""
+    """A walk with its outputs: page, JSON, Markdown, notebook; made by ``translator``."""
 
     translator: Translator = field(repr=False, kw_only=True)
 
     def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
-        """The walk as one HTML page that works offline, also written to ``path``; see ``page_html``.
+        """One HTML page that works offline, also written to ``path``; see ``page_html``.
 
-        Raises ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` if ``path`` is not writable.
+        ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` for ``path``.
         """
         self._check_whole("to_page")
         text = page_html(self, self.translator, run=run, run_option=run_option)
@@ -41,9 +41,9 @@ class Walk(WalkData):
         return text
 
     def frame(self, *, model: bool = True, height: int = FRAME_HEIGHT) -> PageFrame:
-        """The page in an iframe for a notebook; with ``model`` it computes, and the notebook grows by the model.
+        """The page in an iframe for a notebook; with ``model`` it computes, and is larger.
 
-        Raises ``TraceError`` unless the walk is one whole forced pass.
+        ``TraceError`` unless the walk is one whole forced pass.
         """
         self._check_whole("frame")
         page = page_html(self, self.translator if model else None, most=MAX_FRAME_NUMBERS)
@@ -51,7 +51,7 @@ class Walk(WalkData):
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is every step of one pass with a forced target, as a page needs."""
+        """Whether this is all of one forced pass, as a page needs."""
         return self.kind == "forced" and self.only == "*" and len(self.steps) == len(self.trace.steps)
 
     def _check_whole(self, what: str) -> None:
@@ -68,7 +68,7 @@ class Walk(WalkData):
         return f"Walk({self.kind}, {len(self.steps)} steps, {texts})"
 
     def to_mapping(self, *, values: bool = False) -> dict[str, Any]:
-        """Ready for JSON; ``values`` adds every number, exactly."""
+        """For JSON; ``values`` adds every number, exactly."""
         return walk_mapping(self, values=values)
 
     def to_json(self, *, values: bool = False) -> str:
@@ -76,20 +76,20 @@ class Walk(WalkData):
         return json.dumps(self.to_mapping(values=values), ensure_ascii=False, allow_nan=False) + "\n"
 
     def write_json(self, path: str | Path, *, values: bool = False) -> None:
-        """Write ``to_json`` to a file; raises ``StorageError`` when it cannot be written."""
+        """Write ``to_json`` to a file; ``StorageError`` if it cannot be written."""
         write_text(path, self.to_json(values=values))
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace and ``walk.json`` to a directory; ``StorageError`` if it holds other files."""
+        """Write trace and ``walk.json`` to a directory; ``StorageError`` if it is in use."""
         self.trace.save(directory)
         self.write_json(Path(directory) / "walk.json")
 
     def to_markdown(self, *, values: bool = False, sentence: int = 0, ids: bool = False) -> str:
-        """The walk in Markdown; ``values`` adds one ``sentence``'s numbers, ``ids`` the batch's."""
+        """The walk in Markdown; ``values`` adds a ``sentence``'s numbers, ``ids`` the batch's."""
         return walk_markdown(self, values=values, sentence=sentence, ids=ids)
 
     def write_markdown(self, path: str | Path, *, values: bool = False, sentence: int = 0, ids: bool = False) -> None:
-        """Write ``to_markdown`` to a file; raises ``StorageError`` when it cannot be written."""
+        """Write ``to_markdown`` to a file; ``StorageError`` if it cannot be written."""
         write_text(path, self.to_markdown(values=values, sentence=sentence, ids=ids))
 
     def plot(
@@ -101,9 +101,9 @@ class Walk(WalkData):
         title: str | None = None,
         size: tuple[float, float] | None = None,
     ) -> "Figure":
-        """A matplotlib figure of one step: all heads, or the ``head`` from 0; ``size`` is in inches.
+        """A matplotlib figure of a step: all heads or ``head``, from 0; ``size`` in inches.
 
-        Raises ``TraceError`` for what is not there, and without matplotlib, which the extra ``plot`` installs.
+        ``TraceError`` for what is not there, and without matplotlib (extra ``plot``).
         """
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
@@ -112,7 +112,7 @@ class Walk(WalkData):
 
 
 def build_walk(translator: Translator, sentences: SentenceBatch, trace: Trace, *, only: str, **about: Any) -> Walk:
-    """The walk over a whole trace; ``about`` are further fields of ``Walk``."""
+    """The walk over a whole trace; ``about``: further fields of ``Walk``."""
     if not trace.steps:
         raise TraceError(f"only = {only!r}: matches no step. Walk without it to see all addresses.")
     kind = about.get("kind", "forced")

@@ -1,4 +1,4 @@
-"""The kinds of walks: a pass with a forced target, a generation, a training step; and what `trace` asks for.
+"""Kinds of walks: forced pass, generation, training step; what `trace` asks for.
 
 A training step runs on a copy of the model, with its own dropout masks.
 """
@@ -44,15 +44,15 @@ def walk(
     only: str = "*",
     edits: Mapping[str, Edit] | None = None,
 ) -> Walk:
-    """Run the model over sentences and keep each step whose address matches the glob ``only``.
+    """Run the model over sentences and keep steps whose address matches ``only``.
 
-    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``. Without
-    ``targets`` the model translates first, without ``edits``, which are those of ``tracing``. Raises ``InputError``
-    for sentences that do not fit the model, ``TraceError`` if nothing matches.
+    In a glob ``*`` stands for any characters, with dots, ``?`` for one: ``encoder.layers.?.output``. Without
+    ``targets`` the model translates first, without ``edits``, which are those of ``tracing``. ``InputError`` for
+    sentences that do not fit the model, ``TraceError`` if nothing matches.
     """
     check_selection(only, edits)
     check_type("translator", translator, Translator, "a Translator; Translator.load gives one")
-    _ = translator.model  # the pass that is shown translates, too
+    _ = translator.model  # the shown pass translates, too
     sentences = read_sentences(translator, sources, targets)
     return walk_through(translator, sentences, only=only, edits=edits)
 
@@ -60,9 +60,9 @@ def walk(
 def walk_through(
     translator: Translator, sentences: SentenceBatch, *, only: str = "*", edits: Mapping[str, Edit] | None = None
 ) -> Walk:
-    """``walk`` over sentences that ``read_sentences`` has read."""
+    """``walk`` over sentences of ``read_sentences``."""
     model = translator.model
-    # The choice is computed from the probabilities.
+    # The choice comes from the probabilities.
     chooses = any(fnmatchcase(address, only) for address in _CHOICE)
     needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
     if needed == "*":
@@ -85,10 +85,10 @@ def walk_generation(
     only: str = "*",
     constraints: Sequence[Constraints] | None = None,
 ) -> Walk:
-    """Translate the sentences as one batch and keep every step of model and search.
+    """Translate the sentences as one batch and keep all steps of model and search.
 
-    ``options`` are those of ``Translator.translate``; ``constraints`` has one entry a source. Raises ``InputError``
-    for sentences and constraints that cannot be met, ``TraceError`` if ``only`` matches nothing.
+    ``options`` are those of ``Translator.translate``; ``constraints``: one entry a source. ``InputError`` for
+    sentences and constraints that cannot be met, ``TraceError`` if ``only`` matches nothing.
     """
     check_selection(only, None)
     check_texts("sources", sources)
@@ -97,7 +97,7 @@ def walk_generation(
     model = translator.model
     read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
     limits = [output_limit(source.ids, model.config, options) for source in read]
-    # The search tells the sentence of each row, so it is always recorded.
+    # The search tells each row's sentence.
     needed = only if fnmatchcase("search.", only) else "*"
     job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
     trace, found = record_search(model, job, needed)
@@ -118,9 +118,9 @@ def walk_training(
     run: Path | None = None,
     only: str = "*",
 ) -> Walk:
-    """Update a copy of the model once on the pairs and keep every step with its gradient; raises as ``walk``.
+    """Update a copy of the model on the pairs, keep steps and gradients; raises as ``walk``.
 
-    Counters and moments are those of the latest checkpoint of ``run``, else zero. One float32 pass, without R-Drop.
+    Counters and moments: ``run``'s latest checkpoint, else zero. One float32 pass, no R-Drop.
     """
     train = replace(
         train, r_drop=0.0, precision="float32", warmup=train.warmup or WARMUP[translator.model.config.norm]
@@ -148,7 +148,7 @@ def walk_training(
 
 @dataclass(frozen=True)
 class WalkResult:
-    """The requested walk; with edits, ``plain`` is the same walk without them."""
+    """The requested walk; with edits, ``plain`` is the one without."""
 
     walk: Walk
     plain: Walk | None = None
@@ -156,7 +156,7 @@ class WalkResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a run; ``options`` are for ``generate``. With ``from_ids`` a source is ids, such as "40 3047"."""
+    """A walk of a run; ``options``: for ``generate``; ``from_ids``: sources as "40 3047"."""
 
     run: Path
     sources: Sequence[str]

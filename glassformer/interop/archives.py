@@ -1,4 +1,4 @@
-"""Zip files of others, .npz included, read under limits; nothing in them is unpickled."""
+"""Foreign zip files, .npz included, under limits; nothing is unpickled."""
 
 import io
 import tokenize
@@ -12,11 +12,11 @@ from glassformer.errors import CheckpointError
 from glassformer.text.lines import max_inflated
 
 MAX_MEMBERS = 10_000
-LARGEST_TOTAL = 8 * 2**30  # bytes of all members together
+LARGEST_TOTAL = 8 * 2**30  # bytes of all members
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip file whose members stay inside it and are of bounded size; else ``CheckpointError``."""
+    """A zip file with members inside it, of bounded size; else ``CheckpointError``."""
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
@@ -44,7 +44,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """The bytes of a member; ``CheckpointError`` if it is damaged."""
+    """A member's bytes; ``CheckpointError`` if damaged."""
     try:
         return archive.read(name)
     except (OSError, zipfile.BadZipFile, EOFError, RuntimeError, NotImplementedError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]  # zlib, as it has it
@@ -69,7 +69,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def _array(data: bytes) -> npt.NDArray[np.generic]:
-    """The array of an .npy file; ``ValueError`` if it holds objects or its header is wrong."""
+    """An .npy file's array; ``ValueError`` for objects or a wrong header."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 ENDING = ".argosmodel"
 _METADATA, _PIECES, _MODEL = "metadata.json", "sentencepiece.model", "model"
-_POSITIONS = 1026  # Argos lets CTranslate2 cut a text at 1,024 tokens, and gives it <s> and </s>
-_CODES = {"zh-Hans": "zh", "zh-Hant": "zt", "pt-BR": "pb"}  # what Argos calls them
-_MADE = (1980, 1, 1, 0, 0, 0)  # of all files in it, so that one run gives one file
+_POSITIONS = 1026  # Argos cuts at 1,024 tokens, with <s> and </s>
+_CODES = {"zh-Hans": "zh", "zh-Hant": "zt", "pt-BR": "pb"}  # Argos's names
+_MADE = (1980, 1, 1, 0, 0, 0)  # of all files, so that exports are equal
 
 
 def is_argos(place: Path) -> bool:
@@ -74,7 +74,7 @@ def export_argos(
 
 
 def _with_positions(model: "Transformer") -> "Transformer":
-    """The model with computed positions for the longest text of Argos."""
+    """The model with computed positions for Argos's longest text."""
     from glassformer.model import Transformer
 
     if model.config.positions == "learned" or model.config.max_length >= _POSITIONS:

@@ -1,6 +1,6 @@
 """A model and its tokenizers as a CTranslate2 directory.
 
-It always has the positions, the tokens of all ids, and an output bias that bans <pad> and <s>.
+Always with positions, all ids' tokens, and an output bias that bans <pad> and <s>.
 """
 
 import json
@@ -29,7 +29,7 @@ TOKENIZER_FILES = ("source_tokenizer.json", "target_tokenizer.json")
 MODEL, VOCABULARY_MAP = "model.bin", "vmap.txt"
 NEEDED = "CTranslate2 is not installed. Install it in the clone: pip install '.[fast]'"
 Vocabularies = tuple[Sequence[str], Sequence[str]]
-_BANNED = -1e4  # as a logit; float16 has it too
+_BANNED = -1e4  # as a logit, also in float16
 _EOS = CONTROL_TOKENS[EOS_ID]
 APPENDS_EOS = {
     "type": "TemplateProcessing",
@@ -37,7 +37,7 @@ APPENDS_EOS = {
     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
     "special_tokens": {_EOS: {"id": _EOS, "ids": [EOS_ID], "tokens": [_EOS]}},
 }
-"""The post-processor of a ``tokenizers`` tokenizer that ends each text with </s>."""
+"""A ``tokenizers`` post-processor that ends each text with </s>."""
 
 
 def is_ctranslate2(place: Path) -> bool:
@@ -54,7 +54,7 @@ def export_ctranslate2(
 ) -> list[str]:
     """Write a run to a new ``directory``, whole or not at all; returns no notes.
 
-    A ``shortlist`` becomes a vocabulary map; ``origin`` enters the manifest. ``ConfigError`` for other settings.
+    A ``shortlist`` becomes a vocabulary map; ``origin`` enters the manifest. ``ConfigError``.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
@@ -69,13 +69,13 @@ def export_ctranslate2(
         files = sorted(temporary.iterdir())
         for path in files:
             sync(path)
-        with write_durably(temporary / MANIFEST) as stream:  # after the rest: where it is, the rest is on disk
+        with write_durably(temporary / MANIFEST) as stream:  # last: with it, all is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
     return []
 
 
 def check_supported(config: ModelConfig, quantization: str | None = None) -> None:
-    """Raise ``ConfigError`` unless CTranslate2 computes what these settings say."""
+    """Raise ``ConfigError`` unless CTranslate2 computes these settings."""
     expected: dict[str, Collection[Any]] = {
         "positions": ("sinusoidal", "learned", "relative", "rotary"), "d_v": (config.d_k,),
     }  # fmt: skip
@@ -87,7 +87,7 @@ def check_supported(config: ModelConfig, quantization: str | None = None) -> Non
 
 
 def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
-    """Raise ``ConfigError`` for the first setting that is not among the program's ``choices``."""
+    """Raise ``ConfigError`` for the first setting outside ``choices``."""
     for name, values in choices.items():
         if getattr(config, name) not in values:
             raise ConfigError(
@@ -105,17 +105,17 @@ def convert(
     banned: Collection[int] = (),
     source_rows: Sequence[int] | None = None,
 ) -> None:
-    """Write a CTranslate2 model with these tokens over what is there, without tokenizers.
+    """Write a CTranslate2 model with these tokens, without tokenizers.
 
-    No output holds ``banned`` ids, <pad> or <s>. ``source_rows`` are our ids of a source vocabulary that is not ours;
-    then CTranslate2 adds </s>, else the caller.
+    No output holds ``banned`` ids, <pad> or <s>. ``source_rows``: our ids of another source vocabulary; then
+    CTranslate2 adds </s>, else the caller.
     """
     try:
         from ctranslate2.converters import Converter
     except ImportError as error:
         raise ConfigError(NEEDED) from error
 
-    class FromGlassformer(Converter):  # type: ignore[misc]  # CTranslate2 has no types
+    class FromGlassformer(Converter):  # type: ignore[misc]  # untyped
         def _load(self) -> Any:
             specification = _specification(model, vocabularies, banned)
             if source_rows is not None:
@@ -128,7 +128,7 @@ def convert(
 
 
 def read_arrays(model: "Transformer", vocabularies: Vocabularies) -> "dict[str, NDArray[np.float32]]":
-    """The float32 arrays that ``convert`` writes of a model, by CTranslate2's names."""
+    """The float32 arrays of ``convert``, by CTranslate2's names."""
     specification = _specification(model, vocabularies, ())
     specification.validate()
     arrays = {name: variable.numpy() for name, variable in specification.variables().items()}
@@ -214,7 +214,7 @@ def _fill_side(side: Any, embeddings: Any, embedding: Any, stack: Any) -> None:
 
 
 def _fill_linear(spec: Any, *linears: "nn.Linear") -> None:
-    """One matrix of several, laid one below the other."""
+    """Several matrices, one below the other."""
     import numpy as np
 
     spec.weight = np.concatenate([_array(linear.weight) for linear in linears])

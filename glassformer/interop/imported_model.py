@@ -1,7 +1,7 @@
-"""A model of another program as a run of ours: its weights, ids and tokenizers in our order.
+"""Another program's model as a run: weights, ids and tokenizers in our order.
 
-The width is permuted, since others have all sines before all cosines, and so are the ids: ours begin with <pad>, <s>,
-</s>, <unk>. If targets start with another token, <s> gets its row. Added entries have a bias that bans them.
+The width is permuted (others have all sines first), and the ids: ours begin with <pad>, <s>, </s>, <unk>. If targets
+start with another token, <s> gets its row. A bias bans added entries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Toke
 from glassformer.version import __version__
 
 PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
-UNUSED = "<unused "  # begins the name of a row that has no entry
-NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
+UNUSED = "<unused "  # begins the name of a row without an entry
+NEVER = -100.0  # bias of an added entry: e^-100 vanishes in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
-# The axis of d_model, by the end of a weight's name; others have none.
+# The axis of d_model, by weights' endings.
 _WIDTH_AXES = {
     "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
     "w_o.weight": 0, "w_o.bias": 0, "w_1.weight": 1, "w_2.weight": 0, "w_2.bias": 0, "linear.weight": 1,
@@ -35,7 +35,7 @@ _WIDTH_AXES = {
 
 
 def interleave(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights for sines before cosines, turned into weights for both interleaved."""
+    """Weights for sines first, as weights for interleaved ones."""
     return {name: _permute_width(name, value, inverse=False) for name, value in weights.items()}
 
 
@@ -54,7 +54,7 @@ def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
 
 
 def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:
-    """Raise ``CheckpointError`` if one of the ``parts`` is no id below ``size``."""
+    """Raise ``CheckpointError`` unless all ``parts`` are ids below ``size``."""
     for name, number in parts.items():
         if type(number) is not int or not 0 <= number < size:
             raise CheckpointError(f"{where}: {name}: found {number!r}, expected an id from 0 to {size - 1}.")
@@ -62,7 +62,7 @@ def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One side's entries in the order of another program's ids, and its control ids."""
+    """One side's entries in order of foreign ids, with control ids."""
 
     entries: Sequence[str]
     pad: int
@@ -70,19 +70,19 @@ class Vocabulary:
     eos: int
     unk: int
     extra: tuple[str, ...] = ()
-    """Pieces that only the tokenizer knows: they are read as <unk>."""
+    """The tokenizer's own pieces, read as <unk>."""
     adds_pad: bool = False
-    """Whether the other program has no padding among its entries."""
+    """Whether the program's entries lack padding."""
     has_start: bool = False
-    """Whether id 1 there is <s>, even if targets start with another token."""
+    """Whether id 1 there is <s>, whatever starts targets."""
 
     @property
     def never(self) -> set[int]:
-        """The ids there that no output of ours holds."""
+        """The ids there that our outputs never hold."""
         return ({self.pad, self.start} | ({1} if self.has_start else set())) - {self.eos, self.unk}
 
     def rows(self) -> list[int]:
-        """For each id of ours, the id there whose row it has."""
+        """For each id of ours, the id there of its row."""
         parts = [self.pad, self.start, self.eos, self.unk]
         placed = {*parts, 1} if self.has_start else set(parts)
         rest = [number for number in range(len(self.entries)) if number not in placed]
@@ -95,16 +95,16 @@ class Vocabulary:
         return [*CONTROL_TOKENS, *(UNREACHABLE + entry if entry in CONTROL_TOKENS else entry for entry in rest)]
 
     def suppressed_ids(self) -> list[int]:
-        """The ids of ours that no output of the other program may have."""
+        """Our ids that the other program's outputs may not have."""
         rows = self.rows()
         return [
             *([0] if self.adds_pad else []),
-            *([1] if self.start in {self.pad, self.eos, self.unk} else []),  # <s> is an entry of its own only here
+            *([1] if self.start in {self.pad, self.eos, self.unk} else []),  # <s> is an entry only here
             *range(len(rows) - len(self.extra), len(rows)),
         ]
 
     def check_names(self, where: str) -> None:
-        """Raise ``TokenizerError`` if a control id is that of an ordinary entry."""
+        """Raise ``TokenizerError`` if a control id is an ordinary entry's."""
         expected = {"pad": CONTROL_TOKENS, "start": CONTROL_TOKENS, "eos": (EOS,), "unk": (UNKNOWN,)}
         for name, names in expected.items():
             entry = self.entries[getattr(self, name)]
@@ -117,7 +117,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A run that is not on disk yet; ``notes`` name the settings that were dropped."""
+    """A run not yet on disk; ``notes``: the dropped settings."""
 
     config: RunConfig
     weights: dict[str, Tensor]
@@ -126,11 +126,11 @@ class ImportedModel:
     notes: Sequence[str] = ()
 
     def with_languages(self, languages: str) -> Self:
-        """The model with ``languages`` such as en-de; raises ``ConfigError``."""
+        """The model with ``languages`` such as en-de; or ``ConfigError``."""
         return replace(self, config=replace(self.config, text=replace(self.config.text, languages=languages)))
 
     def model(self) -> Transformer:
-        """The model itself, in eval mode."""
+        """The model, in eval mode."""
         model = Transformer.without_values(self.config.model, "cpu")
         for name, parameter in model.named_parameters():
             parameter.data.copy_(self.weights[name])
@@ -153,14 +153,14 @@ class ImportedModel:
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` by our names; ``ConfigError`` if one is missing."""
+    """Foreign ``settings`` by our names; ``ConfigError`` if one is missing."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")
     return {ours: settings[theirs] for ours, theirs in names.items()}
 
 
-# For each default's type the types that a setting may have, and their name.
+# By a default's type, a setting's types and their name.
 _TYPES: dict[type, tuple[set[type], str]] = {
     int: ({int}, "a whole number"),
     float: ({int, float}, "a number"),
@@ -181,7 +181,7 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
 def run_config(
     model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str, languages: str = ""
 ) -> RunConfig:
-    """The settings of the run; ``ConfigError`` with ``where`` for one that ours cannot have."""
+    """The run's settings; ``ConfigError`` with ``where`` for impossible ones."""
     src, tgt = tokenizers
     text = {
         "tokenizer": src.kind, "vocab_size": model["src_vocab"], "lowercase": src.lowercases,
@@ -194,12 +194,12 @@ def run_config(
 
 
 def find_dropped(settings: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``settings`` whose value is not the ``neutral`` one."""
+    """The ``settings`` that are not ``neutral``."""
     return {name: settings[name] for name, value in neutral.items() if settings.get(name) not in (None, value)}
 
 
 def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:
-    """A note on search settings that were dropped, if there are any."""
+    """A note on dropped search settings, if any."""
     names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
     return [f"{where}: not taken over: {names}. Outputs may differ from those of {other}."] if dropped else []
 
@@ -231,7 +231,7 @@ def order_weights(
 
 
 def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, where: str) -> None:
-    """Raise ``CheckpointError`` unless each matrix has a row for each entry."""
+    """Raise ``CheckpointError`` unless each matrix has a row an entry."""
     for name, side in ((SRC, src), (TGT, tgt), (OUT, tgt), (OUT_BIAS, tgt)):
         ndim, rows = 1 if name == OUT_BIAS else 2, len(side.entries)
         if name in weights and (weights[name].ndim != ndim or len(weights[name]) != rows):
@@ -242,7 +242,7 @@ def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary,
 
 
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
-    """Raise ``CheckpointError`` unless names and shapes are those of such a model."""
+    """Raise ``CheckpointError`` for names and shapes of no such model."""
     expected = {name: tuple(value.shape) for name, value in Transformer.without_values(config).named_parameters()}
     odd = sorted(expected.keys() ^ weights.keys())
     if odd:
@@ -256,13 +256,13 @@ def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str
 
 
 def extra_pieces(entries: Sequence[list[str]], spm: SentencePieceModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The ``extra`` pieces of source and target, from the source's .spm."""
+    """``extra`` pieces of source and target, by the source's .spm."""
     known = {*entries[0], *CONTROL_TOKENS}
     extra = tuple(piece for piece in spm.scores if piece not in known)
     return extra, extra if entries[0] == entries[1] else ()
 
 
 def make_tokenizers(spm: Sequence[SentencePieceModel], sides: tuple[Vocabulary, Vocabulary]) -> Tokenizers:
-    """The tokenizers of source and target, whose ids are ours."""
+    """Tokenizers of source and target with our ids."""
     src, tgt = (Tokenizer(one.tokenizer_json(side.names())) for one, side in zip(spm, sides, strict=True))
     return src, tgt

@@ -1,4 +1,4 @@
-"""A new directory for an import or an export, written whole or not at all."""
+"""A new directory for imports and exports, written whole or not at all."""
 
 import secrets
 import shutil
@@ -25,7 +25,7 @@ def require_name(directory: Path, option: str) -> Path:
 
 
 def check_new_directory(directory: Path, option: str) -> Path:
-    """The path without links; raises early what ``write_whole`` would raise."""
+    """The path without links; raises early what ``write_whole`` would."""
     place = real_path(require_name(directory, option))
     with storage_errors(directory, f"Name another {option}."):
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
@@ -36,7 +36,7 @@ def check_new_directory(directory: Path, option: str) -> Path:
 
 @contextmanager
 def write_whole(directory: Path, option: str) -> Iterator[Path]:
-    """A directory that becomes ``directory`` if the block ends without an error."""
+    """A directory that becomes ``directory`` if the block succeeds."""
     place = check_new_directory(directory, option)
     temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:

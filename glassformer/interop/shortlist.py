@@ -1,7 +1,7 @@
-"""A lexical shortlist: for each source token the target tokens whose logits are computed.
+"""A lexical shortlist: each source token's target tokens to compute.
 
-Jean et al. 2015 (arXiv 1412.2007), 3.4. IBM Model 1 (Brown et al. 1993, 4.4) counts them in text pairs; </s> is the
-null word. CTranslate2 takes it as a vocabulary map.
+Jean et al. 2015 (arXiv 1412.2007), 3.4. IBM Model 1 (Brown et al. 1993, 4.4) counts pairs, with </s> as null word.
+For CTranslate2 a vocabulary map.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,10 +25,10 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_LINKS = 100_000_000
-MAX_CANDIDATES, MIN_PROBABILITY = 50, 0.001  # of a source token
+MAX_CANDIDATES, MIN_PROBABILITY = 50, 0.001  # a source token
 FREQUENT = 300
 _ROUNDS = 4
-_MAX_TOKENS = 255  # of a text
+_MAX_TOKENS = 255  # a text
 _LINKS_AT_ONCE = 4_000_000
 _FORMAT = 1
 _MAX_BYTES = 2**26
@@ -37,19 +37,19 @@ _ADVICE = "Free some space, or copy the run to a place that can."
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The ``candidates`` of each source token, and the ``frequent`` ones of all."""
+    """Each source token's ``candidates``, and ``frequent`` ones of all."""
 
     frequent: tuple[int, ...]
     candidates: Mapping[int, tuple[int, ...]]
     tokenizers: tuple[str, str]
-    """The digests of the tokenizers of source and target, whose ids these are."""
+    """Digests of the tokenizers whose ids these are."""
 
     @classmethod
     def from_ids(cls, texts: Sides, tokenizers: Tokenizers) -> Self:
-        """Count in encoded pairs with </s>; ``ConfigError`` if a token has white space."""
+        """Count in encoded pairs with </s>; ``ConfigError`` for white space in tokens."""
         src, tgt = tokenizers
         for entry in (*src.entries(), *tgt.entries()):
-            if not entry or any(character in entry for character in " \t\n\r"):  # which parts tokens in the map
+            if not entry or any(character in entry for character in " \t\n\r"):  # it parts the map's tokens
                 raise ConfigError(
                     f"shortlist: the vocabulary has the token {entry!r}, expected tokens without white space, by "
                     "which CTranslate2 separates them. Translate without a shortlist."
@@ -71,13 +71,13 @@ class Shortlist:
         return cls(tuple(frequent), {source: tuple(ids) for source, ids in found.items()}, (src.digest, tgt.digest))
 
     def to_vocabulary_map(self, vocabularies: tuple[Sequence[str], Sequence[str]]) -> str:
-        """CTranslate2's ``vmap.txt``: lines of a source token, a tab and its candidates."""
+        """CTranslate2's ``vmap.txt``: source token, tab, candidates."""
         src, tgt = vocabularies
         rows = {"": self.frequent, **{src[source]: ids for source, ids in self.candidates.items()}}
         return "".join(f"{source}\t{' '.join(tgt[number] for number in ids)}\n" for source, ids in rows.items())
 
     def write(self, path: Path) -> None:
-        """Save as JSON, sealed by a SHA-256 sum."""
+        """Save as JSON with its SHA-256."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
         values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
         with storage_errors(path, _ADVICE):
@@ -85,7 +85,7 @@ class Shortlist:
 
     @classmethod
     def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:
-        """What ``write`` saved, or None; ``CheckpointError`` if it is damaged or does not fit."""
+        """What ``write`` saved, or None; ``CheckpointError`` if damaged or unsuitable."""
         if not path.exists() and not path.is_symlink():
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
@@ -101,7 +101,7 @@ class Shortlist:
 
 
 def read_shortlist(run: LoadedRun) -> Shortlist | None:
-    """The shortlist in the run's directory, if there is one."""
+    """The shortlist in the run's directory, if any."""
     directory = RunDirectory(run.checkpoint.parents[1])
     return Shortlist.read(directory.shortlist_file, (run.src_tokenizer, run.tgt_tokenizer))
 
@@ -137,7 +137,7 @@ def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> Translati
 
 
 def _chunks(texts: Sides) -> Iterator[Ints]:
-    """The indices of the counted pairs, in parts of some ``_LINKS_AT_ONCE``."""
+    """Indices of counted pairs, in parts of about ``_LINKS_AT_ONCE``."""
     links = texts.src_side.lengths.astype(np.int64) * texts.tgt_side.lengths
     total = len(links)
     share = min(1.0, MAX_LINKS / max(1, int(links.sum())))
@@ -148,7 +148,7 @@ def _chunks(texts: Sides) -> Iterator[Ints]:
 
 
 def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
-    """Each link of a pair as source · vocab + target, and how many a target has."""
+    """A pair's links as source · vocab + target, and how many a target has."""
     src, tgt = (side.take(pairs) for side in (texts.src_side, texts.tgt_side))
     per_target = np.repeat(src.lengths.astype(np.int64), tgt.lengths)
     src_starts = np.repeat(np.cumsum(src.lengths) - src.lengths, tgt.lengths)
@@ -186,7 +186,7 @@ def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Call
 
 
 def _encode(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Sides:
-    """The ids of pairs that are neither blank nor very long."""
+    """Ids of pairs that are neither blank nor very long."""
     src_tokenizer, tgt_tokenizer = tokenizers
     src_texts, tgt_texts = list[list[int]](), list[list[int]]()
     stream = (pair for pair in pairs if not pair.blank)

@@ -1,6 +1,6 @@
-"""Reads Hugging Face's MarianMT and Pegasus directories, without ``transformers``.
+"""Reads Hugging Face's MarianMT and Pegasus, without ``transformers``.
 
-MarianMT norms after each sublayer, Pegasus before; else they are the same model.
+MarianMT has its norms after each sublayer, Pegasus before.
 """
 
 import json
@@ -58,9 +58,9 @@ WEIGHTS_FILE, PICKLED_FILE = "model.safetensors", "pytorch_model.bin"
 _WITHOUT_END = '"post_processor":null'
 _WITH_END = f'"post_processor":{json.dumps(APPENDS_EOS, separators=(",", ":"))}'
 FLOATS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-MAX_UNUSED = 64  # rows without an entry: the padding, and what rounds a vocabulary up
+MAX_UNUSED = 64  # rows without an entry: padding, and rounding up
 
-# What each of our names is called there, in the order of replacement.
+# Our names there, in the order of replacement.
 _NAMES = (
     (".self_attention_add_norm.norm", ".self_attn_layer_norm"),
     (".cross_attention_add_norm.norm", ".encoder_attn_layer_norm"),
@@ -76,7 +76,7 @@ _NAMES = (
 
 
 def to_transformers_name(ours: str) -> str:
-    """What a weight of an encoder or decoder is called there."""
+    """The name of an encoder's or decoder's weight there."""
     for here, there in _NAMES:
         ours = ours.replace(here, there)
     return f"model.{ours}"
@@ -91,7 +91,7 @@ def our_name(theirs: str) -> str:
 
 
 def is_transformers(place: Path) -> bool:
-    """Whether this is a directory of a model for Hugging Face's transformers."""
+    """Whether this directory holds a model for transformers."""
     config = place / "config.json"
     return config.is_file() and "model_type" in read_json(config)
 
@@ -116,7 +116,7 @@ def import_transformers(place: Path) -> ImportedModel:
 
 
 def _read_languages(place: Path) -> str:
-    """``text.languages`` by the tokenizer's settings; empty if they name none."""
+    """``text.languages`` by the tokenizer's settings, if named."""
     file = place / "tokenizer_config.json"
     found = read_json(file) if file.is_file() else {}
     src, tgt = (found.get(name) for name in ("source_lang", "target_lang"))
@@ -127,7 +127,7 @@ def _read_languages(place: Path) -> str:
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The section ``model`` without vocabularies and biases."""
+    """Section ``model`` without vocabularies and biases."""
     architecture = _architecture(settings)
     if not isinstance(architecture, str) or architecture not in NORM_OF:
         raise ConfigError(f"{where}: architectures: found {architecture!r}, expected {' or '.join(NORM_OF)}.")
@@ -146,13 +146,13 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _architecture(settings: Mapping[str, Any]) -> Any:
-    """The first of the ``architectures``, or what stands in their place."""
+    """The first of the ``architectures``, or its substitute."""
     found = settings.get("architectures") or settings.get("model_type")
     return found[0] if isinstance(found, list) else found
 
 
 def _check_pairs(settings: Mapping[str, Any], where: str) -> None:
-    """Raise ``ConfigError`` for what a MarianMT may have and ours may not."""
+    """Raise ``ConfigError`` for what MarianMT may have and ours not."""
     same = (("encoder_attention_heads", "decoder_attention_heads"), ("encoder_ffn_dim", "decoder_ffn_dim"))
     for one, other in same:
         if settings.get(one) != settings.get(other):
@@ -199,7 +199,7 @@ def _without_safetensors(place: Path) -> str:
 def _by_our_names(
     settings: Mapping[str, Any], raw: Mapping[str, Tensor], place: Path
 ) -> tuple[str, dict[str, Tensor]]:
-    """Which matrices are one, and the weights by our names."""
+    """Which matrices are one, and weights by our names."""
     raw, where = dict(raw), f"{place}/{WEIGHTS_FILE}"
     tied, one = (
         read_value(settings, name, True, f"{place}/config.json")
@@ -227,7 +227,7 @@ def _by_our_names(
 
 
 def _embeddings(raw: dict[str, Tensor], one: bool, where: str) -> tuple[Tensor, Tensor]:
-    """Both sides' embeddings, taken out of ``raw``; those that are ``one`` must be equal."""
+    """Both sides' embeddings, out of ``raw``; ``one`` must be equal."""
     shared = raw.pop("model.shared.weight", None)
     names = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
     src, tgt = (raw.pop(name, shared) for name in names)
@@ -249,7 +249,7 @@ def _require_copy(name: str, found: Tensor | None, wanted: Tensor, why: str) -> 
 
 
 def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where: str) -> None:
-    """Raise ``ConfigError`` for a vocabulary of another size than its embedding."""
+    """Raise ``ConfigError`` unless vocabulary and embedding have one size."""
     sizes = {"vocab_size": settings.get("vocab_size"), "decoder_vocab_size": settings.get("decoder_vocab_size")}
     if sizes["decoder_vocab_size"] is None:
         sizes["decoder_vocab_size"] = sizes["vocab_size"]
@@ -259,7 +259,7 @@ def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where
 
 
 def _check_positions(tables: list[Tensor | None], where: str) -> None:
-    """Raise ``ConfigError`` unless the table is the sinusoids with sines first."""
+    """Raise ``ConfigError`` unless the table is sinusoids, sines first."""
     for table in tables:
         if table is None:
             continue
@@ -277,7 +277,7 @@ def _check_positions(tables: list[Tensor | None], where: str) -> None:
 def _read_tokenizers(
     place: Path, settings: Mapping[str, Any], rows: tuple[int, int]
 ) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    """Both sides' vocabularies and tokenizers, from tokenizer.json or .spm files."""
+    """Both sides' vocabularies and tokenizers, from tokenizer.json or .spm."""
     parts = read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
         return _read_our_tokenizers(place, parts)
@@ -303,7 +303,7 @@ def _read_tokenizers(
 
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
-    """The entries, filled up to the rows of the matrix."""
+    """The entries, filled up to the matrix's rows."""
     if not rows - MAX_UNUSED <= len(entries) <= rows:
         raise TokenizerError(
             f"{path}: has {len(entries):,} entries, expected {rows:,}, one for each row of the embedding."
@@ -332,7 +332,7 @@ def _read_our_tokenizers(place: Path, parts: Mapping[str, Any]) -> tuple[Vocabul
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json without the step that appends </s>: exactly our JSON."""
+    """A tokenizer.json without the step that appends </s>: our JSON."""
     return Tokenizer.load(path, _without_end)
 
 
@@ -342,7 +342,7 @@ def _without_end(text: str) -> str:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError):
-        return text  # the tokenizer says what is wrong with it
+        return text  # the tokenizer says what is wrong
     if isinstance(values, dict) and values.get("post_processor") == APPENDS_EOS:
         values["post_processor"] = None
         return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
@@ -350,12 +350,12 @@ def _without_end(text: str) -> str:
 
 
 def with_end(text: str) -> str:
-    """Our tokenizer's JSON with the step that appends </s>, as Hugging Face has it."""
+    """Our tokenizer's JSON with Hugging Face's step that appends </s>."""
     return text.replace(_WITHOUT_END, _WITH_END, 1)
 
 
 def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
-    """The entries by id; ``TokenizerError`` unless ids are 0, 1, 2 and so on."""
+    """The entries by id; ``TokenizerError`` unless ids are 0, 1, 2 ..."""
     if not all(type(number) is int for number in vocab.values()):
         raise TokenizerError(f"{where}: found an entry without a whole number, expected the id of each entry.")
     entries = sorted(vocab, key=vocab.__getitem__)

@@ -1,6 +1,6 @@
-"""A run as a directory for Hugging Face: a post-norm run becomes a MarianMT, a pre-norm one a Pegasus.
+"""A run for Hugging Face: post-norm as MarianMT, pre-norm as Pegasus.
 
-The weights are permuted to sines before cosines; targets start with <s>, and no output holds <pad> or <s>.
+Weights are permuted to sines first; targets start with <s>; no output has <pad> or <s>.
 """
 
 import json
@@ -31,7 +31,7 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
-    """Write the run to a new directory; ``ConfigError`` for a setting that neither has."""
+    """Write the run to a new directory; ``ConfigError`` for unsupported settings."""
     check_exportable(run.config.model)
     with write_whole(directory, "--out") as temporary:
         _write(run, temporary)
@@ -39,7 +39,7 @@ def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
 
 
 def check_exportable(config: ModelConfig) -> None:
-    """Raise ``ConfigError`` for a setting that neither MarianMT nor Pegasus has."""
+    """Raise ``ConfigError`` for settings of neither MarianMT nor Pegasus."""
     target = ARCHITECTURE_OF[config.norm]
     width = config.d_model // config.n_heads
     known: dict[str, tuple[Any, ...]] = {
@@ -52,7 +52,7 @@ def check_exportable(config: ModelConfig) -> None:
 
 
 def export_weights(model: Transformer) -> dict[str, Tensor]:
-    """Every weight by its name and in its order there; missing biases are zeros."""
+    """Weights by name and order there; missing biases are zeros."""
     config = model.config
     ours = separate(weights_of(model))
     src = ours.pop(SRC)
@@ -99,18 +99,18 @@ def _write_tokenizer(directory: Path, text: str, config: ModelConfig) -> None:
         "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.max_length,
         "pad_token": CONTROL_TOKENS[padding_of(config)], "eos_token": CONTROL_TOKENS[EOS_ID],
         "unk_token": CONTROL_TOKENS[UNK_ID], "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # a typed </s> is text, never the end
+        "split_special_tokens": True,  # a typed </s> is text
     }  # fmt: skip
     _write_json(directory / "tokenizer_config.json", settings)
 
 
 def padding_of(config: ModelConfig) -> int:
-    """The id that pads there. Pegasus starts a target with its padding."""
+    """The padding id there; Pegasus starts targets with it."""
     return config.bos_id if config.norm == "pre" else config.pad_id
 
 
 def model_settings(config: ModelConfig) -> dict[str, Any]:
-    """The ``config.json`` of such a model."""
+    """Such a model's ``config.json``."""
     return {
         "architectures": [ARCHITECTURE_OF[config.norm]],
         "model_type": "marian" if config.norm == "post" else "pegasus",

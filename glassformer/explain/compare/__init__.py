@@ -1,1 +1,1 @@
-"""Two passes compared tap by tap: of runs, saved traces, or one model in two ways."""
+"""Two passes compared tap by tap: runs, traces, or two ways."""

@@ -1,4 +1,4 @@
-"""Taps in one layout, so that passes made in different ways can be compared."""
+"""Taps in one layout, to compare passes made in different ways."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +13,12 @@ from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
 POSITIONS = ("src", "tgt", "position", "query", "key")
-_STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined along the first of these that it has
+_STEPS = ("query", "tgt", "position", "key")  # calls are joined along the first of these
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Step):
-    """One tap; ``present`` marks the cells that exist, ``unit`` scales the tolerance."""
+    """A tap; ``present`` marks existing cells, ``unit`` scales the tolerance."""
 
     present: Tensor | None = None
     unit: float | None = None
@@ -29,7 +29,7 @@ class Aligned(Step):
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
     def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The tap with more axes, of size 1; None if ``axes`` lacks one of its own."""
+        """The tap with more axes, of size 1; None if ``axes`` lacks its own."""
         shape, found = [], 0
         for word in axes:
             has = found < len(self.axes) and self.axes[found] in (word, "one")
@@ -41,19 +41,19 @@ class Aligned(Step):
         return replace(self, axes=axes, value=self.value.reshape(shape), present=present)
 
     def crop(self, shape: Sequence[int]) -> "Aligned":
-        """The first cells of each axis; an axis of size 1 is expanded."""
+        """Each axis's first cells; axes of size 1 are expanded."""
         part = tuple(slice(size) for size in shape)
         present = None if self.present is None else self.present[part].expand(tuple(shape))
         return replace(self, value=self.value[part].expand(tuple(shape)), present=present)
 
 
 def align_steps(steps: Sequence[Step]) -> list[Aligned]:
-    """Each step as it was recorded, on the CPU."""
+    """Each step as recorded, on the CPU."""
     return [Aligned(step.address, step.axes, step.value.cpu(), step.call) for step in steps]
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of stepwise decoding as one pass; a query lacks later keys."""
+    """Stepwise decoding's calls as one pass; queries lack later keys."""
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
@@ -76,7 +76,7 @@ def _join_tap(parts: list[Aligned]) -> Aligned:
 
 
 def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
-    """Passes over single sentences as the rows of one batch."""
+    """Single sentences' passes as rows of a batch."""
     rows = [
         {tap.key: tap if "batch" in tap.axes else _insert_axis(tap, 0, "batch") for tap in side} for side in sides
     ]
@@ -88,7 +88,7 @@ def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
 
 
 def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Aligned]:
-    """The packed rows of a pass, put back where ``real`` has a token."""
+    """A pass's packed rows, put back where ``real`` has tokens."""
     return [_unpack(tap, real) for tap in align_steps(steps)]
 
 
@@ -103,7 +103,7 @@ def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
 
 
 def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
-    """The parts joined along one axis and padded along the others."""
+    """Parts joined along an axis and padded along the others."""
     longest = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     values, masks = [], []
     for part in parts:
@@ -114,7 +114,7 @@ def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
 
 
 def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
-    """The value padded to ``shape`` with zeros, or False, at the end of each axis."""
+    """The value padded to ``shape`` with zeros or False."""
     larger = value.new_zeros(tuple(shape))
     larger[tuple(slice(size) for size in value.shape)] = value
     return larger
@@ -138,7 +138,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
 
 
 def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
-    """The taps, and after each v the cached keys and values that are ``wanted``."""
+    """The taps, and after each v the ``wanted`` cached keys and values."""
     latest: dict[str, Aligned] = {}
     for tap in taps:
         yield tap
@@ -154,13 +154,13 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
 
 @dataclass(frozen=True, eq=False)
 class PositionTokens:
-    """Which positions hold a token, for src and tgt; ``labels`` are the tokens by row."""
+    """Positions with a token, in src and tgt; ``labels``: tokens by row."""
 
     real: Mapping[str, Tensor]
     labels: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     def mask_of(self, tap: Aligned) -> Tensor:
-        """True at the cells without padding, expandable over the tap's other axes."""
+        """True without padding, expandable over the tap's other axes."""
         counted = torch.ones([1] * len(tap.axes), dtype=torch.bool)
         rows = tap.axes.index("batch") if "batch" in tap.axes else None
         for place, word in enumerate(resolved_axes(tap)):
@@ -170,7 +170,7 @@ class PositionTokens:
             if rows is None:
                 real = real.any(dim=0, keepdim=True)
             elif len(real) != tap.shape[rows]:
-                continue  # the rows of a search are not sentences
+                continue  # a search's rows are not sentences
             shape = [1] * len(tap.axes)
             shape[place] = tap.shape[place]
             if rows is not None:
@@ -179,7 +179,7 @@ class PositionTokens:
         return counted
 
     def tokens(self, tap: Aligned, cell: Sequence[int]) -> tuple[str | None, ...]:
-        """The token at each index of a cell; None where there is none."""
+        """The token at each index of a cell, or None."""
         row = cell[tap.axes.index("batch")] if "batch" in tap.axes else 0
         return tuple(self._token(word, row, index) for word, index in zip(resolved_axes(tap), cell, strict=True))
 
@@ -196,5 +196,5 @@ def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int,
     if difference.numel() == 0:
         return 0.0, ()
     place = int(difference.argmax())
-    cell = numpy.unravel_index(place, tuple(difference.shape))  # torch's own takes as long as all the rest
+    cell = numpy.unravel_index(place, tuple(difference.shape))  # torch's takes as long as all the rest
     return float(difference.flatten()[place]), tuple(int(index) for index in cell)

@@ -1,4 +1,4 @@
-"""Two recorded passes compared tap by tap: where they first differ, and by how much."""
+"""Two recorded passes compared tap by tap."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,10 +25,10 @@ _IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
 def diff_traces(
     first: Trace, second: Trace, tolerance: float = 0.0, *, positions: PositionTokens | None = None
 ) -> Difference:
-    """Compare two traces by address and call, without padding, over the positions that both have.
+    """Compare two traces by address and call, without padding, over shared positions.
 
     A cell differs above tolerance · (1 + the tap's greatest finite magnitude in the first trace); equal infinities do
-    not differ, NaN does. ``positions`` come from the ids by default. ``TraceError`` if no tap is in both.
+    not differ, NaN does. ``positions``: by default from ids. ``TraceError`` if no tap is in both.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)
@@ -42,7 +42,7 @@ def compare(
     positions: PositionTokens | None = None,
     names: tuple[str, str] = ("A", "B"),
 ) -> Difference:
-    """``diff_traces`` for taps that have one layout."""
+    """``diff_traces`` for taps in one layout."""
     if not 0.0 <= tolerance < float("inf"):
         raise TraceError(f"tolerance: found {tolerance}, expected a number from 0 on, 0 for equal numbers.")
     keys = [{tap.key for tap in side} for side in (first, second)]
@@ -60,7 +60,7 @@ def compare(
 
 
 def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: PositionTokens | None) -> TapDifference:
-    """Compare one tap over the cells that both sides have, without padding."""
+    """Compare one tap over shared cells, without padding."""
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
     if pair is None:
@@ -86,7 +86,7 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
 
 
 def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:
-    """The positions with a token on either side, for walks of different padding."""
+    """Positions with a token on either side, for other padding."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
         ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]

@@ -15,8 +15,8 @@ from glassformer.model import Transformer
 from glassformer.trace import Step
 
 
-class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it without types
-    """Lets the model check ids, although a graph has numbers only when it runs."""
+class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # untyped in torch
+    """Lets the model check ids that a graph does not have yet."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.ops.aten._local_scalar_dense.default:
@@ -28,11 +28,11 @@ class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch lea
 def capture_pass(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> tuple[fx.GraphModule, list[Step]]:
-    """The graph from ids to the value of every tap of one pass, and these steps."""
+    """A pass's graph from ids to every tap, and these steps."""
     steps: list[Step] = []
 
     def values(src_ids: Tensor, tgt_in_ids: Tensor) -> list[Tensor]:
-        with _ReadIds():  # type: ignore[no-untyped-call]  # torch leaves it without types
+        with _ReadIds():  # type: ignore[no-untyped-call]  # untyped in torch
             steps[:] = record_pass(model, src_ids, tgt_in_ids)
         return [step.value for step in steps]
 
@@ -42,14 +42,14 @@ def capture_pass(
 def run_compiled(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Step]:
-    """The steps of one compiled pass; ``ConfigError`` if this machine cannot compile."""
+    """A compiled pass's steps; ``ConfigError`` if it cannot be compiled here."""
     device = next(model.parameters()).device
     ids = src_ids.to(device), tgt_in_ids.to(device)
     graph, steps = capture_pass(model, *ids)
     try:
         with torch.no_grad():
             values = torch.compile(graph, fullgraph=True)(*ids)
-    except RuntimeError as error:  # the base of what dynamo and inductor raise
+    except RuntimeError as error:  # dynamo's and inductor's base
         reason = str(error).strip().partition("\n")[0]
         raise ConfigError(
             f"compiled: torch.compile failed here: {reason} It needs a C++ compiler such as g++ "

@@ -1,4 +1,4 @@
-"""A model and its conversion compared: their parts, log-probabilities and outputs."""
+"""A model and its conversion: parts, log-probabilities and outputs."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ from glassformer.settings import DecodeConfig
 from glassformer.text.lines import normalize_source
 from glassformer.text.tokenizer.tokenizer import EOS_ID
 
-TOLERANCE = 1e-4  # of a log-probability or a score, times 1 + its size
+TOLERANCE = 1e-4  # of a log-probability or score, times 1 + its size
 _TIE = Finding(ROUNDING, "both outputs are as probable")
 
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """A text whose outputs differ: the first step, from 0, its tokens, and why."""
+    """A text whose outputs differ: first step, from 0, tokens, reason."""
 
     text: str
     step: int
@@ -42,7 +42,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class ConversionDifference:
-    """All that differs; ``largest_gap`` is None where no text can be compared."""
+    """All that differs; ``largest_gap`` is None without comparable texts."""
 
     names: tuple[str, str]
     findings: tuple[Finding, ...]
@@ -53,7 +53,7 @@ class ConversionDifference:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs but rounding."""
+        """Whether only rounding differs."""
         return not self.findings and all(one.why == ROUNDING for one in self.outputs)
 
     def lines(self) -> list[str]:
@@ -69,20 +69,20 @@ class ConversionDifference:
 
     @property
     def cause(self) -> str:
-        """The names of what differs, most decisive first."""
+        """What differs, most decisive first."""
         return ", ".join(dict.fromkeys(one.what for one in self.findings)) or OUTPUTS
 
     def to_mapping(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values, for JSON."""
         return {**asdict(self), "agrees": self.agrees, "cause": self.cause if not self.agrees else ""}
 
 
 def diff_conversion(
     first: Path, second: Path, sources: Sequence[str], targets: Sequence[str] | None = None, device: str = "auto"
 ) -> ConversionDifference:
-    """Compare a model with its conversion. Without ``targets`` both score the first side's translations.
+    """Compare a model with its conversion; without ``targets`` on A's translations.
 
-    Raises ``ConfigError`` without texts, ``InputError`` for targets that do not fit, and what reading raises.
+    ``ConfigError`` without texts, ``InputError`` for unsuitable targets, and reading's errors.
     """
     if not sources:
         raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
@@ -119,7 +119,7 @@ def _describe(pair: OutputPair, text: str, why: Finding) -> OutputDifference:
 
 
 def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, Ids]:
-    """A's outputs as targets; for B the same ids, or those of the same text."""
+    """A's outputs as targets; for B the same ids, or the same text's."""
     mine = [best.ids for best, *_ in outputs]
     if a.tokenizers[1].entries() == b.tokenizers[1].entries():
         return mine, mine
@@ -127,9 +127,9 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
 
 
 def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest gap of a log-probability, its place, and whether any exceeds rounding."""
+    """The largest gap of log-probability, its place, and whether any exceeds rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
-    if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
+    if None in {a.model, b.model}:  # CTranslate2 has none for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
     largest, place, is_more = 0.0, "", False
     for row, (one, other) in enumerate(zip(a.score(sources, targets[0]), b.score(sources, targets[1]), strict=True)):
@@ -160,7 +160,7 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Outpu
 def _blame_control_tokens(
     a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]
 ) -> dict[int, Finding]:
-    """The pairs that agree once our model, too, excludes <pad> and <s>."""
+    """Pairs that agree once our model, too, excludes <pad> and <s>."""
     ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
@@ -181,7 +181,7 @@ def _blame_control_tokens(
 
 
 def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
-    """Whether a side scores both outputs alike; greedily, up to their first difference."""
+    """Whether a side scores both alike; greedily, up to their first difference."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

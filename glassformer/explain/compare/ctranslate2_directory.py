@@ -1,4 +1,4 @@
-"""The files of a CTranslate2 directory; arrays are read on demand."""
+"""A CTranslate2 directory's files; arrays are read on demand."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -21,22 +21,27 @@ from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, EOS_ID,
 Floats = NDArray[np.float32]
 
 _VERSION = 6  # of model.bin
-_NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
-# The types by their numbers in the file, in this order.
+_NUMBERS = {
+    "int8": "b",
+    "int16": "h",
+    "int32": "i",
+    "float32": "f",
+}  # ``struct``'s codes of types that may stand alone
+# The types, by their numbers in the file.
 _DTYPES = {"float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2"}
-# How far a type rounds a number, as a share of it; an integer by half a step.
+# A type's rounding as a share of a number; an integer's half step.
 _ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
 _HALF, _MIN_ROUNDING = 0.501, 1e-6
 _ACTIVATIONS = {1: "gelu (tanh)", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"} | {
     entry.ctranslate2_number: name for name, entry in ACTIVATIONS.items() if entry.ctranslate2_number is not None
 }
-_EPSILON = 1e-5  # CTranslate2's, where the file names none
+_EPSILON = 1e-5  # CTranslate2's default
 _ADVICE = "Export the run again: glassformer export RUN --to ctranslate2 --out NEW"
 
 
 @dataclass(frozen=True)
 class Array:
-    """An array of ``model.bin``; ``number`` is its value if it is a single one."""
+    """An array of ``model.bin``; ``number``: its only value, if single."""
 
     name: str
     shape: tuple[int, ...]
@@ -47,20 +52,20 @@ class Array:
 
 @dataclass(frozen=True)
 class CTranslate2Directory:
-    """A directory with readable files, which CTranslate2 may still refuse."""
+    """A readable directory, which CTranslate2 may still refuse."""
 
     place: Path
     tokenizers: tuple[Tokenizer, Tokenizer]
     vocabularies: tuple[tuple[Path, list[str]], tuple[Path, list[str]]]
-    """For source and target the file with the tokens of the model's ids, and these."""
+    """Source's and target's file of tokens by id, and these."""
     settings: Mapping[str, Any]
-    """The settings of the model by our names, as far as its files tell."""
+    """The model's settings by our names, as far as known."""
     quantization: str
     start: str
-    """The token that a target starts with, then the one that ends it."""
+    """The token that starts targets, then the one that ends them."""
     end: str
     arrays: Mapping[str, Array]
-    """Of ``model.bin``; none if its version is not known."""
+    """Of ``model.bin``; none for an unknown version."""
 
     @classmethod
     def read(cls, place: Path) -> "CTranslate2Directory":
@@ -82,7 +87,7 @@ class CTranslate2Directory:
         )  # fmt: skip
 
     def values(self, name: str) -> tuple[Floats, Floats]:
-        """The numbers of an array, and how far its type may have rounded each."""
+        """An array's numbers, and each one's rounding."""
         array = self.arrays[name]
         stored = self._read(array)
         if array.kind in ("int8", "int16"):
@@ -111,13 +116,13 @@ def name_failures(place: Path) -> Iterator[None]:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a ``model.bin``, none of an unknown version."""
+    """The arrays of a ``model.bin``; none of an unknown version."""
     try:
         with open_to_read(path) as file:
             if _read(file, "I") != _VERSION:
                 return {}
             _read_name(file)
-            _read(file, "I")  # the revision of the model's kind
+            _read(file, "I")  # the revision of this kind of model
             found = dict(_read_array(file) for _ in range(_read(file, "I")))
             for _ in range(_read(file, "I")):
                 alias, name = _read_name(file), _read_name(file)
@@ -149,7 +154,7 @@ def _read_array(file: BinaryIO) -> tuple[str, Array]:
 
 
 def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
-    """The file with the tokens of one side's ids, and these."""
+    """One side's file of tokens by id, and these."""
     names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
     path = next((place / name for name in names if (place / name).is_file()), None)
     if path is None:

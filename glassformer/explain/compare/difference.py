@@ -1,9 +1,9 @@
-"""What a comparison found, as data, as lines for a terminal and as plain values for JSON. Imports no model.
+"""What a comparison found: as data, lines and JSON. Imports no model.
 
 Schema: ``agrees``, ``tolerance``, ``names``, ``compared``, ``first`` (a tap or null), ``largest`` (a tap), ``taps``,
-``only`` (for each side, the taps that the other lacks: ``address`` and ``call``). A tap has ``address``, ``call``,
-``stage``, ``title``, ``axes``, ``shapes``, ``same_shape``, ``cells``, ``parted``, ``size``, ``scale``, ``cell``,
-``unit``, ``tokens`` and ``values``. What is no finite number is "inf", "-inf" or "nan".
+``only`` (each side's own taps: ``address`` and ``call``). A tap has ``address``, ``call``, ``stage``, ``title``,
+``axes``, ``shapes``, ``same_shape``, ``cells``, ``parted``, ``size``, ``scale``, ``cell``, ``unit``, ``tokens`` and
+``values``. Numbers that are not finite are "inf", "-inf" or "nan".
 """
 
 import math
@@ -21,9 +21,9 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class TapDifference:
-    """One tap on both sides: ``parted`` of ``cells`` are out of tolerance, the worst by ``size``, at ``cell``.
+    """A tap on both sides: ``parted`` of ``cells`` differ, the worst by ``size`` at ``cell``.
 
-    ``values`` and ``tokens`` are those there; ``scale`` is the greatest finite magnitude on the first side.
+    ``values`` and ``tokens`` are there; ``scale``: the first side's greatest finite magnitude.
     """
 
     address: str
@@ -42,13 +42,13 @@ class TapDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether a cell is out of tolerance, or the shapes differ."""
+        """Whether a cell is out of tolerance, or shapes differ."""
         return self.parted > 0 or not self.same_shape
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The taps that both sides have; ``only`` are those that one lacks, by address and call."""
+    """Shared taps; ``only``: those that one side lacks, by address and call."""
 
     taps: tuple[TapDifference, ...]
     tolerance: float
@@ -57,21 +57,21 @@ class Difference:
 
     @property
     def first(self) -> TapDifference | None:
-        """The first tap at which the sides differ."""
+        """The first tap that differs."""
         return next((tap for tap in self.taps if tap.differs), None)
 
     @property
     def agrees(self) -> bool:
-        """Whether they differ nowhere beyond the tolerance."""
+        """Whether all is within tolerance."""
         return self.first is None
 
     @property
     def largest(self) -> TapDifference:
-        """The tap with the greatest difference; of equal ones the first."""
+        """The tap with the greatest difference; the first if tied."""
         return max(self.taps, key=lambda tap: tap.size)
 
     def lines(self) -> list[str]:
-        """A line a stage, the largest difference, and where the sides first differ."""
+        """A line a stage, the largest difference, and the first."""
         first, second = self.names
         return [
             f"{first} against {second}: {len(self.taps):,} taps compared, tolerance {self.tolerance:g}",
@@ -82,11 +82,11 @@ class Difference:
         ]
 
     def first_lines(self) -> list[str]:
-        """Where the sides first differ, and in what; nothing if they agree."""
+        """Where the sides first differ, and in what; empty if they agree."""
         return [] if self.first is None else list(_first_lines(self.first, self.names))
 
     def to_mapping(self) -> dict[str, Any]:
-        """Ready for JSON, see the module's schema; infinities and NaN become words."""
+        """For JSON, see the schema; infinities and NaN are words."""
         return {
             "agrees": self.agrees,
             "tolerance": self.tolerance,
@@ -113,7 +113,7 @@ def _exact(number: float) -> float | str:
 
 
 def _title(tap: TapDifference) -> str:
-    """The tap's title; empty without an entry, as in traces of other models."""
+    """The tap's title; empty without an entry, as in others' models."""
     try:
         return story_of(tap.address).title
     except TraceError:
@@ -121,7 +121,7 @@ def _title(tap: TapDifference) -> str:
 
 
 def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
-    """A table: each stage's taps, how many differ, and the greatest difference."""
+    """A table: each stage's taps, how many differ, and by how much."""
     stages: dict[str, list[TapDifference]] = {}
     for tap in taps:
         stages.setdefault(stage_of(tap.address), []).append(tap)
@@ -167,7 +167,7 @@ def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
 
 
 def _cell_text(tap: TapDifference) -> str:
-    """``batch 0, query 3 'love', d_k 5``, without axes of a single broadcast entry."""
+    """``batch 0, query 3 'love', d_k 5``, without broadcast axes."""
     parts = []
     for word, index, token in zip(tap.axes, tap.cell, tap.tokens, strict=True):
         if word != "one":

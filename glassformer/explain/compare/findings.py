@@ -1,4 +1,4 @@
-"""What differs between a model and its conversion: tokenizers, settings, weights, search."""
+"""What differs in a conversion: tokenizers, settings, weights, search."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -23,14 +23,14 @@ _ONLY_IN_SEARCH = {"beam", "early_stopping", "coverage_penalty", "length_penalty
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that differs: its name, and what it is on both sides."""
+    """What differs: its name, and both sides' values."""
 
     what: str
     detail: str
 
 
 def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> list[Finding]:
-    """Everything that differs in the sides' parts, most decisive first."""
+    """Everything that differs in the parts, most decisive first."""
     return [
         *_compare_tokenizers(a, b, sources, targets),
         *_compare_settings(a, b),
@@ -43,7 +43,7 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
 
 
 def explain_gap(a: Side, b: Side, place: str) -> Finding:
-    """The reason for other log-probabilities where no finding explains them."""
+    """The reason for other log-probabilities without findings."""
     if a.weights is not None and b.weights is not None:
         biases = [side.get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a.weights, b.weights)]
         if not _is_close(*biases):
@@ -53,7 +53,7 @@ def explain_gap(a: Side, b: Side, place: str) -> Finding:
 
 
 def _compare_tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
-    """For each side the first text with other tokens, else the first other entry."""
+    """Each side's first text with other tokens, else the first other entry."""
     for which, texts in enumerate((sources, targets)):
         one, other = a.tokenizers[which], b.tokenizers[which]
         side = ("source", "target")[which]
@@ -72,7 +72,7 @@ def _compare_tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Seque
 
 
 def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
-    """The first id with another entry, as a sentence with {} for names; else empty."""
+    """The first id with another entry, as a sentence with {} for names."""
     if len(mine) != len(theirs):
         return f"{len(mine)} entries in {{}}, {len(theirs)} in {{}}"
     at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), None)
@@ -101,7 +101,7 @@ def _compare_control_tokens(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
-    """What differs among the weights, recognised if it is a known mistake."""
+    """Differing weights, with known mistakes recognised."""
     if a.weights is None or b.weights is None:
         yield from _compare_arrays(a, b)
         return
@@ -122,7 +122,7 @@ def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
-    """The arrays of CTranslate2 that differ by more than rounding."""
+    """CTranslate2's arrays that differ by more than rounding."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
     odd = []
     for name in names:
@@ -135,7 +135,7 @@ def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _complete_names(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """My weights under all their names, with zeros for lacking biases."""
+    """My weights by all their names, with zeros for missing biases."""
     found = dict(mine)
     for name, tied in ((TGT, SRC), (OUT, TGT)):
         if name in theirs and tied in found:
@@ -159,7 +159,7 @@ def _recognize_layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) 
 
 
 def _compare_start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> Iterator[Finding]:
-    """The rows of <s>, which are then made equal on both sides."""
+    """The rows of <s>, then made equal."""
     name = TGT if TGT in mine else SRC
     one, other = mine[name], theirs[name]
     if one.shape != other.shape or _is_close(one[BOS_ID], other[BOS_ID]):
@@ -180,7 +180,7 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def _find_conflicts(a: Side, b: Side) -> Iterator[Finding]:
-    """The start and end tokens on which Hugging Face's two files differ."""
+    """Start and end tokens on which Hugging Face's files differ."""
     for label, side in (("A", a), ("B", b)):
         for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
             if name in side.clashes:
@@ -216,7 +216,7 @@ def _compare_search(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _idle_settings(options: DecodeConfig) -> set[str]:
-    """The settings that change no output, as the others are set."""
+    """Settings that change no output under the others."""
     idle = set(_NO_EFFECT)
     if options.sample:
         idle |= _ONLY_IN_SEARCH
@@ -235,7 +235,7 @@ def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
-    """The settings of a side's search: its own, or CTranslate2's part of the other's."""
+    """A side's search settings, or CTranslate2's part of the other's."""
     options = replace(side.decode or other.decode or DecodeConfig(), n_best=1, mbr=0)
     if side.directory is None:
         return options
@@ -243,7 +243,7 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
 
 
 def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
-    """How CTranslate2 reads settings; ``is_cut``: an output has the greatest length."""
+    """How CTranslate2 reads settings; ``is_cut``: an output has maximum length."""
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]

@@ -1,4 +1,4 @@
-"""The ways to run one pass with teacher forcing, and their tolerances."""
+"""Ways to run a pass with teacher forcing, and their tolerances."""
 
 import copy
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def _run_alone(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[
 
 
 def _strip_padding(ids: Tensor, pad_id: int) -> Tensor:
-    """One row up to its last token, and at least one position of it."""
+    """A row up to its last token, at least one position."""
     places = (ids != pad_id).nonzero()
     return ids[: int(places.max()) + 1 if len(places) else 1]
 
@@ -86,7 +86,7 @@ def _run_copy(
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    from glassformer.explain.compare.compiled import run_compiled  # what it imports of torch is slow to load
+    from glassformer.explain.compare.compiled import run_compiled  # slow to load
 
     return align_steps(run_compiled(model, src_ids, tgt_in_ids))
 
@@ -136,7 +136,7 @@ class Mode(StrEnum):
 
 
 def read_mode(name: str) -> Mode:
-    """The way of that name; raises ``ConfigError`` with all names for another."""
+    """The way of that name; ``ConfigError`` with all names for another."""
     known = {str(way): way for way in Mode}
     if name not in known:
         raise ConfigError(f"diff: found {name!r}, expected one of {', '.join(known)}.{nearest(name, known)}")
@@ -144,13 +144,13 @@ def read_mode(name: str) -> Mode:
 
 
 def usual_tolerance(first: Mode, second: Mode) -> float:
-    """0 for two passes run in one way; else the wider tolerance."""
+    """0 for equal ways; else the wider tolerance."""
     return 0.0 if first == second else max(first.tolerance, second.tolerance)
 
 
 def run_pass(
     way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Aligned]:
-    """The taps of one pass over padded ids; ``InputError`` without room for padding."""
+    """A pass's taps over padded ids; ``InputError`` without room for padding."""
     device = next(model.parameters()).device
     return way.run(model, src_ids.to(device), tgt_in_ids.to(device))

@@ -1,6 +1,6 @@
-"""What translating and training compute untraced, compared with the plain pass that a trace shows.
+"""Untraced translating and training, compared with a trace's plain pass.
 
-Translating: log-probabilities and outputs of a search. Training: loss and gradients, fused and without padding.
+Translating: log-probabilities and outputs. Training: loss and gradients, fused, unpadded.
 """
 
 import copy
@@ -28,15 +28,15 @@ from glassformer.trace import Trace, tracing
 from glassformer.training.loop.update import accumulate_gradients
 
 Sides = tuple[list[Aligned], list[Aligned]]
-_Row = tuple[int, tuple[int, ...]]  # a source, and the ids that were read after it
-_MAX_ROWS = 64  # that are compared at a time: a row has a number for each position and entry of the vocabulary
+_Row = tuple[int, tuple[int, ...]]  # a source, and the ids read after it
+_MAX_ROWS = 64  # compared at a time: a number for each position and entry
 _MAX_HALVES = 3
-# A gradient's unit: so many times its greatest number, or this share of the greatest of all.
+# A gradient's unit: times its greatest number, or share of the greatest of all.
 GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
 class _WatchedSteps:
-    """Steps of a search that keep the log-probabilities of each row."""
+    """Steps that keep each row's log-probabilities."""
 
     def __init__(self, steps: Steps, n_sources: int) -> None:
         self._steps = steps
@@ -65,7 +65,7 @@ class _WatchedSteps:
 
 
 class _WatchedEngine(TorchEngine):
-    """The engine of translating, which keeps the log-probabilities of its last job."""
+    """The translating engine, keeping its last job's log-probabilities."""
 
     watched: _WatchedSteps
 
@@ -86,9 +86,9 @@ class Searched:
 def search_sides(
     plain: Transformer, used: Transformer, sources: Sequence[Sequence[int]], decode: DecodeConfig, longest: int
 ) -> Searched:
-    """Search with ``used``, by the options and greedily, and with ``plain``; up to ``longest`` ids.
+    """Search with ``used``, by the options and greedily, and with ``plain``, to ``longest``.
 
-    After each id, the log-probability that differs most is compared. Outputs of equal score may be exchanged.
+    Compares the worst log-probability after each id; tied outputs may be exchanged.
     """
     sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])
@@ -119,7 +119,7 @@ def _extend(sides: Sides, pair: tuple[Aligned, Aligned]) -> None:
 
 
 def _longest(log_probs: dict[_Row, Tensor], model: Transformer) -> Iterator[_Row]:
-    """The rows that no other row continues, without empty slots."""
+    """Rows that no other row continues, without empty slots."""
     control = {model.config.pad_id, model.config.eos_id}
     real = [(source, ids) for source, ids in log_probs if not control & set(ids)]
     continued = {(source, ids[:-1]) for source, ids in real}
@@ -135,10 +135,10 @@ def _plain_log_probs(model: Transformer, sources: Sequence[Sequence[int]], read:
     return log_probs
 
 
-def _log_prob_taps(  # noqa: PLR0917  # what was searched, which rows of it, and what to call them
+def _log_prob_taps(  # noqa: PLR0917  # a search, its rows, and their names
     model: Transformer, job: SearchJob, read: Sequence[_Row], log_probs: dict[_Row, Tensor], prefix: str, call: int
 ) -> tuple[Aligned, Aligned]:
-    """Both sides' log-probabilities of the worst entry at each position."""
+    """Both sides' log-probabilities of each position's worst entry."""
     expected = _plain_log_probs(model, [job.sources[source] for source, _ in read], [ids for _, ids in read])
     own = torch.zeros_like(expected)
     present = torch.zeros(expected.shape[:2], dtype=torch.bool)
@@ -173,7 +173,7 @@ def _untie(pair: OutputPair) -> Output:
 
 
 def _sums(found: Sequence[Sequence[Output]], log_probs: dict[_Row, Tensor], bos_id: int, like: Tensor) -> Tensor:
-    """The log-probability of each output by the search; NaN if it has none."""
+    """Each output's log-probability by the search, or NaN."""
     sums = torch.full_like(like, -math.inf)
     for source, outputs in enumerate(found):
         for place, one in enumerate(outputs):
@@ -193,7 +193,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients, of ``plain`` and of training with ``used``; no dropout."""
+    """Loss and gradients of ``plain``, and of training with ``used``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = add_halves(sources), add_halves(targets)
     whole, *parts = (
@@ -225,7 +225,7 @@ def _batch(src: Sequence[Sequence[int]], tgt_out: Sequence[Sequence[int]], pad_i
 
 
 def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
-    """The sum of the smoothed losses in float64, and the gradients of their mean."""
+    """The sum of smoothed losses in float64, and their mean's gradients."""
     batch = batch.to(next(model.parameters()).device)
     with tracing(model, only="output_projection.logits"):
         log_p = model(batch.src_ids, batch.tgt_in_ids).double().log_softmax(dim=-1)
@@ -237,6 +237,6 @@ def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
 
 
 def add_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The rows, then the first half of some of them, each with its last id."""
+    """The rows, then some rows' first half, each with its last id."""
     halves = [[*row[: len(row) // 2], row[-1]] for row in rows[:_MAX_HALVES]]
     return [*map(list, rows), *halves]

@@ -1,4 +1,4 @@
-"""Two runs, checkpoints or models, or one in two ways, compared over sentences."""
+"""Two runs, checkpoints or models, or one in two ways, over sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ _PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
 
 @dataclass(frozen=True, eq=False)
 class ModelPass:
-    """One of two passes to compare: the model, how it runs, and a name."""
+    """A pass to compare: model, mode and name."""
 
     model: Transformer
     way: Mode = Mode.PLAIN
@@ -46,9 +46,9 @@ def diff_sides(
     labels: Mapping[str, Sequence[Sequence[str]]] | None = None,
     config: RunConfig | None = None,
 ) -> Difference:
-    """Run both passes over the same padded ids and compare them without the padding.
+    """Run both passes over the same padded ids and compare them without padding.
 
-    ``labels`` are those of ``PositionTokens``; by ``config``, ``translated`` searches and ``packed`` trains.
+    ``labels``: as in ``PositionTokens``; by ``config``, ``translated`` searches, ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
@@ -63,7 +63,7 @@ def diff_sides(
 def _production(
     first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
 ) -> Sides | None:
-    """The outputs of translating, or the loss of training, against a plain pass."""
+    """The outputs of translating, or training's loss, against a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None
@@ -89,9 +89,9 @@ def diff_places(
     tolerance: float | None = None,
     device: str = "auto",
 ) -> Difference | ConversionDifference:
-    """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
+    """What `glassformer diff` compares: saved traces, runs, a run in two ways, its conversion.
 
-    Without ``targets`` both decode A's translations. ``ConfigError`` or ``TokenizerError`` if that is impossible.
+    Without ``targets`` both decode A's translations. ``ConfigError`` or ``TokenizerError``.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):

@@ -1,4 +1,4 @@
-"""The two sides of a comparison with another program."""
+"""Both sides of a comparison with another program."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -28,9 +28,9 @@ from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, Tokenizer, check_tokenizers
 
-# Fields of ModelConfig that change no output, or that the weights show.
+# Fields of ModelConfig that change no output, or show in the weights.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
-# Settings that only CTranslate2 has, with the value that is ours.
+# Settings of CTranslate2 alone, with our value.
 _OTHERS = {"add_source_bos": False, "add_source_eos": False}
 
 Ids = Sequence[Sequence[int]]
@@ -38,23 +38,23 @@ Ids = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: how it tokenizes, scores and translates, and what it is made of."""
+    """One side: how it tokenizes, scores and translates, and its parts."""
 
     name: str
     tokenizers: tuple[Tokenizer, Tokenizer]
     engine: Engine
     settings: Mapping[str, Any]
-    """The settings of the model by our names, as far as they are known."""
+    """The model's settings by our names, as far as known."""
     decode: DecodeConfig | None = None
-    """The settings of its search; CTranslate2 has none, and no model."""
+    """Its search settings; CTranslate2 has none, and no model."""
     model: Transformer | None = None
     starts_with: str = CONTROL_TOKENS[BOS_ID]
-    """The token that a target starts with, by the program's own name."""
+    """The token that targets start with, by the program's name."""
     directory: CTranslate2Directory | None = None
     clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    """Ids that differ between Hugging Face's config.json and generation_config.json."""
+    """Ids that differ between config.json and generation_config.json."""
     notes: Sequence[str] = ()
-    """Search settings that a run lacks, a sentence each."""
+    """Search settings that runs lack, a sentence each."""
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor] | None:
@@ -63,7 +63,7 @@ class Side:
 
     @cached_property
     def arrays(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each array that CTranslate2 has of the model, by its name."""
+        """The shape of each array of CTranslate2's model, by its name."""
         if self.directory is not None:
             return {name: array.shape for name, array in self.directory.arrays.items() if array.shape}
         return {name: array.shape for name, array in self._arrays_of_model.items()}
@@ -81,26 +81,26 @@ class Side:
         src, tgt = (tokenizer.entries() for tokenizer in self.tokenizers)
         try:
             check_supported(self.model.config)
-        except ConfigError:  # no CTranslate2 directory can be its conversion
+        except ConfigError:  # no directory can be its conversion
             return {}
         return read_arrays(self.model, (src, tgt))
 
     @property
     def can_run(self) -> bool:
-        """Whether model and tokenizers have the same entries, in whatever order."""
+        """Whether model and tokenizers have the same entries, in any order."""
         if self.directory is None:
             return True
         pairs = zip(self.tokenizers, self.directory.vocabularies, strict=True)
         return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
 
     def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
-        """The log-probability of each target id, up to the greatest length."""
+        """The log-probability of each target id, up to the maximum length."""
         room = self.engine.config.max_length - 1  # </s> needs a position
         with self._naming_failures():
             return self.engine.score(self._source_ids(sources), [list(ids[:room]) for ids in targets])
 
     def search(self, texts: Sequence[str], options: DecodeConfig) -> list[list[Output]]:
-        """The outputs for each text, best first."""
+        """Each text's outputs, best first."""
         with self._naming_failures():
             return search_sources(self.engine, self._source_ids(texts), options)
 
@@ -108,7 +108,7 @@ class Side:
         return [source.ids for source in read_sources(texts, self.tokenizers[0], self.engine.config)]
 
     def without_control_tokens(self) -> "Side":
-        """The same with no probability for <pad> and <s>, as CTranslate2 has it."""
+        """The same without <pad> and <s>, as in CTranslate2."""
         if self.model is None:
             return self
         return replace(self, engine=TorchEngine([_without_control_tokens(self.model)]))
@@ -118,7 +118,7 @@ class Side:
 
 
 def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
-    """The models at two places, each of whatever program."""
+    """The models at two places, of any program."""
     ours = {place: _open_model(place, device) for place in (first, second) if not is_ctranslate2(place)}
     longest = max((side.engine.config.max_length for side in ours.values()), default=ModelConfig().max_length)
     a, b = (ours[place] if place in ours else _open_ctranslate2(place, longest) for place in (first, second))
@@ -151,7 +151,7 @@ def _open_model(place: Path, device: str) -> Side:
 
 
 def _open_ctranslate2(place: Path, longest: int) -> Side:
-    """A CTranslate2 directory; ``longest`` is its limit unless its positions have one."""
+    """A CTranslate2 directory; ``longest``: its limit unless positions have one."""
     try:
         import ctranslate2  # noqa: F401  # whether it is there
     except ImportError as error:

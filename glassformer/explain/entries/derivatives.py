@@ -1,4 +1,4 @@
-"""Derivatives stated by hand; g is that of the result."""
+"""Derivatives by hand; g is the result's."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,7 +32,7 @@ def _linear(g: Tensor, _: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None
 
 
 def _softmax(g: Tensor, a: Tensor, *_: Any) -> Gradients:
-    """∂x = A (g − Σ g A), where A is the result."""
+    """∂x = A (g − Σ g A), A the result."""
     return a * (g - (g * a).sum(dim=-1, keepdim=True)), None
 
 

@@ -1,4 +1,4 @@
-"""The register of taps: what each tensor is, and the function that recomputes it."""
+"""The register of taps: what each tensor is, and how it is recomputed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from glassformer.explain.entries.scope import Scope
 from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
-"""What a step must be, from earlier steps and the weights; None for an input."""
+"""A step by earlier steps and weights; None for an input."""
 NOT_IN_PAPER = "not in the paper"
 _Own = TypeVar("_Own", bound=Compute)
 
 
 @dataclass(frozen=True)
 class Story:
-    """What a tensor is; ``section`` is the paper's, or names another source."""
+    """What a tensor is; ``section``: the paper's, or another source."""
 
     title: str
     sentence: str
@@ -27,7 +27,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a story says instead if the configuration's ``field`` has ``value``."""
+    """What a story says if the configuration's ``field`` has ``value``."""
 
     field: str
     value: object
@@ -41,10 +41,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class TapEntry(Story):
-    """The story of a tap, and how a recorded value of it is checked.
+    """A tap's story, and how a recorded value is checked.
 
-    ``compute`` states the equation anew; without it, or if it returns None, the step is an input. Errors are relative
-    to the number or ``error_scale``, at least to ``floor``: 1 for a pass, tiny for rates and moments.
+    ``compute`` states the equation anew; without it, or on None, the step is an input. Errors are relative to the
+    number or ``error_scale``, at least to ``floor``: 1 for a pass, tiny for rates and moments.
     """
 
     compute: Compute | None = None
@@ -61,22 +61,22 @@ class TapEntry(Story):
         return story
 
     def recompute(self, scope: Scope) -> Tensor | None:
-        """What the step must be; None where it is an input."""
+        """What the step must be; None for an input."""
         return None if self.compute is None else self.compute(scope)
 
 
 ENTRIES: dict[str, dict[str, TapEntry]] = {}
-"""Entries by kind of module and name; the modules of this folder add them."""
+"""Entries by kind of module and name, added by this folder's modules."""
 
 
 def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
-    """Add an entry under ``cross_attention.q`` or, for several kinds, ``encoder|decoder.q``."""
+    """Add an entry under ``cross_attention.q``, or ``encoder|decoder.q`` for several kinds."""
     for kind, name in _places(address):
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
 def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[_Own], _Own]:
-    """Add an entry whose ``compute`` is the decorated function, and its docstring the sentence."""
+    """Add an entry: ``compute`` is decorated, its docstring the sentence."""
 
     def decorate(compute: _Own) -> _Own:
         add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)
@@ -86,7 +86,7 @@ def entry(address: str, title: str, equation: str, section: str, **more: Any) ->
 
 
 def change(address: str, **changes: Any) -> None:
-    """Change fields of an entry for some of the kinds that share it."""
+    """Change fields of an entry for some of its kinds."""
     for kind, name in _places(address):
         ENTRIES[kind][name] = replace(ENTRIES[kind][name], **changes)
 

@@ -1,6 +1,6 @@
-"""What a step's equation may use: earlier steps, weights and the configuration.
+"""What a step's equation may use: earlier steps, weights, configuration.
 
-The functions follow figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer.
+Functions follow figure 1 backwards: what enters a sublayer, norm or layer.
 """
 
 from bisect import bisect_left
@@ -30,8 +30,8 @@ _SUBLAYERS = {
 class PassContext:
     """What a pass was made with.
 
-    ``derived_ids`` follow from the shown spelling of a text; ``weight_gradients`` hold each weight's gradient, by
-    those of the steps, and its scale; ``saved`` and ``counters`` are the optimizer's state before an update.
+    ``derived_ids`` follow from a text's spelling; ``weight_gradients``: each weight's gradient by the steps', and its
+    scale; ``saved``, ``counters``: the optimizer's state before an update.
     """
 
     model: Transformer
@@ -44,12 +44,12 @@ class PassContext:
 
     @property
     def has_dropout(self) -> bool:
-        """Whether the pass applied dropout."""
+        """Whether dropout was applied."""
         return self.train is not None and self.model.config.dropout > 0
 
     @cached_property
     def frozen(self) -> frozenset[str]:
-        """The weights that an update does not change; tied ones by their shared name."""
+        """Weights that an update keeps; tied ones by their shared name."""
         patterns = [part.strip() for part in self.train.freeze.split(",")] if self.train and self.train.freeze else []
         return frozenset(
             shared_name(name, self.model.config)
@@ -60,7 +60,7 @@ class PassContext:
 
 
 class Record:
-    """The steps of a whole trace, by address and by place."""
+    """A whole trace's steps, by address and place."""
 
     def __init__(self, steps: Sequence[Step], context: PassContext) -> None:
         self.steps, self.context = steps, context
@@ -72,7 +72,7 @@ class Record:
 
 
 def shared_name(weight: str, config: ModelConfig) -> str:
-    """The name of a weight, or of the target embedding that it is tied to."""
+    """A weight's name, or that of its tied target embedding."""
     tied = {"all": _TIED, "target": _TIED[:1], "none": ()}[config.tie_embeddings]
     return "tgt_embedding.tokens.weight" if weight in tied else weight
 
@@ -81,7 +81,7 @@ _TIED = ("output_projection.linear.weight", "src_embedding.tokens.weight")
 
 
 class Scope:
-    """A trace as seen from one step: each value is the latest before it."""
+    """A trace as one step sees it: each value is the latest before."""
 
     def __init__(self, record: Record, place: int) -> None:
         self._record, self._place = record, place
@@ -91,20 +91,20 @@ class Scope:
         self.module = self.step.address.rpartition(".")[0]
 
     def count(self, address: str) -> int:
-        """How often ``address`` was recorded before this step."""
+        """How often ``address`` was recorded before."""
         return bisect_left(self._record.places.get(address, ()), self._place)
 
     def place(self, address: str) -> int | None:
-        """The index of the latest step of ``address`` before this one."""
+        """The index of ``address``'s latest step before this one."""
         count = self.count(address)
         return self._record.places[address][count - 1] if count else None
 
     def has(self, address: str) -> bool:
-        """Whether ``address`` was recorded before this step."""
+        """Whether ``address`` was recorded before."""
         return self.place(address) is not None
 
     def at(self, address: str) -> Tensor:
-        """The latest value at ``address``; ``TraceError`` if it was not recorded."""
+        """The latest value at ``address``; else ``TraceError``."""
         place = self.place(address)
         if place is None:
             raise TraceError(
@@ -114,44 +114,44 @@ class Scope:
         return self.value(place)
 
     def at_call(self, address: str, call: int) -> Tensor:
-        """The value of one call of ``address``; ``TraceError`` if not recorded."""
+        """A call's value at ``address``; else ``TraceError``."""
         places = self._record.places.get(address, ())
         if call >= len(places):
             raise TraceError(f"{self.step.address}: its equation needs call {call} of {address}. Trace all steps.")
         return self.value(places[call])
 
     def all_named(self, name: str) -> list[Tensor]:
-        """The latest value of this name in every module that recorded one."""
+        """The latest value of this name in every module."""
         return [self.at(address) for address in self._record.places if address.endswith(f".{name}")]
 
     def sizes_before(self, name: str) -> list[int]:
-        """The sizes of all values of this name, in any module, before this step."""
+        """Sizes of all values of this name so far, in any module."""
         earlier = self._record.steps[: self._place]
         return [step.value.numel() for step in earlier if step.address.endswith(f".{name}")]
 
     def here(self, name: str) -> Tensor:
-        """The latest value of this name in the step's own module."""
+        """The latest value of this name in the step's module."""
         return self.at(f"{self.module}.{name}".lstrip("."))
 
     def has_here(self, name: str) -> bool:
-        """Whether the step's module recorded this name in the same pass."""
+        """Whether the step's module recorded this name in this pass."""
         own, other = self.place(self.step.address), self.place(f"{self.module}.{name}")
         return other is not None and (own is None or other > own)
 
     def value(self, place: int) -> Tensor:
-        """The value of the step at a place of the trace."""
+        """The step's value at a place of the trace."""
         return self._record.steps[place].value
 
     def weight(self, name: str) -> Tensor:
-        """A parameter, by its name in the step's module, or the module itself."""
+        """A parameter of the step's module, by name, or the module."""
         return self._record.weights[f"{self.module}.{name}".rstrip(".")]
 
     def bias(self, name: str) -> Tensor | None:
-        """The bias of a linear map, if it has one."""
+        """A linear map's bias, if any."""
         return self.weight(f"{name}.bias") if f"{self.module}.{name}.bias" in self._record.weights else None
 
     def at_rows(self, address: str) -> Tensor:
-        """The latest value at ``address``, with its rows as the search moved them."""
+        """The latest value at ``address``, rows as the search moved them."""
         value, places = self.at(address), self._record.places.get("search.rows", ())
         for place in places[bisect_left(places, self.place(address) or 0) : bisect_left(places, self._place)]:
             value = value.index_select(0, self._record.steps[place].value)
@@ -159,14 +159,14 @@ class Scope:
 
 
 def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """The input of a sublayer: the residual stream, or with pre-norm its norm."""
+    """A sublayer's input: the residual stream, or its norm (pre-norm)."""
     if scope.config.norm == "pre":
         return f"{layer}.{sublayer}_add_norm.norm.output"
     return residual_input(scope, layer, sublayer)
 
 
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """The input of a sublayer's Add & Norm: the sublayer or layer before, or the embedding."""
+    """An Add & Norm's input: the previous sublayer or layer, or the embedding."""
     stack, _, number = layer.split(".")
     order = _SUBLAYERS[stack]
     if sublayer != order[0]:
@@ -180,7 +180,7 @@ def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
 
 
 def add_norm_output(scope: Scope, layer: str, sublayer: str) -> str:
-    """The output of the Add & Norm around a sublayer."""
+    """The output of a sublayer's Add & Norm."""
     add_norm = f"{layer}.{sublayer}_add_norm"
     return f"{add_norm}.residual" if scope.config.norm == "pre" else f"{add_norm}.norm.output"
 
@@ -190,13 +190,13 @@ def _positioned_embedding(scope: Scope, embedding: str) -> str:
 
 
 def last_layer_output(scope: Scope, stack: str) -> str:
-    """The output of the last layer of a stack."""
+    """The output of a stack's last layer."""
     layers = scope.config.n_encoder_layers if stack == "encoder" else scope.config.n_decoder_layers
     return f"{stack}.layers.{layers - 1}.output"
 
 
 def norm_input(scope: Scope) -> str:
-    """The input of the layer norm that the step belongs to."""
+    """The input of the step's layer norm."""
     stack, _, rest = scope.module.partition(".")
     if rest == "final_norm":
         return last_layer_output(scope, stack)
@@ -207,38 +207,38 @@ def norm_input(scope: Scope) -> str:
 
 
 def dropout_input(scope: Scope) -> str:
-    """The input of the dropout that the step belongs to."""
+    """The input of the step's dropout."""
     if scope.module.endswith("_embedding.dropout"):
         return _positioned_embedding(scope, scope.module.removesuffix(".dropout"))
     return f"{scope.module.removesuffix('_add_norm.dropout')}.output"
 
 
 def active_places(scope: Scope, step: int) -> Tensor:
-    """Places of the sentences or samples that are not done before a step."""
+    """Places of sentences or samples not done before a step."""
     return (~scope.at_call("search.done", step - 1)).nonzero().flatten()
 
 
 def state_before(scope: Scope, name: str, step: int) -> Tensor:
-    """A field of the state with which a step begins."""
+    """A field of the state that a step begins with."""
     value = scope.at_call(f"search.{name}", step)
     return value[active_places(scope, step)] if step else value
 
 
 def has_rules(scope: Scope) -> bool:
-    """Whether rules or constraints change the model's log-probabilities."""
+    """Whether rules or constraints change log-probabilities."""
     options, settings = scope.context.decode, [one.setting for one in PROCESSORS]
     is_set = any(getattr(options, setting) != getattr(DecodeConfig, setting) for setting in settings)
     return is_set or scope.has("search.required_ids")
 
 
 def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:
-    """A tap of the decoder's rows, (sentences beam ...)."""
+    """A tap of decoder rows, as (sentences beam ...)."""
     value = scope.at_call(f"search.{name}", step)
     return value.view(*state_before(scope, "log_probs", step).shape, *value.shape[1:])
 
 
 def written_ids(scope: Scope, step: int) -> Tensor:
-    """The ids that each decoder row has written before a step, (rows tgt)."""
+    """Ids that each decoder row has written before a step, (rows tgt)."""
     if not scope.context.decode.sample:
         return state_before(scope, "ids", step).flatten(0, 1)
     if step == 0:
@@ -247,7 +247,7 @@ def written_ids(scope: Scope, step: int) -> Tensor:
 
 
 def samples_left(scope: Scope, step: int) -> Tensor:
-    """The numbers of the samples that are not done before a step."""
+    """Numbers of samples not done before a step."""
     samples = torch.arange(len(scope.at_call("search.limits", 0)))
     for call in range(step):
         samples = samples[~scope.at_call("search.done", call).cpu()]
@@ -255,7 +255,7 @@ def samples_left(scope: Scope, step: int) -> Tensor:
 
 
 def source_of_rows(scope: Scope, step: int) -> list[int]:
-    """The source, from 0, of each row of the decoder."""
+    """Each decoder row's source, from 0."""
     if scope.context.decode.sample:
         return (samples_left(scope, step) // scope.context.decode.n_best).tolist()
     ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)

@@ -1,1 +1,1 @@
-"""The living page: one HTML file that shows a walk offline and explains every number."""
+"""The living page: one HTML file that shows a walk offline."""

@@ -1,4 +1,4 @@
-"""The equations of tap entries, in plain Unicode, as MathML."""
+"""Tap entries' equations, in plain Unicode, as MathML."""
 
 import re
 from html import escape
@@ -16,7 +16,7 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 
 def to_mathml(equation: str) -> str:
-    """``<math>`` for each equation; everything in them is escaped."""
+    """``<math>`` for each equation, escaped."""
     matches = map(_TOKEN.finditer, _NEXT_EQUATION.split(equation))
     parsers = (_Parser([(found.lastgroup or "sign", found.group()) for found in one]) for one in matches)
     return " ".join(f"<math>{parser.row(None)}</math>" for parser in parsers)
@@ -35,7 +35,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def row(self, end: str | None) -> str:
-        """Everything through ``end``; a product before ``/`` becomes a numerator."""
+        """All through ``end``; a product before ``/`` is a numerator."""
         done: list[str] = []
         product: list[str] = []
         while (token := self._peek()) is not None and token[1] != end:

@@ -1,6 +1,6 @@
-"""The trace as the page reads it: an index of taps in JSON and one block of little-endian float32.
+"""The trace as the page reads it: a JSON index of taps and a block of float32.
 
-Each sentence has its own taps; equal numbers are stored once. Above ``MAX_NUMBERS`` one sentence is kept whole.
+Each sentence has its own taps; equal numbers are stored once. Above ``MAX_NUMBERS`` one sentence stays whole.
 """
 
 import math
@@ -20,9 +20,9 @@ from glassformer.text import Derivation
 from glassformer.trace import Step
 
 MAX_NUMBERS = 7_000_000
-"""The float32 numbers of one page: 28 MB, and at most 37 MB in the file."""
+"""The float32 numbers of a page: 28 MB, at most 37 MB in the file."""
 _MAX_PROBABLE = 50
-_MAX_STATES = 40  # of one word: together they grow with the square of its length
+_MAX_STATES = 40  # of one word: quadratic in its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
     ".weights", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask", "causal_mask",
@@ -31,7 +31,7 @@ _KEPT_OF_EVERY_SENTENCE = (
 
 @dataclass(frozen=True)
 class Tap:
-    """One tap of a sentence; ``value`` may be left out, ``ids`` are of a cut vocabulary."""
+    """A sentence's tap; ``value`` may be missing, ``ids`` are of a cut vocabulary."""
 
     address: str
     axes: tuple[str, ...]
@@ -45,11 +45,11 @@ class Block:
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
-        self._parts: dict[bytes, int] = {}  # in the order of the block, with their places
+        self._parts: dict[bytes, int] = {}  # places, in the block's order
         self.size = 0
 
     def place(self, value: Tensor) -> int | None:
-        """Where the tensor's float32 numbers begin; None if there is no room."""
+        """Where the tensor's float32 numbers begin; None without room."""
         part = value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes()
         if part in self._parts:
             return self._parts[part]
@@ -65,7 +65,7 @@ class Block:
 
 
 def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
-    """What the page shows of a walk, ready for JSON; numbers go to ``block``."""
+    """What the page shows of a walk, for JSON; numbers go to ``block``."""
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
@@ -107,7 +107,7 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
 
 
 def _place(taps: Sequence[Sequence[Tap]], block: Block) -> list[list[dict[str, Any]]]:
-    """The index of each sentence's taps; those of all sentences are stored first."""
+    """Each sentence's taps; those of all sentences are stored first."""
     index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
     pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
     for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):
@@ -144,7 +144,7 @@ def _row(step: Step, row: int, rows: int) -> Tensor:
 
 
 def _cut_vocabulary(step: Step, value: Tensor) -> Tap:
-    """The most probable entries, and for each row the sum of the others."""
+    """The most probable entries, and each row's sum of the others."""
     best = value.topk(min(_MAX_PROBABLE, value.shape[-1]), dim=-1)
     rest = value.sum(-1, keepdim=True) - best.values.sum(-1, keepdim=True)
     return Tap(step.address, step.axes, tuple(value.shape), torch.cat([best.values, rest], -1), best.indices)

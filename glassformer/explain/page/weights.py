@@ -1,6 +1,6 @@
-"""What a page computes with: configuration, weights and tokenizers, as ``assets/worker`` loads them.
+"""What a page computes with: configuration, weights, tokenizers for the worker.
 
-Each weight is stored in the smallest exact form: int8 rows with scales, float16, bfloat16 or float32.
+Each weight has its smallest exact form: int8 rows with scales, float16, bfloat16 or float32.
 """
 
 from typing import Any
@@ -14,19 +14,19 @@ from glassformer.decoding.translation import REASONS
 from glassformer.model import Transformer
 
 MAX_PARAMETERS = 10_000_000
-"""Larger models would slow the page down; it then shows what was recorded."""
+"""Larger models slow the page down; it then shows what was recorded."""
 
-_SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales, as in a checkpoint
+_SCALE = "scale/"  # prefix of an int8 matrix's scales, as in a checkpoint
 _INT8_LIMIT = 127
 
 
 def count_parameters(model: Transformer) -> int:
-    """The numbers in a page of this model; a tied matrix counts once."""
+    """A page's numbers of this model; tied matrices count once."""
     return sum(weight.numel() for weight in weights_of(model).values())
 
 
 def pack_model(translator: Translator) -> dict[str, Any]:
-    """The argument of the worker's ``load``; a shared target tokenizer is None."""
+    """The worker's argument for ``load``; a shared target tokenizer is None."""
     src, tgt, confidence = translator.src_tokenizer, translator.tgt_tokenizer, translator.confidence
     return {
         "config": translator.model.config.to_mapping(),
@@ -42,7 +42,7 @@ def pack_model(translator: Translator) -> dict[str, Any]:
 
 
 def pack_weights(model: Transformer) -> bytes:
-    """A safetensors file of the weights, each in the smallest exact form."""
+    """A safetensors file of weights in their smallest exact form."""
     from safetensors.torch import save
 
     packed: dict[str, Tensor] = {}
@@ -62,7 +62,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Int8 rows and scales whose products are exactly the weight; else None."""
+    """Int8 rows and scales whose products are exactly the weight, or None."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

@@ -1,6 +1,6 @@
-"""The page's file: assets inlined, record embedded, so that a browser opens it from disk, offline.
+"""The page's file: assets inlined, record embedded, for browsers offline.
 
-Browsers load no modules and workers from ``file://``: modules are ``data:`` URLs, the worker one script in a Blob.
+``file://`` has no modules or workers: modules are ``data:`` URLs, the worker a script in a Blob.
 """
 
 import base64
@@ -26,13 +26,13 @@ _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
 _START = "page.js"
 _WORKER = "worker/"
-_SHARED = "record/weights.js"  # the worker reads its model with it, the page shows weights
+_SHARED = "record/weights.js"  # the worker's model, the page's weights
 _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
-"""The float32 numbers of a page in a notebook: 5 MB, about 4 MB compressed."""
-_SANDBOX = "allow-scripts allow-downloads"  # its origin is opaque: it sees neither the notebook nor a server
+"""The float32 numbers of a notebook's page: 5 MB, about 4 MB compressed."""
+_SANDBOX = "allow-scripts allow-downloads"  # its opaque origin sees no notebook and no server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 
 
@@ -44,9 +44,9 @@ def page_html(
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
 ) -> str:
-    """The page of a walk as HTML, with the translator's model if it is small enough.
+    """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run`` names the model, ``run_option`` in commands (None: Python is shown), ``most`` limits the numbers.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers.
     """
     block = Block(most)
     still = _why_recorded(translator)
@@ -92,7 +92,7 @@ def _why_recorded(translator: Translator | None) -> str:
 
 
 def compress(numbers: bytes) -> str:
-    """Gzip in base64, which ``unpack`` of ``assets/record/weights.js`` reads."""
+    """Gzip in base64, for ``unpack`` in ``assets/record/weights.js``."""
     return base64.b64encode(gzip.compress(numbers, mtime=0)).decode("ascii")
 
 
@@ -121,7 +121,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end its script element; JavaScript reads it unchanged."""
+    """Text that cannot end its script element, the same to JavaScript."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -139,7 +139,7 @@ def _read(name: str) -> str:
 
 
 def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
-    """The JavaScript modules by path, such as ``views/tour.js``, sorted."""
+    """JavaScript modules by path, such as ``views/tour.js``, sorted."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _modules(entry, f"{path}{entry.name}/")
@@ -148,7 +148,7 @@ def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
 
 
 def import_map(modules: Mapping[str, str]) -> str:
-    """Modules under bare names: a ``data:`` URL has no relative paths."""
+    """Modules by bare names: ``data:`` URLs have no relative paths."""
     return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 
@@ -160,6 +160,6 @@ def _data_url(name: str, source: str) -> str:
 
 
 def _worker_source() -> str:
-    """The modules that compute, as one script without imports and exports."""
+    """The computing modules as one script without imports and exports."""
     names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

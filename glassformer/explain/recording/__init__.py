@@ -1,1 +1,1 @@
-"""Recorded passes, sentences, edits, and what is computed from them."""
+"""Recorded passes, sentences, edits, and what follows from them."""

@@ -1,7 +1,7 @@
-"""Why this token? Logit attribution, logit lens, occlusion, activation patching, integrated gradients.
+"""Why this token? Logit attribution, lens, occlusion, patching, integrated gradients.
 
-They read a ``Trace`` or run the model with edits, and know no text. Elhage et al. 2021; nostalgebraist 2020; Meng et
-al. 2022 (arXiv 2202.05262); Sundararajan et al. 2017 (arXiv 1703.01365).
+On a ``Trace`` or the model with edits, without text. Elhage et al. 2021; nostalgebraist 2020; Meng et al. 2022
+(arXiv 2202.05262); Sundararajan et al. 2017 (arXiv 1703.01365).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +36,9 @@ class LogitPart:
 
 
 class _Backwards:
-    """From a logit back through the decoder; ``direction`` multiplies each part of the residual stream.
+    """From a logit back through the decoder; ``direction`` multiplies residual parts.
 
-    A norm is linear once its deviation is held as recorded; it takes the mean of each part from that part.
+    Norms are linear at their recorded deviation, and take each part's mean from it.
     """
 
     def __init__(self, model: Transformer, trace: Trace, row: int, position: int, token_id: int) -> None:
@@ -82,9 +82,9 @@ class _Backwards:
 def direct_logit_attribution(
     model: Transformer, trace: Trace, position: int, token_id: int, row: int = 0
 ) -> list[LogitPart]:
-    """The parts of the logit of ``token_id`` at a target position, in the order of computation.
+    """The parts of the logit of ``token_id`` at a target position, in order of computation.
 
-    They sum to the logit, unless a norm or residual was edited. A head's part includes the bias of its values.
+    They sum to the logit unless a norm or residual was edited. Heads include value biases.
     """
     back = _Backwards(model, trace, row, position, token_id)
     if model.decoder.final_norm is not None:
@@ -102,7 +102,7 @@ def direct_logit_attribution(
 
 
 def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "batch tgt vocab"]]:
-    """The logits of the residual stream before and after each decoder layer."""
+    """The logits of the residual stream around each decoder layer."""
     first = "tgt_embedding.with_positions" if "tgt_embedding.with_positions" in trace else "tgt_embedding.scaled"
     streams = [first, *(f"decoder.layers.{layer}.output" for layer in range(model.config.n_decoder_layers))]
     norm = model.decoder.final_norm or torch.nn.Identity()
@@ -113,7 +113,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """The fall of the log-probability of ``token_id`` when a source position is hidden."""
+    """The fall of ``token_id``'s log-probability when a source position is hidden."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):
@@ -122,7 +122,7 @@ def occlusion(
     return log_probs[0] - log_probs[1:]
 
 
-def patch_sweep(  # noqa: PLR0917  # two runs, what is measured, and where
+def patch_sweep(  # noqa: PLR0917  # two runs, a metric, and where
     model: Transformer,
     source: Trace,
     src_ids: Int[Tensor, "1 src"],
@@ -130,9 +130,9 @@ def patch_sweep(  # noqa: PLR0917  # two runs, what is measured, and where
     metric: Metric,
     addresses: Sequence[str],
 ) -> Float[Tensor, "address position"]:
-    """What ``metric`` finds when one position of one tap is replaced by its value in another run.
+    """``metric`` when one position of a tap is replaced by its value in another run.
 
-    ``source`` traces a sentence of the same length, else ``TraceError``; the taps' second axis counts positions.
+    ``source`` traces a sentence of equal length, else ``TraceError``; axis 1 of taps: positions.
     """
 
     def measure(address: str) -> Tensor:
@@ -162,9 +162,9 @@ def integrated_gradients(
     token_id: int,
     steps: int = 50,
 ) -> Float[Tensor, "src"]:
-    """What each source token adds to the log-probability of ``token_id`` as the next token.
+    """What each source token adds to the log-probability of ``token_id`` as next token.
 
-    The path leads from embeddings of 0 to those of the sentence; more ``steps`` make the sum more exact.
+    From embeddings of 0 to the sentence's; more ``steps`` are more exact.
     """
     shares = ((torch.arange(steps) + 0.5) / steps)[:, None, None]
     points: list[Tensor] = []

@@ -1,15 +1,15 @@
 """Edits written as text, for the command line: what to replace, where, by what.
 
     decoder.layers.0.cross_attention.weights[heads=2]=0     ablate head 2
-    *.self_attention.heads[heads=0,query=3]=mean            replace it by its mean over sentences and positions
+    *.self_attention.heads[heads=0,query=3]=mean            its mean over sentences and positions
     src_mask[key=4]=false                                   hide source position 4
     src_embedding.tokens.weight[row=▁dog]=0                 remove a word's vector
     tgt_embedding.positions.table=0                         remove all positions
-    encoder.memory=@saved/trace                             patch in what another trace recorded
+    encoder.memory=@saved/trace                             patch in another trace
 
-Axes are words of the trace or tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row`` and
-``column``. An index counts from 0; it may be a range ``2:5``, or a token of the first sentence or, along the rows of
-an embedding, of the vocabulary. Quote a token of digits, or with a comma or bracket: ``src="7"``.
+Axes are words of the trace or tap (``src`` or its ``key``, ``query``, ``position``); weights have ``row`` and
+``column``. An index counts from 0, or is a range ``2:5``, or a token of the first sentence or, along an embedding's
+rows, of the vocabulary. Quote tokens of digits, or with commas or brackets: ``src="7"``.
 """
 
 import re
@@ -43,9 +43,9 @@ class _Place:
 
 
 def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
-    """The edits of ``specs`` by address; ``plain``, the walk without edits, tells axes and tokens.
+    """The edits of ``specs`` by address; ``plain``: the walk without, for axes and tokens.
 
-    Raises ``TraceError`` for text that cannot be read and for an unknown address, axis, index or token.
+    ``TraceError`` for unreadable text and an unknown address, axis, index or token.
     """
     places = _places(plain, translator)
     edits: dict[str, Edit] = {}
@@ -62,7 +62,7 @@ def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -
             raise TraceError(f"--edit {pattern}: no such tap or weight.{nearest(pattern, places)}")
         value = found["value"].strip()
         other = load(value[1:]) if value.startswith("@") else None
-        if other is not None:  # of several addresses, those that the trace has
+        if other is not None:  # of several addresses, those of the trace
             addresses = [address for address in addresses if address in other] or addresses[:1]
         for address in addresses:
             place = places[address]
@@ -102,7 +102,7 @@ def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
 
 
 def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
-    """The range along each axis that the text in brackets selects; by default all."""
+    """The range along each axis that the brackets select; by default all."""
     chosen: dict[int, slice] = {}
     at = 0
     while at < len(text.rstrip()):
@@ -141,7 +141,7 @@ def _range(address: str, word: str, index: str, labels: Sequence[str]) -> slice:
 
 
 def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
-    """The function that a number, a truth value or ``mean`` stands for."""
+    """The function of a number, a truth value or ``mean``."""
     if value == "mean":
         averaged = [at for at, word in enumerate(place.axes[:-1]) if word in _AVERAGED]
         return partial(_mean, address, averaged, _token_mask(place.axes, plain))
@@ -167,7 +167,7 @@ def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
 
 
 def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
-    """The mean without padding, so that more padding does not change it."""
+    """The mean without padding."""
     if not axes or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
     counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])

@@ -1,4 +1,4 @@
-"""What an edit does to the next-token distribution at each position."""
+"""What an edit does to next-token distributions."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class NextTokenChange:
-    """The likeliest token before and after an edit; ``divergence`` is KL in nats."""
+    """The likeliest token before and after an edit; ``divergence``: KL in nats."""
 
     sentence: int
     position: int
@@ -59,7 +59,7 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
 
 
 def print_effect(found: list[NextTokenChange], plain: WalkData, console: Console) -> None:
-    """Print a table a sentence; positions whose likeliest token changes are marked."""
+    """Print a table a sentence; marks other likeliest tokens."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
         console.print()

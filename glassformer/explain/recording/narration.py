@@ -1,4 +1,4 @@
-"""One decoder step in twelve lines: what it read, where it looked, what it wrote."""
+"""A decoder step in twelve lines: read, looked at, written."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,9 +13,9 @@ _SHOWN, _TOKEN_WIDTH = 3, 8
 
 
 def narrate_step(walk: WalkData, position: int, *, sentence: int = 0) -> list[tuple[str, str]]:
-    """How the decoder chose the token at ``position``, from 0: pairs of a place and a sentence.
+    """How the decoder chose the token at ``position``, from 0: (place, sentence).
 
-    ``walk`` is a whole forced walk. The first and last layer are described: twelve lines, or nine for one layer.
+    ``walk``: a whole forced walk. First and last layer: twelve lines, nine for one.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     for name, number, count in (

@@ -1,4 +1,4 @@
-"""One recorded pass or search, in evaluation mode and without gradients."""
+"""A recorded pass or search, in evaluation mode, without gradients."""
 
 from collections.abc import Mapping
 
@@ -19,14 +19,14 @@ from glassformer.trace import Trace, tracing
 from glassformer.trace.taps import Edit
 
 MAX_ATTENTION = 32_000_000
-"""Attention scores of all heads in a pass; each is recorded about six times, 0.8 GB."""
+"""Attention scores in a pass; each is recorded about six times, 0.8 GB."""
 
 MAX_NUMBERS = 6 * MAX_ATTENTION
-"""That are recorded of a search."""
+"""Numbers recorded of a search."""
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for sentences whose steps would fill the memory."""
+    """Raise ``InputError`` for sentences whose steps would fill memory."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(
@@ -43,7 +43,7 @@ def record_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps of one pass with teacher forcing whose addresses match ``only``."""
+    """Steps of a pass with teacher forcing that match ``only``."""
     check_type("model", model, nn.Module, "a model, such as a Translator's")
     check_id_shape("src_ids", src_ids)
     check_id_shape("tgt_in_ids", tgt_in_ids)
@@ -54,7 +54,7 @@ def record_pass(
 
 
 def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[Trace, list[list[Output]]]:
-    """The steps of a search and its outputs; ``InputError`` before they fill the memory."""
+    """A search's steps and outputs; ``InputError`` before memory is full."""
     device = next(model.parameters()).device
     check_recording(model.config, len(job.sources), max(map(len, job.sources)), 1)
     with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:
@@ -65,13 +65,13 @@ def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[
 
 
 class _LimitedSteps(DecoderSteps):
-    """Steps that stop before their record fills the memory."""
+    """Steps that stop before their record fills memory."""
 
     trace: Trace
-    _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least
+    _read, _numbers, _next = 0, 0, 0  # steps counted, their numbers, and the next one's at least
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """The same, if there is room; else ``InputError``."""
+        """See ``Steps``; ``InputError`` without room."""
         added = sum(step.value.numel() for step in self.trace.steps[self._read :])
         self._read, self._numbers = len(self.trace.steps), self._numbers + added
         self._next = max(self._next, len(ids) * self.config.tgt_vocab)

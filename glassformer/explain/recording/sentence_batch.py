@@ -1,4 +1,4 @@
-"""Sentences before the model: tokens, padded ids, and the steps that show them."""
+"""Sentences before the model: tokens, padded ids, their steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,11 +34,11 @@ class SentenceBatch:
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
     confidence: tuple[tuple[float, str | None] | None, ...]
-    """For each of the model's targets: its confidence, and the doubt in words."""
+    """Confidence and doubt in words, for each of the model's targets."""
 
     @property
     def steps(self) -> list[Step]:
-        """The steps before the model, of the source and a forced target."""
+        """Steps before the model, of source and forced target."""
         src = [*_derivation_steps("src", self.src_derivations),
                Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
                Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
@@ -48,7 +48,7 @@ class SentenceBatch:
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
     def lines(self, address: str) -> Rows | None:
-        """What the numbers at ``address`` count: normal form, pre-tokens or spelling."""
+        """What ``address`` counts: normal form, pre-tokens or spelling."""
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
         if not address.startswith("text.") or name not in _SHOWN or not derivations:
@@ -57,9 +57,9 @@ class SentenceBatch:
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> SentenceBatch:
-    """The sentences as the model reads them; without ``targets`` each is translated first.
+    """Sentences as the model reads them; without ``targets`` translated first.
 
-    Raises ``InputError`` without sentences, with another number of targets, and for a sentence that is too long.
+    ``InputError`` for no sentences, other numbers of targets, and too long ones.
     """
     if not isinstance(translator, Translator):
         raise InputError(f"translator: found {type(translator).__name__}, expected a Translator.")
@@ -70,7 +70,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
     read = [read_source_sentences(without_surrogates(text), options) for text in sources]
-    if targets is None:  # as translate does, each sentence by itself
+    if targets is None:  # one by one, as translate does
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
         sources = [" ".join(sentences) for sentences in read]
@@ -105,7 +105,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:
-    """The source with these ids, such as "40 3047 481"; ``InputError`` if none has them."""
+    """The source with these ids, such as "40 3047 481"; else ``InputError``."""
     tokenizer, config = translator.src_tokenizer, translator.model.config
     parts = numbers.replace(",", " ").split()
     wrong = next((part for part in parts if not part.isdecimal() or int(part) >= tokenizer.size), None)
@@ -131,7 +131,7 @@ def _confidence_of(translation: Translation) -> tuple[float, str | None] | None:
     return None if chance is None else (chance, None if doubt is None else doubt.text)
 
 
-# What a step of a text shows, in lines, and what its number counts.
+# A text's step in lines, and what its number counts.
 _SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
     "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),
     "pre_tokens": (lambda one: [part.text for part in one.pre_tokens], lambda one: len(one.pre_tokens)),
@@ -151,7 +151,7 @@ def _derivation_steps(side: str, derivations: Sequence[Derivation]) -> list[Step
 
 
 def token_rows(tokenizer: Tokenizer, ids: Tensor) -> Rows:
-    """The token of each id, row by row."""
+    """Each id's token, row by row."""
     return tuple(tuple(tokenizer.to_tokens(row)) for row in ids.tolist())
 
 

@@ -1,6 +1,6 @@
-"""The model module by module: outputs, parameters, and the cost of a pass.
+"""The model module by module: outputs, parameters, cost.
 
-Shapes and costs come from a pass on torch's meta device. A shared matrix is counted once.
+From a pass on torch's meta device; shared matrices count once.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from glassformer.model import Transformer
 from glassformer.settings import ModelConfig
 from glassformer.trace import Step
 
-# Modules without taps, by the tap of the enclosing module with their output's shape.
+# Modules without taps, by the enclosing module's tap of that shape.
 _UNTAPPED = {
     "embedded": "tokens", "position_vectors": "positions", "scaled": "dropout", "with_positions": "dropout",
     "residual": "dropout",
@@ -33,7 +33,7 @@ _HEADINGS = ("module", "kind", "output", "shape", "parameters")
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One module; ``shared``: it also uses a matrix that another row counts."""
+    """A module; ``shared``: it uses a matrix that another row counts."""
 
     path: str
     kind: str
@@ -45,7 +45,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class SummaryTotals:
-    """Parameters, mult-adds of a forward pass, and sizes in MB, with gradients."""
+    """Parameters, mult-adds of a forward pass, MB with gradients."""
 
     parameters: int
     trainable: int
@@ -61,7 +61,7 @@ class SummaryTotals:
 
 
 def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> SummaryTotals:
-    """The totals for a source of ``n_src`` tokens and a target of ``n_tgt``."""
+    """Totals for ``n_src`` source and ``n_tgt`` target tokens."""
     parameters = list(model.parameters())
     twin = Transformer.without_values(model.config).eval()
     src_ids, tgt_in_ids = _pair_of_ids(model.config, n_src, n_tgt)
@@ -74,7 +74,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
     return SummaryTotals(
         parameters=sum(parameter.numel() for parameter in parameters),
         trainable=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
-        mult_adds=counter.get_total_flops() // 2,  # it counts multiplication and addition apart
+        mult_adds=counter.get_total_flops() // 2,  # counted apart
         input_mb=(src_ids.nbytes + tgt_in_ids.nbytes) / 1e6,
         pass_mb=2 * sum(made) / 1e6,
         parameters_mb=sum(parameter.nbytes for parameter in parameters) / 1e6,
@@ -82,7 +82,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
-    """A row for each module with an output, in order; by default for the full length."""
+    """A row a module with an output, in order; by default for full length."""
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()
@@ -99,7 +99,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in order; the model has the last of all."""
+    """Each module's last step, in order; the model's is last."""
     outputs: dict[str, Step] = {}
     for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
@@ -111,7 +111,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, outer ones first, in order of computation."""
+    """Modules with an output, outer first, in order of computation."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:
@@ -124,7 +124,7 @@ def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, n
 
 
 def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> tuple[Tensor, Tensor]:
-    """Some ids, without the random generator; the shapes do not depend on them."""
+    """Fixed ids; shapes do not depend on them."""
     for name, length in (("n_src", n_src), ("n_tgt", n_tgt)):
         if length is not None and (not isinstance(length, int) or length < 1):
             raise InputError(f"{name}: found {length!r:.40}, expected a number of tokens, from 1.")
@@ -149,7 +149,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row a module and the totals; without ``all_layers``, later layers are folded."""
+    """Print a row a module and totals; ``all_layers`` unfolds later layers."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))

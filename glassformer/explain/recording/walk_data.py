@@ -1,4 +1,4 @@
-"""What a walk holds: its steps, and the tokens and sentences along their axes."""
+"""A walk's steps, with tokens and sentences along their axes."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -25,10 +25,10 @@ _IDS_OF = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class WalkStep(Step):
-    """One tensor of the walk. ``axes`` name src or tgt, not query or key.
+    """One tensor of the walk; ``axes`` name src or tgt, not query or key.
 
-    ``cells`` are the tokens of ids, ``lines`` the step in words, ``labels`` the tokens along src, tgt and vocab,
-    by row; ``sentences`` the sentence of each row; ``token`` the number of the generated token, if any.
+    ``cells``: tokens of ids; ``lines``: the step in words; ``labels``: tokens along src, tgt and vocab, by row;
+    ``sentences``: each row's; ``token``: the generated token's number, if any.
     """
 
     number: int
@@ -49,10 +49,10 @@ class WalkStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class WalkData:
-    """The sentences, the whole trace, and the steps that the glob ``only`` chose.
+    """Sentences, the whole trace, and the steps that the glob ``only`` chose.
 
-    ``kind`` is ``forced``, ``generation`` (with ``decode``) or ``training`` (with ``train``; ``saved`` and
-    ``counters`` are the optimizer's state before it).
+    ``kind``: ``forced``, ``generation`` (with ``decode``) or ``training`` (with ``train``; ``saved`` and
+    ``counters``: the optimizer's state before it).
     """
 
     config: ModelConfig
@@ -67,7 +67,7 @@ class WalkData:
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, address: str) -> WalkStep:
-        """The first step at an address; ``TraceError`` if there is none."""
+        """The first step at an address; else ``TraceError``."""
         for step in self.steps:
             if step.address == address:
                 return step
@@ -75,14 +75,14 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """The tokens along each axis of the step in a row; None where it has none."""
+        """Tokens along each axis of a row, or None."""
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
             for word, size in zip(step.axes, step.shape, strict=True)
         )
 
     def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
-        """The steps of one layer, one head, or both, from 0; ``TraceError`` if there are none."""
+        """Steps of a layer, a head, or both, from 0; ``TraceError`` if there are none."""
         most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
         for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
             if number is not None and not 0 <= number < limit:
@@ -103,7 +103,7 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 
 
 class RowLabels:
-    """For each row of a batch: its sentence, what it has read, and the tokens along its axes."""
+    """Each batch row's sentence, what it has read, and tokens along axes."""
 
     def __init__(
         self, sentences: SentenceBatch, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool
@@ -121,7 +121,7 @@ class RowLabels:
         }
 
     def follow(self, step: Step) -> None:
-        """Take one more step of the trace into account."""
+        """Take one more step into account."""
         if not self._generates or not step.address.startswith("search."):
             return
         self._seen[step.name] = step.value
@@ -136,11 +136,11 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab by row; of a loss, those to predict."""
+        """Tokens along src, tgt and vocab by row; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
-        if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not what was read
+        if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not read
             found = {"vocab": self._labels["vocab"]}
             if "src" in step.axes:
                 found["src"] = tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
@@ -148,27 +148,27 @@ class RowLabels:
         return self._labels
 
     def sentence_of_rows(self, step: Step) -> tuple[int, ...]:
-        """The sentence of each row along the step's batch axis."""
+        """The sentence of each batch row."""
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
         if step.name.startswith("result"):  # after the search: of every source
             return tuple(range(size))
         rows = len(self.sentences)
-        if size and rows % size == 0:  # the decoder's rows, or sentences or groups of them, each with as many rows
+        if size and rows % size == 0:  # decoder rows, sentences or groups, equally many rows each
             return self.sentences[:: rows // size]
-        copies = size // rows if rows else 0  # the search has begun, but its first rows are not recorded yet
+        copies = size // rows if rows else 0  # the search's first rows are not recorded yet
         return tuple(sentence for sentence in self.sentences for _ in range(copies))
 
     def cells(self, step: Step) -> Rows | None:
-        """The tokens of the step's entries, row by row, when they are ids; None for every other step."""
+        """Tokens of a step of ids, row by row; else None."""
         if step.address in ("text.src_tokens", "text.src_ids"):
             return self._read.src_tokens
         is_ids = step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64
         return token_rows(self._tokenizer, step.value.cpu()) if is_ids else None
 
     def lines(self, step: Step) -> Rows | None:
-        """A step of the text or the search in words, row by row."""
+        """A step of text or search in words, row by row."""
         if not self._generates or step.address.partition(".")[0] != "search":
             return self._read.lines(step.address)
         if step.name == "candidate_ids":

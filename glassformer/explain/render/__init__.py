@@ -1,1 +1,1 @@
-"""How a walk is shown: on the terminal, as Markdown, HTML and JSON."""
+"""A walk on the terminal, as Markdown, HTML and JSON."""

@@ -1,4 +1,4 @@
-"""Attention as a heat map of block characters, which need no colour."""
+"""Attention as a heat map of block characters."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,9 +24,9 @@ _MAX_WRITTEN, _MARGIN = 10, 9
 def print_attention(
     translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
 ) -> None:
-    """Print where the decoder looked for the best hypothesis: the mean head of the last or a given ``layer``.
+    """Print where the decoder looked for the best hypothesis: mean head, last or ``layer``.
 
-    Raises ``InputError`` without attention, and for a layer or head that is not there.
+    ``InputError`` without attention, or for a missing layer or head.
     """
     check_type("translation", translation, Translation, "a Translation, as Translator.translate gives it")
     check_type("console", console, Console, "a Console of rich")
@@ -63,7 +63,7 @@ def print_heads(
 
 
 def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
-    """``reads <s> -> writes Ich`` for each token; it reads the one before by default."""
+    """``reads <s> -> writes Ich`` for each token; by default reads the previous one."""
     writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
     before = [CONTROL_TOKENS[BOS_ID], *tokens[:-1]] if read is None else read
     reads = [clip_text(token, _MAX_WRITTEN) for token in before]
@@ -76,7 +76,7 @@ def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> lis
 def print_heatmap(
     weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
 ) -> None:
-    """Print weights, targets down and sources across, in blocks if it is wide."""
+    """Print weights, targets down and sources across, in blocks if wide."""
     check_type("weights", weights, Tensor, "a tensor of weights")
     check_texts("src_tokens", src_tokens)
     check_texts("tgt_tokens", tgt_tokens)
@@ -100,7 +100,7 @@ def _width(label: str) -> int:
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Ranges of columns that fit into ``room``, at least one column each."""
+    """Ranges of columns that fit into ``room``, at least one each."""
     start, used = 0, 0
     for place, width in enumerate(widths):
         if place > start and used + width + _GAP > room:

@@ -1,17 +1,17 @@
-"""A walk as plain values for JSON. Numbers are exact; those that JSON lacks are "-inf", "inf" or "nan".
+"""A walk for JSON. Numbers are exact, or "-inf", "inf", "nan".
 
 Schema: ``format``, ``version``, ``kind`` (forced, generation or training), ``model`` (the configuration), ``decode``
-and ``train`` (the options of a generation and of a training step, else null), ``sources``, ``targets``, ``tokens``
-(src, tgt_in, tgt_out: labels for each sentence, padding included) and ``steps``. A step has
+and ``train`` (options of a generation or a training step, or null), ``sources``, ``targets``, ``tokens`` (src,
+tgt_in, tgt_out: each sentence's labels, with padding) and ``steps``. A step has
 
 - ``number``, ``address``, ``call`` (which pass of this address, from 0), ``stage``,
 - ``title``, ``sentence``, ``equation``, ``section``,
-- ``axes``, ``symbols``, ``shape``, ``row_sentences`` (the sentence, from 0, of each row along batch),
-- ``lines`` (the step in words, a list for each row along batch; or null),
+- ``axes``, ``symbols``, ``shape``, ``row_sentences`` (each batch row's sentence, from 0),
+- ``lines`` (in words, a list for each batch row; or null),
 - ``gradient`` (null, or its ``norm``),
 
-and with values ``values`` (nested lists, one level for each axis), ``cells`` (the token behind each id, or null) and
-in ``gradient`` its own ``values``. Version 1 had no kinds, ``call``, ``row_sentences``, ``lines`` or ``gradient``.
+and with values ``values`` (nested lists, a level an axis), ``cells`` (tokens of ids, or null) and in ``gradient`` its
+own ``values``. Version 1 had no kinds, ``call``, ``row_sentences``, ``lines`` or ``gradient``.
 """
 
 from dataclasses import asdict
@@ -47,7 +47,7 @@ def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a file in UTF-8; raises ``StorageError`` when it cannot be written."""
+    """Write a UTF-8 file; ``StorageError`` if it cannot be written."""
     with storage_errors(path, "Choose another place."), write_output(Path(path)) as stream:
         stream.write(text)
 
@@ -75,7 +75,7 @@ def _step_mapping(step: WalkStep, *, values: bool) -> dict[str, Any]:
 
 
 def exact_values(value: Tensor) -> Any:
-    """Nested lists of a tensor's numbers; those that are not finite become words."""
+    """A tensor's numbers in nested lists; words if not finite."""
     plain = value.tolist()
     if not value.is_floating_point() or bool(torch.isfinite(value).all()):
         return plain

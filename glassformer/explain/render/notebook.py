@@ -1,4 +1,4 @@
-"""A walk in a notebook that is not one whole pass: maps of heads and the terminal's text."""
+"""A walk in a notebook that is not a whole pass: maps of heads and text."""
 
 from html import escape
 from io import StringIO
@@ -11,11 +11,11 @@ from glassformer.trace.heat_maps import Heads, heads_html, reads_and_writes
 
 _SENTENCE = 0
 _WIDTH = 110  # characters
-_FEW = 40  # steps up to which their values are shown
+_FEW = 40  # steps whose values are shown
 
 
 def walk_html(walk: WalkData) -> str:
-    """The maps, then the text; the values are those of the first sentence."""
+    """The maps, then the text with the first sentence's values."""
     text = StringIO()
     console = Console(file=text, width=_WIDTH, color_system=None, force_jupyter=False, force_terminal=False)
     print_walk(walk, console, values=len(walk.steps) <= _FEW)

@@ -1,4 +1,4 @@
-"""A walk in sections, as every renderer shows it, with folded steps and tables."""
+"""A walk in sections for every renderer, with folded steps and tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from glassformer.explain.render.walk_tables import Table, loss_tables, text_tabl
 
 @dataclass(frozen=True, eq=False)
 class WalkSection:
-    """The steps to show, a line about those that are folded, and summary tables."""
+    """Steps to show, a line about folded ones, and summary tables."""
 
     title: str
     steps: tuple[WalkStep, ...]
@@ -22,14 +22,14 @@ class WalkSection:
 
 
 def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
-    """The sections in order; a walk of chosen addresses is never folded.
+    """The sections in order; chosen addresses are never folded.
 
-    ``folds_layers`` folds layers after the first, ``folds_repeats`` later tokens and the steps of each weight.
+    ``folds_layers``: layers after the first; ``folds_repeats``: later tokens, each weight's steps.
     """
     searched = index_search_steps(walk)
 
     def fold(step: WalkStep) -> str:
-        """The section of a step that is folded; else empty."""
+        """A folded step's section; else empty."""
         if walk.only != "*":
             return ""
         if folds_repeats and step.token:
@@ -58,7 +58,7 @@ def source_line(step: WalkStep) -> str:
 
 
 def gradient_line(step: WalkStep) -> str:
-    """``‖∂‖ 0.043``: the norm of the step's gradient, if it has one."""
+    """``‖∂‖ 0.043``: the gradient's norm, if any."""
     return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
 
 

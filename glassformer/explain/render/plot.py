@@ -1,4 +1,4 @@
-"""One step of a walk as a matplotlib figure; matplotlib comes with the extra ``plot``."""
+"""A walk's step as a matplotlib figure (extra ``plot``)."""
 
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ Size = tuple[float, float]
 def plot_step(
     walk: WalkData, address: str, *, head: int | None, sentence: int, title: str | None, size: Size | None
 ) -> "Figure":
-    """A figure of one step; ``size`` is in inches."""
+    """A figure of one step; ``size`` in inches."""
     check_type("head", head, int | None, "a number from 0, or None for all heads", TraceError)
     step = walk[address]
     check_sentence(walk, sentence)
@@ -48,7 +48,7 @@ def plot_step(
 
 
 def _new_figure(figsize: tuple[float, float]) -> "Figure":
-    """A figure that a notebook shows, though pyplot knows nothing of it."""
+    """A figure that notebooks show, unknown to pyplot."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,4 +1,4 @@
-"""A table for each token of a generation: continuations and their outcomes."""
+"""A table for each generated token: continuations and outcomes."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +24,12 @@ _DRAW = ("tgt_in_ids", "next_log_probs", "filtered_log_probs", "uniforms", "draw
 
 
 def index_search_steps(walk: WalkData) -> Searched:
-    """The steps of the search, by name and call."""
+    """The search's steps by name and call."""
     return {(step.name, step.call): step for step in walk.steps if step.address.startswith("search.")}
 
 
 def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
-    """A table a sentence or sample for these steps, if all were recorded."""
+    """A table a sentence or sample, if all these steps were recorded."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
         return
@@ -51,7 +51,7 @@ def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched)
 
 
 def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
-    """The values of all these steps at one call; empty if one is missing."""
+    """All these steps' values at a call; empty if one is missing."""
     found = {name: searched[name, call].value for name in names if (name, call) in searched}
     return found if len(found) == len(names) else {}
 
@@ -87,7 +87,7 @@ def _continuations(
 
 
 def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
-    """The continuations that would be candidates but for a rule."""
+    """Continuations that only a rule keeps from being candidates."""
     if "processed_log_probs" not in after:
         return
     own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
@@ -128,7 +128,7 @@ def _caption(walk: WalkData, place: int, after: Values) -> str:
 
 
 def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """One sample's likeliest tokens with their intervals of [0, 1), and the token drawn."""
+    """A sample's likeliest tokens, intervals of [0, 1), and the token drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()

@@ -1,4 +1,4 @@
-"""A walk on the terminal: one line for each step, grouped by stage and module."""
+"""A walk on the terminal: a line a step, by stage and module."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -36,9 +36,9 @@ def print_walk(
     walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, sentence: int = 0,
     ids: bool = False,
 ) -> None:  # fmt: skip
-    """Print the walk; ``values`` adds meanings and numbers for one ``sentence``, ``ids`` those of the batch.
+    """Print the walk; ``values`` adds a ``sentence``'s numbers, ``ids`` the batch's.
 
-    Without ``all_layers`` and ``values``, repeated steps are folded. ``TraceError`` for a sentence that is not there.
+    Repeated steps are folded unless ``all_layers`` or ``values``; ``TraceError`` for no such sentence.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")
@@ -60,7 +60,7 @@ def print_walk(
 def _print_section(
     section: WalkSection, walk: WalkData, columns: "_Columns", console: Console, row: int | None
 ) -> None:
-    """With ``row``, each step with its meaning and its values for that sentence."""
+    """With ``row``, each step's meaning and values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))
     for module, steps in groupby(section.steps, key=lambda step: step.address.rpartition(".")[0]):
@@ -115,7 +115,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """Blocks of columns that fit the width, each with the first column."""
+    """Blocks of columns that fit, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]
@@ -134,7 +134,7 @@ def _of_columns(table: Table, columns: list[tuple[Cell, ...]]) -> Table:
 
 
 def _rows(table: Table, width: int) -> Iterator[RenderableType]:
-    """A grid; where it is too wide even with folded words, a line for each row."""
+    """A grid; if too wide even when folded, a line a row."""
     lines = [tuple(map(printable, table.headers)), *(tuple(map(cell_text, row)) for row in table.rows)]
     columns = list(zip(*lines, strict=True))
     is_number = [any(not isinstance(row[place], str) for row in table.rows) for place in range(len(columns))]
@@ -152,7 +152,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows; numbers are aligned to the right."""
+    """Headers, a rule and rows; numbers to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
@@ -165,7 +165,7 @@ def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool])
 
 
 def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
-    """The same where words take more than one line; numbers are not broken."""
+    """The same with words on several lines; numbers stay whole."""
     grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for header, number in zip(lines[0], is_number, strict=True):
         grid.add_column(Text(header), justify="right" if number else "left", no_wrap=number, overflow="fold")
@@ -176,7 +176,7 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The widths of the columns; if ``equation`` is None, the rest goes below it."""
+    """Columns' widths; if ``equation`` is None, the rest goes below."""
 
     number: int
     name: int

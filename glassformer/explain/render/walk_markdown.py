@@ -1,4 +1,4 @@
-"""A walk as Markdown, a table of steps a stage; all texts are escaped."""
+"""A walk as Markdown, a table a stage; texts are escaped."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training st
 
 
 def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool = False) -> str:
-    """The whole walk, with the arguments of ``print_walk``."""
+    """The whole walk; arguments as in ``print_walk``."""
     check_sentence(walk, sentence)
     count = len(walk.sentences.sources)
     blocks = [
@@ -38,7 +38,7 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
 
 
 def _section(walk: WalkData, section: WalkSection, sentence: int | None) -> Iterator[str]:
-    """With ``sentence``, each step's meaning and its values for that sentence."""
+    """With ``sentence``, each step's meaning and its values there."""
     yield f"## {section.title}"
     if section.steps:
         gradients = any(step.gradient is not None for step in section.steps)
@@ -80,7 +80,7 @@ def _draw_table(table: Table) -> Iterator[str]:
 
 
 def escape_markdown(text: str) -> str:
-    """The text on one line, escaped so that Markdown shows it as it is."""
+    """The text on one line, escaped for Markdown."""
     return _SPECIAL.sub(r"\\\1", printable(text)).strip()
 
 
@@ -89,7 +89,7 @@ def _code(text: str) -> str:
 
 
 def _list(lines: Iterable[str], *, nests: bool = False) -> str:
-    """A list; with ``nests``, indented lines become entries below the one before."""
+    """A list; with ``nests``, indented lines are entries below."""
     return "\n".join(
         ("  - " if nests and line.startswith("  ") else "- ") + _LIST_MARK.sub(r"\1\\\2", escape_markdown(line))
         for line in lines

@@ -1,6 +1,6 @@
-"""Tables for every renderer: the values of a step, the text, the loss and an update.
+"""Tables for all renderers: a step's values, text, loss, an update.
 
-Tokens go down, tokens or numbers across, a table a head. Large values are cut, as the caption says.
+Tokens down, tokens or numbers across, a table a head; captions tell cuts.
 """
 
 import math
@@ -17,7 +17,7 @@ from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import step_labels
 
 _LABEL_WIDTH, _HEADER_WIDTH = 12, 8
-_MAX_DOWN, _MAX_TABLES = 12, 4  # entries of a table, and tables of a step
+_MAX_DOWN, _MAX_TABLES = 12, 4  # entries a table, tables a step
 _STEP_WIDTH = 40  # of `reads ... -> writes ...`
 
 Cell = str | bool | int | float
@@ -25,7 +25,7 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows; renderers escape words, and show a ``whole`` table in blocks."""
+    """Headers and rows; renderers escape words, and show ``whole`` in blocks."""
 
     headers: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
@@ -36,7 +36,7 @@ class Table:
 
 @dataclass(frozen=True)
 class TableLimits:
-    """How many tokens or numbers the tables of one step have across."""
+    """How many tokens or numbers a step's tables have across."""
 
     tokens: int = 12
     numbers: int = 8
@@ -59,18 +59,18 @@ _NO_AXIS = _Axis("", "", [""], is_tokens=False)
 
 
 def cell_text(cell: Cell) -> str:
-    """The text of a cell, without control characters."""
+    """A cell's text, without control characters."""
     return printable(cell) if isinstance(cell, str) else number_text(cell)
 
 
 def check_sentence(walk: WalkData, sentence: int) -> None:
-    """Raise ``TraceError`` for a sentence, from 0, that the walk lacks."""
+    """Raise ``TraceError`` for a sentence, from 0, that is not there."""
     if not 0 <= sentence < len(walk.sentences.sources):
         raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
 
 
 def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
-    """The step in words for one sentence, each of several rows under its number."""
+    """A sentence's step in words, each row under its number."""
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
     if len(rows) <= 1:
         return tuple(line for lines in rows for line in lines)
@@ -78,7 +78,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
 
 
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
-    """Tables of the step's value for one sentence, then of its gradient, if any."""
+    """A sentence's tables of values, then of gradients."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence} is finished: it has no row here")
         return
@@ -113,7 +113,7 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) ->
 
 
 def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
-    """The value, axes and token cells of one sentence, without broadcast axes."""
+    """One sentence's value, axes and cells, without broadcast axes."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
     value, axes = step.value, []
@@ -132,7 +132,7 @@ def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Ten
 
 
 def is_cross_attention_map(step: WalkStep) -> bool:
-    """Whether rows are the decoder's steps and columns the source."""
+    """Whether rows are decoder steps and columns the source."""
     return kind_of(step.address) == "cross_attention" and step.axes[-2:] == ("tgt", "src")
 
 
@@ -144,14 +144,14 @@ def _read_and_written(walk: WalkData, read: list[str], row: int) -> list[str]:
 
 
 def _matrix(value: Tensor, axes: list[_Axis], cells: list[str] | None, most: TableLimits) -> tuple[Table, list[str]]:
-    """A table of one number, of one axis across, or of two axes; and what was cut."""
+    """A table of a number, an axis across, or two axes; and what was cut."""
     across = axes[-1] if axes else _NO_AXIS
     down = axes[0] if len(axes) == 2 else _NO_AXIS
     n_down = min(down.size, _MAX_DOWN)
     n_across = min(across.size, most.tokens if across.is_tokens else most.numbers)
     shown = value.reshape(down.size, across.size)[:n_down]
     places = list(range(n_across))
-    if across.word == "vocab":  # of a whole vocabulary only the greatest numbers are of interest
+    if across.word == "vocab":  # of a whole vocabulary, the greatest
         places = shown.amax(dim=0).topk(n_across).indices.tolist()
     labelled = zip(down.labels, shown[:, places].tolist(), strict=False)
     rows: list[tuple[Cell, ...]] = [(clip_text(label, down.width), *numbers) for label, numbers in labelled]
@@ -175,7 +175,7 @@ def _caption(left_out: list[str], note: str) -> str:
 
 
 def batch_tables(walk: WalkData) -> Iterator[Table]:
-    """The batch's ids and recorded masks (1 = may attend); of a generation the source's."""
+    """The batch's ids and masks (1 = may attend); of a generation the source's."""
     sentences, batch = walk.sentences, walk.sentences.batch
     masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
     yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
@@ -210,7 +210,7 @@ _BETWEEN = " │ "
 
 
 def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """A table for each side whose pre-tokens are among the steps, a line a sentence."""
+    """A table a side whose pre-tokens are shown, a line a sentence."""
     sentences, batch = walk.sentences, walk.sentences.batch
     found = {step.address: step.lines for step in steps}
     for side, name, texts, tokens, ids in (
@@ -226,7 +226,7 @@ def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
 
 
 def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, tokens: Rows) -> Table:
-    """The normal form has a column only where it differs from the text."""
+    """The normal form has a column only if it differs."""
     columns = {
         name: [str(number) for number in range(len(texts))],
         "normal form": [lines[0] for lines in normal],
@@ -241,7 +241,7 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
 
 
 def omission_text(shown: int, of: int, what: str) -> str:
-    """``showing 8 of 30 sentences``; empty where all are shown."""
+    """``showing 8 of 30 sentences``; empty if all are shown."""
     return f"showing {shown} of {of} {what}" if shown < of else ""
 
 
@@ -278,7 +278,7 @@ def _loss_table(walk: WalkData, row: int, found: Mapping[str, Tensor]) -> Table:
 
 
 def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """For each weight the norms of its gradient, of both moments and of its change."""
+    """Norms of each weight's gradient, moments and change."""
     weights: dict[str, dict[str, Tensor]] = {}
     for step in steps:
         if kind_of(step.address) == "weight":

@@ -58,8 +58,9 @@ def plan_batches(
 ) -> list[Indices]:
     """The indices of all pairs, once each, in batches, in order of training.
 
-    A batch has at most ``batch_tokens`` positions a side, or one longer pair. Pairs are sorted by length, rounded down
-    to multiples of ``bucket`` tokens: 1 pads least, more mixes better. ``seed``, ``epoch`` and ``window`` do the rest.
+    A batch has at most ``batch_tokens`` positions a side, or one longer pair. Pairs are sorted by length, rounded
+    down to multiples of ``bucket`` tokens: 1 pads least, more mixes better. ``seed``, ``epoch`` and ``window``
+    determine the rest.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     order = _by_length(np.asarray(src_lengths) // bucket, np.asarray(tgt_lengths) // bucket, random)

@@ -114,8 +114,8 @@ def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, co
 def check_charsmap(charsmap: bytes) -> None:
     """Raise ``TokenizerError`` for normalisation rules whose look-up would leave the table.
 
-    A double-array trie (Yata et al. 2007) of 32-bit units, after its size in bytes, then its values' texts, each ended
-    by a zero. The ``tokenizers`` library does not check its numbers.
+    A double-array trie (Yata et al. 2007) of 32-bit units, after its size in bytes, then its values' texts, each
+    ended by a zero. The ``tokenizers`` library does not check its numbers.
     """
     import numpy as np
 
