@@ -1,4 +1,4 @@
-"""Sources as ids with eos, cut to the maximum length, in batches of similar length."""
+"""Sources as ids with eos, in batches of similar length."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _MIN_BATCH = 256  # tokens that are worth sending to a worker
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """A text as the model reads it: ``ids`` with eos; ``truncated`` if its end was cut."""
+    """A text as the model reads it; ``truncated`` if its end was cut."""
 
     text: str
     ids: list[int]
@@ -42,7 +42,7 @@ class ModelInput:
 def read_sources(
     texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
 ) -> list[EncodedSource]:
-    """Each text as ids; ``InputError``, with the argument's ``name``, if no list of str."""
+    """Each text as ids; ``InputError`` with ``name`` unless a list of str."""
     check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
     return [

@@ -126,7 +126,7 @@ def _to_ids(text: str, original: str, tokenizer: Tokenizer, name: str) -> tuple[
 
 
 def keeps_capital(word: str, tokenizer: Tokenizer) -> bool:
-    """Whether a word has a capital inside sentences: without it, it takes more tokens."""
+    """Whether a word keeps its capital: without it, it takes more tokens."""
     with_capital, without = (
         tokenizer.to_ids(_after_a_word(one, tokenizer)) for one in (word, word[:1].lower() + word[1:])
     )

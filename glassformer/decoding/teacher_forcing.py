@@ -1,4 +1,4 @@
-"""Teacher forcing: one pass gives each id's log-probability or attention. Section 3.1."""
+"""Teacher forcing: one pass gives log-probabilities or attention. Section 3.1."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from glassformer.trace.taps import capture
 def forced_token_log_probs(
     models: Sequence[Transformer], src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """Each id's log-probability in each output; of an ensemble the mean probability's."""
+    """Each id's log-probability; of an ensemble the mean probability's."""
     out_ids, found = pad_ids(outputs, models[0].config.pad_id, src_ids.device), []
     for model in models:
         log_probs = token_log_probs(model(src_ids, _shift_right(out_ids, model)), model.config)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Walk(WalkData):
-    """A walk with its outputs: page, JSON, Markdown, notebook; made by ``translator``."""
+    """A walk with its outputs; made by ``translator``."""
 
     translator: Translator = field(repr=False, kw_only=True)
 
@@ -76,20 +76,20 @@ class Walk(WalkData):
         return json.dumps(self.to_mapping(values=values), ensure_ascii=False, allow_nan=False) + "\n"
 
     def write_json(self, path: str | Path, *, values: bool = False) -> None:
-        """Write ``to_json`` to a file; ``StorageError`` if it cannot be written."""
+        """Write ``to_json`` to a file, or ``StorageError``."""
         write_text(path, self.to_json(values=values))
 
     def save(self, directory: str | Path) -> None:
-        """Write trace and ``walk.json`` to a directory; ``StorageError`` if it is in use."""
+        """Write trace and ``walk.json`` to a directory, or ``StorageError``."""
         self.trace.save(directory)
         self.write_json(Path(directory) / "walk.json")
 
     def to_markdown(self, *, values: bool = False, sentence: int = 0, ids: bool = False) -> str:
-        """The walk in Markdown; ``values`` adds a ``sentence``'s numbers, ``ids`` the batch's."""
+        """The walk in Markdown; ``values``: a ``sentence``'s, ``ids``: the batch's."""
         return walk_markdown(self, values=values, sentence=sentence, ids=ids)
 
     def write_markdown(self, path: str | Path, *, values: bool = False, sentence: int = 0, ids: bool = False) -> None:
-        """Write ``to_markdown`` to a file; ``StorageError`` if it cannot be written."""
+        """Write ``to_markdown`` to a file, or ``StorageError``."""
         write_text(path, self.to_markdown(values=values, sentence=sentence, ids=ids))
 
     def plot(

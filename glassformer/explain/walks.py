@@ -156,7 +156,7 @@ class WalkResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a run; ``options``: for ``generate``; ``from_ids``: sources as "40 3047"."""
+    """A walk of a run; ``options``: for ``generate``; ``from_ids``: "40 3047"."""
 
     run: Path
     sources: Sequence[str]

@@ -69,7 +69,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def _array(data: bytes) -> npt.NDArray[np.generic]:
-    """An .npy file's array; ``ValueError`` for objects or a wrong header."""
+    """An .npy file's array; ``ValueError`` if wrong."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

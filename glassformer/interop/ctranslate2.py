@@ -69,7 +69,7 @@ def export_ctranslate2(
         files = sorted(temporary.iterdir())
         for path in files:
             sync(path)
-        with write_durably(temporary / MANIFEST) as stream:  # last: with it, all is on disk
+        with write_durably(temporary / MANIFEST) as stream:  # last: now all is on disk
             json.dump({"files": {path.name: sha256(path) for path in files}, "of": origin}, stream, indent=1)
     return []
 
@@ -178,7 +178,6 @@ def _shape(config: ModelConfig) -> dict[str, Any]:
 
 
 def _output_bias(model: "Transformer", banned: Collection[int]) -> "NDArray[Any]":
-    """The output bias, very low for pad, bos and ``banned``."""
     import numpy as np
 
     bias = model.output_projection.linear.bias
@@ -214,7 +213,6 @@ def _fill_side(side: Any, embeddings: Any, embedding: Any, stack: Any) -> None:
 
 
 def _fill_linear(spec: Any, *linears: "nn.Linear") -> None:
-    """Several matrices, one below the other."""
     import numpy as np
 
     spec.weight = np.concatenate([_array(linear.weight) for linear in linears])

@@ -99,7 +99,7 @@ class Vocabulary:
         rows = self.rows()
         return [
             *([0] if self.adds_pad else []),
-            *([1] if self.start in {self.pad, self.eos, self.unk} else []),  # <s> is an entry only here
+            *([1] if self.start in {self.pad, self.eos, self.unk} else []),  # here alone an entry
             *range(len(rows) - len(self.extra), len(rows)),
         ]
 
@@ -231,7 +231,6 @@ def order_weights(
 
 
 def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, where: str) -> None:
-    """Raise ``CheckpointError`` unless each matrix has a row an entry."""
     for name, side in ((SRC, src), (TGT, tgt), (OUT, tgt), (OUT_BIAS, tgt)):
         ndim, rows = 1 if name == OUT_BIAS else 2, len(side.entries)
         if name in weights and (weights[name].ndim != ndim or len(weights[name]) != rows):

@@ -46,7 +46,7 @@ class Shortlist:
 
     @classmethod
     def from_ids(cls, texts: Sides, tokenizers: Tokenizers) -> Self:
-        """Count in encoded pairs with </s>; ``ConfigError`` for white space in tokens."""
+        """Count encoded pairs with </s>; ``ConfigError`` for white space."""
         src, tgt = tokenizers
         for entry in (*src.entries(), *tgt.entries()):
             if not entry or any(character in entry for character in " \t\n\r"):  # it parts the map's tokens
@@ -85,7 +85,7 @@ class Shortlist:
 
     @classmethod
     def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:
-        """What ``write`` saved, or None; ``CheckpointError`` if damaged or unsuitable."""
+        """What ``write`` saved, or None; ``CheckpointError``."""
         if not path.exists() and not path.is_symlink():
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
@@ -116,7 +116,7 @@ class TranslationTable(NamedTuple):
 
 
 def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> TranslationTable:
-    """IBM Model 1 by expectation maximisation, over pairs with ``MAX_LINKS`` links."""
+    """IBM Model 1 over pairs with ``MAX_LINKS`` links."""
     chunks = []
     for pairs in _chunks(texts):
         links, per_target = _links(texts, pairs, tgt_vocab)
@@ -158,7 +158,7 @@ def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
 
 
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
-    """Write a run's shortlist from ``pairs`` or its own text; ``RunError`` without any."""
+    """Write a run's shortlist from ``pairs`` or its text; or ``RunError``."""
     config, _ = run.read_config()
     with storage_errors(run.shortlist_file, _ADVICE):
         refuse_link(run.shortlist_file)

@@ -127,7 +127,6 @@ def _read_languages(place: Path) -> str:
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Section ``model`` without vocabularies and biases."""
     architecture = _architecture(settings)
     if not isinstance(architecture, str) or architecture not in NORM_OF:
         raise ConfigError(f"{where}: architectures: found {architecture!r}, expected {' or '.join(NORM_OF)}.")
@@ -146,7 +145,6 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def _architecture(settings: Mapping[str, Any]) -> Any:
-    """The first of the ``architectures``, or its substitute."""
     found = settings.get("architectures") or settings.get("model_type")
     return found[0] if isinstance(found, list) else found
 
@@ -249,7 +247,6 @@ def _require_copy(name: str, found: Tensor | None, wanted: Tensor, why: str) -> 
 
 
 def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where: str) -> None:
-    """Raise ``ConfigError`` unless vocabulary and embedding have one size."""
     sizes = {"vocab_size": settings.get("vocab_size"), "decoder_vocab_size": settings.get("decoder_vocab_size")}
     if sizes["decoder_vocab_size"] is None:
         sizes["decoder_vocab_size"] = sizes["vocab_size"]
@@ -303,7 +300,6 @@ def _read_tokenizers(
 
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
-    """The entries, filled up to the matrix's rows."""
     if not rows - MAX_UNUSED <= len(entries) <= rows:
         raise TokenizerError(
             f"{path}: has {len(entries):,} entries, expected {rows:,}, one for each row of the embedding."

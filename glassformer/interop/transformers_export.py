@@ -31,7 +31,7 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
-    """Write the run to a new directory; ``ConfigError`` for unsupported settings."""
+    """Write the run to a new directory; or ``ConfigError``."""
     check_exportable(run.config.model)
     with write_whole(directory, "--out") as temporary:
         _write(run, temporary)

@@ -50,7 +50,7 @@ class Confidence:
     seen: SeenText
 
     def judge(self, source: str, hypotheses: Sequence["Hypothesis"]) -> tuple[list[float], Doubt | None]:
-        """Each hypothesis's chance, 0 to 1, and why to doubt the first; source as the model read it."""
+        """Each hypothesis's chance, 0 to 1, and why to doubt the first."""
         unseen = self.seen.unseen(source)
         chances = []
         for hypothesis in hypotheses:

@@ -129,5 +129,4 @@ def _plain(word: str) -> str:
 
 
 def _quantile(numbers: Sequence[float], share: float) -> float:
-    """A number that this share does not exceed; 0 of none."""
     return sorted(numbers)[int(share * (len(numbers) - 1))] if numbers else 0.0

@@ -1,4 +1,4 @@
-"""Outputs of two engines compared pair by pair: for engine auto, `diff`, `--verify`."""
+"""Outputs of two engines compared pair by pair."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -62,7 +62,7 @@ _PREDICATES = (
 
 
 class AutoEngine:
-    """CTranslate2 for what it does as PyTorch does, else PyTorch; each opened when needed."""
+    """CTranslate2 where it agrees with PyTorch, else PyTorch; opened when needed."""
 
     mean_attention = False
 
@@ -72,7 +72,7 @@ class AutoEngine:
         open_torch: "Callable[[], TorchEngine]",
         open_fast: "Callable[[TorchEngine | None], CTranslate2Engine | None]",
     ) -> None:
-        """``open_fast`` gets the PyTorch engine if it is open; None: no CTranslate2."""
+        """``open_fast`` gets the open PyTorch engine; None: no CTranslate2."""
         self.config = config
         self._open_torch, self._open_fast = open_torch, open_fast
 
@@ -158,7 +158,7 @@ def load_auto(
 
     def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
         reason = "its training has not ended"
-        if checkpoint.parent == run.final:  # else each validation would be exported
+        if checkpoint.parent == run.final:  # else each validation exports
             try:
                 fast = open_engine(run, device, None, workers, wait=False)[0]
                 proof = fast.directory / proof_name
@@ -183,7 +183,7 @@ def load_auto(
 
 
 def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
-    """The run's first validation sources, else sentences of ours, as ids."""
+    """The run's validation sources, else sentences of ours, as ids."""
     own = run.text / "valid.jsonl"
     if own.is_file():
         texts = [json.loads(line)[0] for line in islice(read_json_lines(own), _SENTENCES)]
@@ -193,7 +193,7 @@ def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) ->
 
 
 def find_fast_device(device: str, precision: str | None) -> str | None:
-    """Where CTranslate2 computes in float32 in place of PyTorch; None if nowhere."""
+    """Where CTranslate2 computes in float32 for PyTorch, if anywhere."""
     if precision not in (None, "float32") or not isinstance(device, str) or find_spec("ctranslate2") is None:
         return None
     known = ["cpu"] if device == "cpu" else find_devices()
@@ -205,7 +205,7 @@ def find_fast_device(device: str, precision: str | None) -> str | None:
 
 
 def _torch_has_gpu() -> bool:
-    """Whether PyTorch would use a GPU; not asked where there is none, as it takes a second."""
+    """Whether PyTorch would use a GPU; asked (a second) only where there may be one."""
     if may_have_gpu():
         import torch
 
@@ -214,7 +214,7 @@ def _torch_has_gpu() -> bool:
 
 
 def _read_proof(path: Path) -> bool | None:
-    """The verdict kept with the export; None without one for these versions."""
+    """The verdict with the export, if one is of these versions."""
     try:
         proof = read_json_file(path)
         return bool(proof["equal"]) if proof["versions"] == _versions() else None
@@ -229,7 +229,7 @@ def _versions() -> dict[str, str]:
 def _prove(
     path: Path, fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]
 ) -> bool:
-    """Translate with both engines, half greedily, half with beams; keep the verdict."""
+    """Translate with both engines, greedily and by beams; keep the verdict."""
     options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
     pairs: list[OutputPair] = []
     for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):

@@ -44,7 +44,7 @@ _NO_PENALTY = 1e-30  # divides by 1, but does not end the search early
 
 
 def lacking_options(options: DecodeConfig) -> Iterator[tuple[str, Any, str]]:
-    """Options that CTranslate2 lacks: name, its only value, and the alternative."""
+    """Options that CTranslate2 lacks: name, only value, alternative."""
     for knob in _changed_fields(options):
         known = knob.metadata
         if NAME not in known["equal_in"] and NAME not in known["differs_in"]:
@@ -59,7 +59,6 @@ def differing_options(options: DecodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def _changed_fields(options: DecodeConfig) -> Iterator[Field[Any]]:
-    """Fields of an engine's work that differ from their default."""
     is_beam_search = options.beam > 1 and not options.sample
     for knob in fields(options):
         acts = knob.metadata["acts_in"] != "batching" and (is_beam_search or knob.name != "early_stopping")
@@ -68,7 +67,7 @@ def _changed_fields(options: DecodeConfig) -> Iterator[Field[Any]]:
 
 
 def check_precision(name: str | None, device: str = "cpu") -> str:
-    """The precision, by default float32; ``ConfigError`` if this device lacks it."""
+    """The precision or float32; ``ConfigError`` if this device lacks it."""
     try:
         import ctranslate2
     except ImportError as error:
@@ -111,7 +110,7 @@ class CTranslate2Engine:
         self, directory: Path, config: ModelConfig, tokenizers: Tokenizers, *,
         device: str = "cpu", precision: str | None = None, workers: int | None = None, shortlist: bool = False,
     ) -> None:  # fmt: skip
-        """``shortlist`` uses the directory's map. ``ConfigError`` for precision or workers."""
+        """``shortlist`` uses the directory's map; ``ConfigError``."""
         self.config, self.device, self._precision, self._shortlist = config, device, precision, shortlist
         is_gpu = device != "cpu"
         self.max_efficient_sources = None if is_gpu else _MAX_EFFICIENT
@@ -135,7 +134,7 @@ class CTranslate2Engine:
             yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """See ``Engine``; a beam's ids, or those with a shortlist, come at the end."""
+        """See ``Engine``; a beam's ids come at the end."""
         _check_job(job, self._precision)
         if job.options.rows_per_source > 1 or job.options.sample or self._shortlist:
             candidates = self._finish(job, self._start(job))[0]
@@ -155,7 +154,7 @@ class CTranslate2Engine:
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """See ``Engine``: the last layer's mean head, with each output as a prefix."""
+        """See ``Engine``; the last layer's mean head."""
         import torch
 
         results = self._translator.translate_batch(
@@ -183,7 +182,7 @@ class CTranslate2Engine:
         return [found[row] for row in range(len(targets))]
 
     def _score_full(self, source: Sequence[int], target: Sequence[int]) -> list[float]:
-        """The same for a target of maximum length, which ``score_batch`` would exceed."""
+        """The same for a target of maximum length."""
         (result,) = self._translator.translate_batch(
             [self._tokens(source)], [self._target_tokens(target[:-1])], beam_size=1, max_input_length=0,
             max_decoding_length=len(target), min_decoding_length=0, return_logits_vocab=True, return_end_token=True,
@@ -223,7 +222,7 @@ class CTranslate2Engine:
         return rows, limit, results
 
     def _sampler(self, job: SearchJob, rows: list[int]) -> Any:
-        """A translator whose one thread seeds these rows' random numbers."""
+        """A translator of one thread, for these rows' random numbers."""
         import ctranslate2
 
         ctranslate2.set_random_seed((job.options.seed * 1_000_003 + job.sample_keys[rows[0]] + 1) % 2**32)
@@ -231,11 +230,11 @@ class CTranslate2Engine:
 
     @cached_property
     def _files(self) -> dict[str, bytes]:
-        """The model's files, in memory: another process may delete the directory."""
+        """In memory: another process may delete the directory."""
         return {path.name: path.read_bytes() for path in self.directory.iterdir()}
 
     def _options(self, job: SearchJob, rows: list[int], limit: int) -> dict[str, Any]:
-        """Ours by CTranslate2's names. A beam returns all; our own penalty chooses."""
+        """Ours by CTranslate2's names; our own penalty ranks a beam."""
         options = job.options
         asked = {
             "beam_size": 1 if options.sample else options.beam, "num_hypotheses": options.rows_per_source,
@@ -255,11 +254,11 @@ class CTranslate2Engine:
         return asked
 
     def _finish(self, job: SearchJob, calls: list[_Call]) -> list[list[Output]]:
-        """Each source's candidates; those past their own limit are searched again."""
+        """Each source's candidates; overlong ones are searched again."""
         found: list[list[Output]] = [[] for _ in job.sources]
         again: dict[tuple[int, Any], list[int]] = {}
         for rows, longest, results in calls:
-            # CTranslate2 4.8 confuses rows of first ids if a beam searches several sources.
+            # CTranslate2 4.8 confuses first ids when a beam has several sources.
             first = 1 if len(rows) > 1 and job.options.rows_per_source > 1 else 0
             for row, result in zip(rows, results, strict=True):
                 output, limit = result.result(), job.limits[row]
@@ -278,7 +277,7 @@ class CTranslate2Engine:
         return found
 
     def _outputs(self, job: SearchJob, result: Any) -> _Found:
-        """Each hypothesis's ids and log-probability, which CTranslate2 divides by its penalty."""
+        """Each hypothesis's ids and log-probability, without the penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
             ([self._ids[token] for token in tokens], score * len(tokens) ** alpha)
@@ -286,7 +285,6 @@ class CTranslate2Engine:
         ]
 
     def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
-        """The same with the model's own log-probabilities."""
         if _constraints_of(job, row) == Constraints() and not any(differing_options(job.options)):
             return outputs
         found = [ids for ids, _ in outputs]
@@ -313,7 +311,7 @@ def _constraints_of(job: SearchJob, row: int) -> Constraints:
 
 
 def _check_job(job: SearchJob, precision: str | None) -> None:
-    """``ConfigError`` for options that CTranslate2 lacks, ``InputError`` for required phrases."""
+    """``ConfigError`` for lacking options, ``InputError`` for required phrases."""
     engine, other = name_engine(precision), other_engine(precision)
     for name, neutral, reason in lacking_options(job.options):
         advice = f"Give {flag(name)} {neutral}" if name == "early_stopping" else "Leave it"

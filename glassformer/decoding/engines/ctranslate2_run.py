@@ -78,7 +78,7 @@ def open_engine(
     )  # fmt: skip
     try:
         engine = load(directory)
-    except (RuntimeError, ValueError) as error:  # its sums may match: others may have written it
+    except (RuntimeError, ValueError) as error:  # others may have written it meanwhile
         logger.warning("%s: cannot be loaded (%.100s); it is made anew.", directory, error)
         remove(directory)
         engine = load(export())
@@ -108,7 +108,7 @@ def find_devices() -> list[str]:
 
 
 def _check_gpu(engine: CTranslate2Engine) -> None:
-    """Raise ``ConfigError`` if it cannot compute there: CUDA loads its libraries late."""
+    """Raise ``ConfigError`` if it cannot compute there."""
     source = [engine.config.src_vocab - 1, engine.config.eos_id]
     try:
         list(engine.search([SearchJob([source], [1], DecodeConfig(beam=1))]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Each source's candidates, best first; if wanted, the best's cross-attention."""
+    """Each source's candidates, best first, and the best's attention if wanted."""
 
     candidates: list[list[Output]]
     attention: "Sequence[Float[Tensor, 'layers heads tgt src']]"
@@ -29,7 +29,7 @@ class Engine(Protocol):
     """Runs a model or an ensemble; options, ids and results are plain values."""
 
     config: ModelConfig
-    """The configuration; of an ensemble the first's, with the shortest maximum length."""
+    """The configuration; of an ensemble the first's, with the least max_length."""
     mean_attention: bool
     """Whether attention is the last layer's mean: one layer, one head."""
 
@@ -39,13 +39,13 @@ class Engine(Protocol):
 
     @property
     def max_efficient_sources(self) -> int | None:
-        """Sources of a batch beyond which a larger one is slower; None: no limit."""
+        """Sources of a batch beyond which a larger one is slower, if any."""
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """Each job's result with its number, in any order."""
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """For a job of one source: ids that are certain after each step; returns candidates."""
+        """Of a one-source job: certain ids after each step; returns candidates."""
 
     def attention(
         self, job: SearchJob, outputs: Sequence[Sequence[int]]
@@ -60,7 +60,7 @@ class Engine(Protocol):
 
 
 def check_workers(workers: int) -> int:
-    """The number of workers; ``ConfigError`` for a wrong number, or more than one where none helps."""
+    """The number of workers; ``ConfigError`` if wrong, or useless here."""
     if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most_workers():
         raise ConfigError(
             f"workers: found {workers!r}, expected a whole number from 1 to {most_workers()}. Here "

@@ -52,7 +52,7 @@ def _find(run: RunDirectory, origin: dict[str, Any]) -> Path | None:
 
 
 def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> tuple[Path, dict[str, Any]]:
-    """The checkpoint that ``run.load`` takes, and all that an export depends on."""
+    """``run.load``'s checkpoint, and all that an export depends on."""
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(warn)
     run.check_state(config, checkpoint, read_json(checkpoint / STATE))
@@ -67,7 +67,7 @@ def _origin(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -
 
 
 def _places(run: RunDirectory, origin: dict[str, Any]) -> list[Path]:
-    """In the run, and in the user's cache; of the bundled model only the latter."""
+    """In the run and the user's cache; of the bundled model only the latter."""
     own = None if run.path.resolve() == BUNDLED.resolve() else run.path / CACHE
     name = f"{origin['quantization']}-{json_sha256(origin)[:16]}"
     return [place / name for place in (own, user_cache()) if place is not None]
@@ -100,7 +100,7 @@ def _is_whole(directory: Path, origin: dict[str, Any]) -> bool:
 def _write(
     run: RunDirectory, checkpoint: Path, origin: dict[str, Any], warn: Callable[[str], None], *, max_wait: float
 ) -> Path:
-    """The first directory that is writable; exports of older weights are deleted."""
+    """The first writable directory; deletes exports of older weights."""
     from glassformer.interop.shortlist import read_shortlist
 
     failed = StorageError("This system names no home directory. Set XDG_CACHE_HOME to a directory for what is made.")

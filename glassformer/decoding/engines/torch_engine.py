@@ -20,14 +20,14 @@ from glassformer.trace import is_tracing
 
 
 class TorchEngine:
-    """A model or an ensemble on its device, in a precision. Implements ``Engine``."""
+    """A model or an ensemble in a precision. Implements ``Engine``."""
 
     workers = 1
     max_efficient_sources: int | None = None
     mean_attention = False
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None = None) -> None:
-        """A precision converts copies of the models; ``ConfigError`` if not available."""
+        """A precision converts copies of models; or ``ConfigError``."""
         self.models = [model if precision is None else for_inference(model, precision) for model in models]
         shortest = min(model.config.max_length for model in models)
         self.config = replace(models[0].config, max_length=shortest)
@@ -49,7 +49,7 @@ class TorchEngine:
         with self._evaluation():
             states = search_steps(self._steps(job), job)
         while True:
-            with self._evaluation():  # for the step alone: the caller's code runs outside
+            with self._evaluation():  # for the step, not the caller's code
                 try:
                     ids = certain.update(next(states))
                 except StopIteration as end:
@@ -73,7 +73,6 @@ class TorchEngine:
         """Nothing to release."""
 
     def _evaluation(self) -> ExitStack:
-        """A block in evaluation mode, without gradients."""
         with ExitStack() as stack:
             # Not inference mode: readers of a trace may compute gradients.
             stack.enter_context(torch.no_grad() if is_tracing() else torch.inference_mode())
@@ -85,7 +84,7 @@ class TorchEngine:
         return pad_ids(sources, self.config.pad_id, self.models[0].src_embedding.tokens.weight.device)
 
     def _steps(self, job: SearchJob) -> Steps:
-        """Beam slots for equally many hypotheses a source; a trace records plain rows."""
+        """Beam slots for equally many hypotheses; traced as plain rows."""
         src_ids, options = self._src_ids(job.sources), job.options
         in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps

@@ -26,7 +26,7 @@ _Reply = tuple[list[list[Output]], list[NDArray[Any]]]
 
 
 class WorkerPool(TorchEngine):
-    """An engine whose batches ``workers`` processes share, from the first job to ``close``."""
+    """An engine whose batches ``workers`` processes share until ``close``."""
 
     def __init__(self, models: Sequence[Transformer], precision: Precision | None, workers: int) -> None:
         """``ConfigError`` for a precision that is not available."""
@@ -49,7 +49,7 @@ class WorkerPool(TorchEngine):
             return
         futures: dict[Future[_Reply], int] = {}
         try:
-            for number, job in enumerate(jobs):  # submitting raises, too, if a worker has died
+            for number, job in enumerate(jobs):  # may raise if a worker has died
                 futures[self._executor.submit(_run, job)] = number
             for future in as_completed(futures):
                 candidates, attention = future.result()
@@ -78,6 +78,6 @@ def _start_worker(models: list[Transformer], precision: Precision | None, thread
 
 
 def _run(job: SearchJob) -> _Reply:
-    """The result; attention as arrays, since each tensor would bring an open file."""
+    """The result; attention as arrays: each tensor would open a file."""
     result = _engines[0].run(job)
     return result.candidates, [one.numpy() for one in result.attention]

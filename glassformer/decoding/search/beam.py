@@ -30,7 +30,7 @@ _BLOCK = 64  # numbers under one maximum
 
 @dataclass(frozen=True)
 class SearchState:
-    """Hypotheses of unfinished sentences after ``step`` ids; empty slots have log_prob -inf."""
+    """Hypotheses of unfinished sentences after ``step`` ids; empty slots: -inf."""
 
     sentences: Tensor  # (sentences)              source's row in the batch
     limits: Tensor  # (sentences)                 most ids, with eos
@@ -69,7 +69,6 @@ class SearchState:
 
 
 def _tensors(record: "SearchState | Continuations") -> dict[str, Tensor]:
-    """The fields by name, except None."""
     return {name: value for name, value in vars(record).items() if value is not None}
 
 
@@ -105,7 +104,7 @@ def start_state(
 
 @dataclass(frozen=True)
 class Continuations:
-    """A step's candidates in order of their slots: parent hypothesis and next id."""
+    """A step's candidates by slot: parent hypothesis and next id."""
 
     ids: Tensor  # (sentences candidates)
     parents: Tensor  # (sentences candidates)     slot of the hypothesis
@@ -151,7 +150,7 @@ class Plan:
 
 
 def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | None:
-    """Processed ``log_probs``, a row a live hypothesis; None without processors."""
+    """Processed ``log_probs`` of live hypotheses; None without processors."""
     if not plan.has_processors:
         return None
     constraints = plan.constraints_of(state)
@@ -180,10 +179,7 @@ def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None,
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The ranks of the first ``beam`` candidates that are not eos, then others.
-
-    Each parent has at most one eos, so that ``2 beam`` candidates hold ``beam`` others.
-    """
+    """The ranks of the first ``beam`` candidates that are not eos, then others."""
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
 
@@ -199,9 +195,9 @@ def outcomes(
 
 
 def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:
-    """Each row's ``count`` greatest, in order, and their indices; all if there are fewer.
+    """Each row's ``count`` greatest, in order, and their indices, by blocks with great maxima.
 
-    They are in the ``count`` blocks with the greatest maxima, which one pass finds; ``torch.topk`` would sort rows.
+    ``torch.topk`` would sort whole rows.
     """
     rows, n = values.shape
     whole = n - n % _BLOCK
@@ -225,7 +221,7 @@ def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "r
 def top_k_of_beams(
     ranking: Float[Tensor, "sentences beam"], log_probs: Float[Tensor, "sentences beam vocab"], count: int
 ) -> Int[Tensor, "sentences best"]:
-    """Indices into beam · vocab of the ``count`` greatest sums, by hypothesis first."""
+    """Indices into beam · vocab of the ``count`` greatest sums."""
     sentences, beam, vocab = log_probs.shape
     values, ids = top_k(log_probs.flatten(0, 1), min(count, vocab))
     sums = ranking[:, :, None] + values.view(sentences, beam, -1)

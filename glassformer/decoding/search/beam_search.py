@@ -98,7 +98,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
 def advance(
     state: SearchState, log_probs: Float[Tensor, "rows vocab"], attention: Tensor | None, plan: Plan
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
-    """The state after one more id, and the previous row of each live hypothesis."""
+    """The state after one more id, and each live hypothesis's previous row."""
     processed, beam = process_beam(state, log_probs, plan), plan.options.beam
     best = expand_beam(state, log_probs.view(*state.log_probs.shape, -1), processed, plan)
     is_eos = best.ids == plan.config.eos_id
@@ -129,11 +129,11 @@ def _add_finished(
     covered: Tensor | None,
     options: DecodeConfig,
 ) -> SearchState:
-    """The state with newly finished hypotheses; ``finished_ids`` grow by a column."""
+    """The state with newly finished hypotheses."""
     finishes = is_eos & (best.ranking > -math.inf)
     finishes[:, options.beam :] = False
     longer_ids = pad(state.finished_ids, (0, 1))
-    if finishes.device.type == "cpu" and not finishes.any():  # no look on a GPU, which would wait
+    if finishes.device.type == "cpu" and not finishes.any():  # not on a GPU, which would wait
         return replace(state, finished_ids=longer_ids)
     scores = best.ranking / options.penalty(state.step + 1)
     if covered is not None:
@@ -165,7 +165,6 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
 
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
-    """Candidates of the done sentence in row ``place``, unsorted."""
     candidates, options = [], plan.options
     finished = (state.finished_ids[place], state.finished_log_probs[place], state.finished_scores[place])
     for ids, log_prob, score in zip(*(one.tolist() for one in finished), strict=True):

@@ -60,7 +60,7 @@ def allocate_candidates(
     pad_id: int,
     beam: int,
 ) -> Int[Tensor, "sentences candidates"]:
-    """The ``2 beam`` candidates in order of their slots, as indices into beam · vocab."""
+    """The ``2 beam`` candidates by slot, as indices into beam · vocab."""
     vocab = keys.shape[2]
     index, pool = _pool(keys, ids, required, pad_id, 2 * beam)
     parents = (index // vocab)[:, :, None].expand(-1, -1, ids.shape[2])
@@ -75,7 +75,7 @@ def allocate_candidates(
 def _pool(
     keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
-    """Indices and keys: best candidates, each hypothesis's best, and ids of phrases; repeats -inf."""
+    """Indices and keys of candidates; of repeats -inf."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
@@ -84,7 +84,7 @@ def _pool(
     further = phrases.gather(2, following[:, :, None]).view(sentences, beam, -1)
     unmet = ~contains(prefixes, phrases, pad_id).view(sentences, beam, -1)
     best = flat.topk(min(count, flat.shape[1]), dim=1).indices
-    # A complete phrase takes the slot of the best candidate, which is there already.
+    # A complete phrase takes the best candidate's slot.
     further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)
     index = torch.cat([best, first + keys.argmax(dim=2), further_ids], dim=1)
     again = (index[:, :, None] == index[:, None, :]).tril(-1).any(dim=2)
@@ -121,7 +121,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None without constraints; ``InputError`` unless each source has one, with valid ids."""
+        """None without constraints; ``InputError`` unless each source has valid ones."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(
@@ -150,7 +150,6 @@ class ConstraintBatch:
 
 
 def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torch.device) -> Tensor:
-    """The sources' phrases as one padded tensor (sentences phrase tgt)."""
     most = max(map(len, phrases), default=0)
     longest = max((len(phrase) for row in phrases for phrase in row), default=0)
     stacked = torch.full((len(phrases), most, longest), pad_id, dtype=torch.int64)

@@ -54,7 +54,7 @@ def process_log_probs(
     constraints: ConstraintBatch | None,
     config: ModelConfig,
 ) -> LogProbs:
-    """Apply all processors that are set; ``constraints`` has a row for each row."""
+    """Apply all processors that are set, by row."""
     if not has_processors(options, constraints):
         return log_probs
     processed = log_probs
@@ -104,7 +104,7 @@ def forbid_early_end(log_probs: LogProbs, prefixes: Prefixes, least: int, config
 def constrain(
     log_probs: LogProbs, from_model: LogProbs, prefixes: Prefixes, constraints: ConstraintBatch, config: ModelConfig
 ) -> LogProbs:
-    """Apply each row's constraints; ``from_model`` are unprocessed log-probabilities."""
+    """Apply each row's constraints; ``from_model``: unprocessed log-probabilities."""
     unmet = ~contains(prefixes, constraints.required, config.pad_id).all(dim=1)
     log_probs = forbid_end(log_probs, unmet, config.eos_id)
     log_probs = forbid_banned(log_probs, prefixes, constraints.banned, config.pad_id)
@@ -131,7 +131,7 @@ def forbid_banned(
 def force_prefix(
     log_probs: LogProbs, from_model: LogProbs, prefix_ids: Int[Tensor, "rows tgt"], step: int, pad_id: int
 ) -> LogProbs:
-    """Allow only the next id of an incomplete prefix, with the model's log-probability."""
+    """Allow only the next id of an incomplete prefix, as the model has it."""
     if step >= prefix_ids.shape[1]:
         return log_probs
     ids = prefix_ids[:, step, None]
@@ -140,7 +140,6 @@ def force_prefix(
 
 
 def _forbid(log_probs: LogProbs, ids: Int[Tensor, "rows some"], where: Bool[Tensor, "rows some"]) -> LogProbs:
-    """Set the ``ids`` of rows that ``where`` marks to -inf."""
     marked = torch.zeros_like(log_probs).scatter_add(1, ids, where.to(log_probs.dtype))
     return log_probs.masked_fill(marked > 0, -math.inf)
 
@@ -160,7 +159,7 @@ def keep_top_k(log_probs: LogProbs, k: int) -> LogProbs:
 
 
 def keep_top_p(log_probs: LogProbs, p: float) -> LogProbs:
-    """The smallest set of tokens with a probability of at least ``p``, at least one."""
+    """The smallest set, of one or more, with a probability of ``p``."""
     return _keep_first(log_probs, log_probs.argsort(dim=-1, descending=True, stable=True), p)
 
 

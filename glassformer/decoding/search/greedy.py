@@ -18,7 +18,7 @@ def is_greedy(job: SearchJob) -> bool:
 
 
 def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The one candidate of each source; arguments and errors as in ``beam_search``."""
+    """The candidate of each source; as ``beam_search``."""
     eos_id, limits = steps.config.eos_id, job.limits
     outputs: list[list[int]] = [[] for _ in limits]
     log_probs = [0.0 for _ in limits]

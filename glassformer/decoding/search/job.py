@@ -12,7 +12,7 @@ PhraseIds = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Constraints:
-    """Ids that an output must begin with, contain and not contain; ``prefix`` has priority."""
+    """Ids to begin with, to contain, and to leave out; ``prefix`` has priority."""
 
     prefix: tuple[int, ...] = ()
     """Ids that the output begins with; they count in its log_prob and length."""
@@ -38,7 +38,7 @@ class SearchJob:
     sources: Sequence[Sequence[int]]
     """Source ids with eos."""
     limits: Sequence[int]
-    """Each output's maximum length in ids with eos, 1 to the model's max_length."""
+    """Each output's maximum length in ids with eos, up to max_length."""
     options: DecodeConfig
     sample_keys: Sequence[int] = ()
     """Seed the random numbers, with the seed; by default the source's number."""
@@ -56,7 +56,7 @@ _is_wanted: ContextVar[Callable[[], bool] | None] = ContextVar("is_wanted", defa
 
 @contextmanager
 def searching_while(is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """A block whose searches raise ``SearchStoppedError`` once ``is_wanted()`` is False."""
+    """A block whose searches stop (``SearchStoppedError``) once it is not wanted."""
     token = _is_wanted.set(is_wanted)
     try:
         yield

@@ -110,7 +110,7 @@ def advance(
     processed: Float[Tensor, "rows vocab"],
     options: DecodeConfig,
 ) -> SampleState:
-    """The state after one more id; ``processed`` are the processed ``log_probs``."""
+    """The state after one more id."""
     choice, uniforms = filter_log_probs(processed, options), state.uniforms[:, state.step]
     ids = draw_ids(choice, uniforms)
     note("search.filtered_log_probs", choice, "batch vocab")

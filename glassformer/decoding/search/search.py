@@ -18,7 +18,7 @@ from glassformer.trace import is_tracing, note
 
 
 def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | SampleState, None, list[list[Output]]]:
-    """Beam search or sampling: a state a step; returns each source's candidates, best first."""
+    """A state a step; returns each source's candidates, best first."""
     return sample_steps(steps, job) if job.options.sample else beam_steps(steps, job)
 
 

@@ -39,20 +39,20 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model: at first a row a source; the first ids are bos."""
+    """What a search needs of a model: first a row a source, and bos."""
 
     config: ModelConfig
     """The model's configuration."""
     device: torch.device
     """Where ids and log-probabilities are."""
     fills_gaps: bool
-    """Whether last rows fill the places of dropped ones; else the order is kept."""
+    """Whether last rows fill the places of dropped ones."""
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
-        """Log-probabilities of the id after ``ids``: float32, -inf for padding and bos."""
+        """Log-probabilities after ``ids``: float32, -inf for padding and bos."""
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes what row ``rows[i]`` was; ``same_sources``: each keeps its source."""
+        """Row i becomes row ``rows[i]``; ``same_sources``: each keeps its source."""
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
@@ -139,7 +139,7 @@ class DecoderSteps:
 
 
 class BeamSteps(DecoderSteps):
-    """Each source's hypotheses, equally many, as slots of one row: no keys are copied."""
+    """Each source's hypotheses as slots of one row: no keys are copied."""
 
     fills_gaps = True
 
@@ -212,10 +212,7 @@ class EnsembleSteps:
 def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
-    """``encode``; on a CPU a part of the sources at a time, to fit its cache.
-
-    Each part is as wide as its longest source; the mask hides its padding.
-    """
+    """``encode``; on a CPU in parts that fit its cache, each as wide as its longest source."""
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS_AT_ONCE // max(1, width))
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():

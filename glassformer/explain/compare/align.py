@@ -103,7 +103,6 @@ def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
 
 
 def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
-    """Parts joined along an axis and padded along the others."""
     longest = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     values, masks = [], []
     for part in parts:
@@ -196,5 +195,5 @@ def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int,
     if difference.numel() == 0:
         return 0.0, ()
     place = int(difference.argmax())
-    cell = numpy.unravel_index(place, tuple(difference.shape))  # torch's takes as long as all the rest
+    cell = numpy.unravel_index(place, tuple(difference.shape))  # faster than torch's
     return float(difference.flatten()[place]), tuple(int(index) for index in cell)

@@ -127,7 +127,7 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
 
 
 def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest gap of log-probability, its place, and whether any exceeds rounding."""
+    """The largest gap, its place, and whether any exceeds rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has none for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()

@@ -113,7 +113,6 @@ def _exact(number: float) -> float | str:
 
 
 def _title(tap: TapDifference) -> str:
-    """The tap's title; empty without an entry, as in others' models."""
     try:
         return story_of(tap.address).title
     except TraceError:

@@ -101,7 +101,6 @@ def _compare_control_tokens(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
-    """Differing weights, with known mistakes recognised."""
     if a.weights is None or b.weights is None:
         yield from _compare_arrays(a, b)
         return
@@ -122,7 +121,6 @@ def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
-    """CTranslate2's arrays that differ by more than rounding."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
     odd = []
     for name in names:

@@ -55,7 +55,6 @@ def _run_alone(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[
 
 
 def _strip_padding(ids: Tensor, pad_id: int) -> Tensor:
-    """A row up to its last token, at least one position."""
     places = (ids != pad_id).nonzero()
     return ids[: int(places.max()) + 1 if len(places) else 1]
 

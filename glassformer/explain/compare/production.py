@@ -36,8 +36,6 @@ GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
 class _WatchedSteps:
-    """Steps that keep each row's log-probabilities."""
-
     def __init__(self, steps: Steps, n_sources: int) -> None:
         self._steps = steps
         self.config, self.device, self.fills_gaps = steps.config, steps.device, steps.fills_gaps
@@ -65,8 +63,6 @@ class _WatchedSteps:
 
 
 class _WatchedEngine(TorchEngine):
-    """The translating engine, keeping its last job's log-probabilities."""
-
     watched: _WatchedSteps
 
     def _steps(self, job: SearchJob) -> Steps:

@@ -62,7 +62,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Int8 rows and scales whose products are exactly the weight, or None."""
+    """Int8 rows and scales that are exactly the weight, or None."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

@@ -167,7 +167,6 @@ def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
 
 
 def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
-    """The mean without padding."""
     if not axes or not value.is_floating_point():
         raise TraceError(f"--edit {address}: has no mean over sentences and positions. Give a number.")
     counted = real.to(value.device).expand([size if at in axes else 1 for at, size in enumerate(value.shape)])

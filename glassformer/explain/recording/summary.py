@@ -124,7 +124,6 @@ def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, n
 
 
 def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> tuple[Tensor, Tensor]:
-    """Fixed ids; shapes do not depend on them."""
     for name, length in (("n_src", n_src), ("n_tgt", n_tgt)):
         if length is not None and (not isinstance(length, int) or length < 1):
             raise InputError(f"{name}: found {length!r:.40}, expected a number of tokens, from 1.")

@@ -140,7 +140,7 @@ class RowLabels:
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
-        if root == "search" and step.name != "tgt_in_ids":  # generated ids or padding, not read
+        if root == "search" and step.name != "tgt_in_ids":  # not what was read
             found = {"vocab": self._labels["vocab"]}
             if "src" in step.axes:
                 found["src"] = tuple(self._read.src_tokens[sentence] for sentence in self.sentence_of_rows(step))
@@ -155,7 +155,7 @@ class RowLabels:
         if step.name.startswith("result"):  # after the search: of every source
             return tuple(range(size))
         rows = len(self.sentences)
-        if size and rows % size == 0:  # decoder rows, sentences or groups, equally many rows each
+        if size and rows % size == 0:  # equally many rows each
             return self.sentences[:: rows // size]
         copies = size // rows if rows else 0  # the search's first rows are not recorded yet
         return tuple(sentence for sentence in self.sentences for _ in range(copies))

@@ -128,7 +128,7 @@ def _caption(walk: WalkData, place: int, after: Values) -> str:
 
 
 def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """A sample's likeliest tokens, intervals of [0, 1), and the token drawn."""
+    """A sample's likeliest tokens, their intervals, and the token drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()

@@ -115,7 +115,6 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """Blocks of columns that fit, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]
@@ -152,7 +151,6 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows; numbers to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)

@@ -48,7 +48,6 @@ class MergeTable:
         return tuple(symbol for token in word for symbol in self._characters[token])
 
     def _derive(self, characters: Symbols) -> tuple[Symbols, ...]:
-        """A word before its first merge, after it, and so on."""
         states = [characters]
         while merges := self._possible_merges(states[-1]):
             states.append(_merge(states[-1], *merges[0]))
@@ -60,7 +59,7 @@ class MergeTable:
         return tuple((at, merged) for _, merged, at in sorted(found, key=lambda merge: (merge[0], merge[2])))
 
     def merge(self, characters: Symbols, n_regular: int, skips: list[int]) -> Symbols:
-        """Make a word's first ``n_regular`` merges, then for each of ``skips`` the one after that many."""
+        """Make ``n_regular`` merges, then for each of ``skips`` the one after that many."""
         word = self.derive(characters)[n_regular]
         for skip in skips:
             merges = self._possible_merges(word)
@@ -92,7 +91,7 @@ class BpeDropout:
         return _replace_words(texts, {word: ids for word, ids in words.items() if not too_long[text_of_word[word]]})
 
     def _resegment_words(self, texts: EncodedTexts, keys: Numbers) -> dict[int, Symbols]:
-        """New tokens of each word that loses a merge, by its number."""
+        """New tokens of words that lose a merge, by number."""
         starts = _word_starts(texts)
         ends = np.append(starts[1:], len(texts.ids))
         characters = np.add.reduceat(self._table.sizes[texts.ids], starts)
@@ -112,7 +111,7 @@ class BpeDropout:
         return words
 
     def _draw_skips(self, bits: Numbers, counts: npt.NDArray[np.int64]) -> list[int]:
-        """How many merges are dropped before each of a word's ``counts`` merges; first at least 1."""
+        """How many merges are dropped before each merge; first at least 1."""
         firsts = np.cumsum(counts) - counts
         step = np.arange(counts.sum()) - np.repeat(firsts, counts) + 1
         draws = _uniform(_mix_bits(np.repeat(bits, counts) + step.astype(np.uint64) * _GOLDEN))
@@ -159,7 +158,6 @@ def _uniform(bits: Numbers) -> npt.NDArray[np.float64]:
 
 
 def _replace_words(texts: EncodedTexts, words: dict[int, Symbols]) -> EncodedTexts:
-    """``texts`` with some words' tokens replaced, without ``starts``."""
     starts = _word_starts(texts)
     sizes = np.diff(np.append(starts, len(texts.ids)))
     numbers = np.fromiter(words, np.int64, len(words))

@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """The pairs of two aligned files, or of one by its ending, gzip or not; ``TextError``."""
+    """Pairs of two aligned files, or of one, gzip or not; ``TextError``."""
     path = check_path("path", path)
     if tgt_path is not None:
         return _read_aligned(path, check_path("tgt_path", tgt_path))
@@ -68,7 +68,6 @@ def check_direction(train: Path, valid: Path) -> None:
 
 
 def _languages(path: Path) -> list[str]:
-    """Source and target language of a file of pairs, if named."""
     read = find_format(path, packed=True).languages
     return [] if read is None else read(path)
 
@@ -115,7 +114,7 @@ def write_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def write_pairs(path: Path, tgt_path: Path | None, pairs: Sequence[Pair]) -> None:
-    """Write two aligned files or, without ``tgt_path``, a JSONL file, or ``StorageError``."""
+    """Write two aligned files or a JSONL file, or ``StorageError``."""
     if tgt_path is None:
         _write({path: (json.dumps(pair._asdict(), ensure_ascii=False) for pair in pairs)})
     else:

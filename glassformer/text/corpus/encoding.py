@@ -41,7 +41,7 @@ class EncodedChunk:
 
 @dataclass(frozen=True)
 class ChunkEncoder:
-    """Encodes a chunk without blank, too long and lopsided pairs; holds out ``valid_share``."""
+    """Encodes a chunk's suitable pairs; holds out ``valid_share``."""
 
     tokenizers: Tokenizers
     config: TextConfig
@@ -85,7 +85,7 @@ class ChunkEncoder:
 def encode_pairs(
     pairs: Iterable[Pair], encoder: ChunkEncoder, directory: Path, workers: int
 ) -> tuple[dict[str, int], list[Pair]]:
-    """Encode into ``directory`` in several processes; returns counts and held-out pairs."""
+    """Encode into ``directory``; returns counts and held-out pairs."""
     counts: Counter[str] = Counter(kept=0, too_long=0, lopsided=0)
     held_out: list[Pair] = []
     with EncodedWriter(directory, encoder.vocab) as writer:

@@ -37,7 +37,7 @@ def drop_end_mark(pair: Pair, chance: Random) -> Pair:
 
 
 def misspell(pair: Pair, chance: Random) -> Pair:
-    """A mistake for each ``LETTERS_PER_MISTAKE`` letters of the source, not in lone words."""
+    """Mistakes by ``LETTERS_PER_MISTAKE``, not in lone words."""
     if " " not in pair.src and len(pair.src) < LETTERS_PER_MISTAKE:
         return pair
     words = [match.span() for match in _WORD.finditer(pair.src)]
@@ -82,13 +82,10 @@ def replace_names(pair: Pair, chance: Random) -> Pair:
         if others and there is not None:
             new = chance.choice(others)
             src = re.sub(rf"\b{name}\b", new, src)
-            tgt = re.sub(rf"\b{there}(s?)\b", lambda match, new=new: new + _genitive(new, match[1]), tgt)  # type: ignore[misc]  # mypy does not know the default
+            genitive = f"{new}'" if new[-1] in "sxzß" else f"{new}s"  # *Toms*, but *Max'*
+            tgt = re.sub(rf"\b{there}s\b", genitive, tgt)
+            tgt = re.sub(rf"\b{there}\b", new, tgt)
     return Pair(src, tgt)
-
-
-def _genitive(name: str, ending: str) -> str:
-    """*Toms*, but *Max'*."""
-    return "'" if ending and name[-1] in "sxzß" else ending
 
 
 @cache

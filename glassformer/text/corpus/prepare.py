@@ -133,7 +133,7 @@ def read_prepared(
     report: Callable[[str], None] = lambda _: None,
     tokenizers: Callable[[], Tokenizers] | None = None,
 ) -> PreparedText | None:
-    """A complete preparation with these settings, tokenizers and ``source`` (None: any), or None."""
+    """A complete preparation of this kind and ``source`` (None: any), or None."""
     file = directory / "prepared.json"
     if not file.exists():
         return None
@@ -168,7 +168,6 @@ def _file_names(config: TextConfig) -> list[str]:
 
 
 def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
-    """Force all files to disk; returns SHA-256 sums."""
     names = _file_names(config)
     for place in (*names, "train", "valid", "."):
         sync(directory / place)
@@ -176,7 +175,7 @@ def _sync_files(directory: Path, config: TextConfig) -> dict[str, str]:
 
 
 def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) -> None:
-    """Raise ``TextError`` for the first missing or changed file."""
+    """Raise ``TextError`` for a missing or changed file."""
     for name in _file_names(config):
         path = directory / name
         try:
@@ -216,7 +215,7 @@ def _build(
     tokenizers: Callable[[], Tokenizers] | None,
     held_out: Sequence[Pair],
 ) -> dict[str, int]:
-    """Write all but ``prepared.json``; returns the counts."""
+    """Write all but ``prepared.json``; returns counts."""
     make_directory(directory)
     for left in ("prepared.json", "train", "valid", "valid.jsonl"):
         remove(directory / left)
@@ -265,7 +264,7 @@ def _build(
 
 
 def _normalize(pair: Pair) -> Pair:
-    """The pair with its source as translators read it; the target keeps its white space."""
+    """The source as translators read it; the target keeps its spaces."""
     return Pair(normalize_source(pair.src), pair.tgt)
 
 

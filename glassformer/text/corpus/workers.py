@@ -80,7 +80,7 @@ def _map_in_pool(
 
 
 def _context() -> BaseContext:
-    """Fresh processes: a fork would copy locks without the threads that hold them."""
+    """Fresh processes: a fork would copy held locks."""
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")

@@ -36,7 +36,6 @@ def first_languages(path: Path) -> list[str]:
 
 
 def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects with the place for errors."""
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             where = f"{path}:{number}"

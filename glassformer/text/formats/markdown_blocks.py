@@ -25,7 +25,7 @@ _FORM_LINES = re.compile(
 
 
 def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Tokens with text, each with its block's opening; ``env`` gets the ``references``."""
+    """Tokens with text and their block's opening; ``env`` gets ``references``."""
     for pattern in (_FRONT_MATTER, _MODULE, _FORM_LINES):
         text = pattern.sub(lambda found: (found[1] or "") + "\n" * found[0].count("\n"), text)
     tokens = parser.parse(text, env)
@@ -54,7 +54,7 @@ def new_parser() -> Any:
 
 
 def _read_reference(state: Any, start: int, end: int, silent: bool) -> bool:
-    """The rule for definitions ``[name]: address``, but not for footnotes, which are text."""
+    """Definitions ``[name]: address``, but not footnotes, which are text."""
     from markdown_it.rules_block import reference
 
     is_footnote = state.src.startswith("[^", state.bMarks[start] + state.tShift[start])

@@ -1,4 +1,4 @@
-"""Writes paragraphs into Markdown: accidental markup gets a backslash."""
+"""Writes paragraphs into Markdown, with accidental markup escaped."""
 
 import re
 from collections import Counter
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 @lru_cache(100)  # files repeat texts
 def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
-    """A block's text for source ``parts``; in paragraphs line starts are escaped, too."""
+    """A block's text for source ``parts``; escapes paragraphs' line starts."""
     written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
     end = ""  # of the output
     for is_markup, text, *edges in _runs(translated):
@@ -44,7 +44,7 @@ def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_b
 
 
 def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[str, Sequence[str]], str]:
-    """Escapes a translation's texts in order, given the signs at their ends."""
+    """Escapes texts in order, given the signs at their ends."""
     texts = [join_parts([part]) for part in translated if not _is_markup(part)]
     if not any(map(_MARKUP_SIGN.search, texts)) or _without_marks(translated) == _without_marks(parts):
         return lambda text, _: text  # fast path
@@ -77,12 +77,11 @@ def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
 
 
 def _without_marks(parts: Iterable[Part]) -> list[Part]:
-    """The parts; those that the file has as text become text."""
     return join_texts(part.raw if isinstance(part, Code) and part.is_text else part for part in parts)
 
 
 def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
-    """``text`` with markup escaped unless ``source`` has it; each ``known`` word once."""
+    """``text`` with markup escaped unless ``source`` has it."""
 
     def escape(piece: str) -> str:
         word = _bare(piece)

@@ -120,7 +120,7 @@ def csv_delimiter(text: str) -> str:
 
 
 def _evenness(text: str, delimiter: str) -> float:
-    """The share of first rows with the same columns, more than one; below 0: wrong quotes."""
+    """The share of rows with the same columns; below 0: wrong quotes."""
     counts, wrong = Counter[int](), 0
     try:
         counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
@@ -175,7 +175,7 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
 
 
 def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
-    """Columns whose header names source and target, or two languages, one English."""
+    """Columns whose header names source and target, or two languages."""
     written = [cell.strip().lower() for cell in first]
     if len(set(filter(None, written))) < len(list(filter(None, written))):
         return None
@@ -229,7 +229,7 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
 
 
 def read_csv(path: Path) -> Iterator[tuple[str, str]]:
-    """A CSV file's pairs, delimiter and header detected; ``TextError`` without a target."""
+    """A CSV file's pairs; ``TextError`` without a target."""
     text = read_text(path)[0].removeprefix("\ufeff")
     rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
     first = next(rows, None)
@@ -367,7 +367,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
 
 
 def _refuse_declarations(archive: ZipFile, path: Path) -> None:
-    """Raise ``TextError`` for declared entities or attributes, which the library follows."""
+    """Raise ``TextError`` for declarations, which the library follows."""
     for name in archive.namelist():
         guard = DeclarationGuard(path)
         with archive.open(name) as part:
@@ -376,7 +376,7 @@ def _refuse_declarations(archive: ZipFile, path: Path) -> None:
 
 
 def _rows_of_sheets(worksheets: Iterable[Any]) -> dict[str, list[list[str]]]:
-    """Each sheet's rows that are not blank; ``ValueError`` for too many cells."""
+    """Each sheet's rows with text; ``ValueError`` for too many cells."""
     sheets, cells = dict[str, list[list[str]]](), 0
     for sheet in worksheets:
         sheet.reset_dimensions()  # the file's own size may be wrong

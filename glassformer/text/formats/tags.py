@@ -1,4 +1,4 @@
-"""Tags, comments and text of HTML, with places, in linear time; as html.parser reads."""
+"""Tags, comments and text of HTML, with places, in linear time."""
 
 import re
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ class _TokenReader:
         return found.end()
 
     def _hidden(self, start: int, bracket: int) -> Token | None:
-        """A comment, ``<!doctype ...>``, or office programs' ``<![if ...]>`` and ``<![endif]>``."""
+        """A comment, ``<!doctype ...>``, ``<![if ...]>`` or ``<![endif]>``."""
         text, end = self._text, None
         if text.startswith("<!--", start):
             end = self._find(_COMMENT_END, start + 4)

@@ -69,7 +69,7 @@ class _LimitedUnits:
         self._guard = DeclarationGuard(path)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; ``TextError`` if too many, or for declared entities or attributes."""
+        """The next bytes; ``TextError`` if too many, or for declarations."""
         found = self._stream.read(size)
         self._guard.feed(found)
         self.since_unit += len(found)
@@ -111,7 +111,6 @@ def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[st
 
 
 def _segments(unit: Element) -> dict[str, str]:
-    """A unit's text in each language, in order."""
     segments: dict[str, str] = {}
     for variant in unit:
         if _local_name(variant) == "tuv":
@@ -122,7 +121,7 @@ def _segments(unit: Element) -> dict[str, str]:
 
 
 def _choose_languages(segments: dict[str, str], srclang: str) -> tuple[str, str] | None:
-    """A unit's source (the header's or the first) and first other language."""
+    """A unit's source language and the first other one."""
     if len(segments) < 2:
         return None
     found = list(segments)
@@ -153,7 +152,7 @@ def _language_and_script(tag: str) -> tuple[str, str]:
 
 
 def _plain_pieces(element: Element) -> Iterator[str | None]:
-    """A segment's text without codes in <bpt>, <ept> and <it>; None for a <ph>."""
+    """A segment's text without <bpt>, <ept> and <it>; None for a <ph>."""
     open_elements = [(element, iter(element))]
     yield element.text or ""
     while open_elements:  # a loop: files may nest deeper than Python calls
@@ -172,7 +171,6 @@ def _plain_pieces(element: Element) -> Iterator[str | None]:
 
 
 def _local_name(element: Element) -> str:
-    """The tag without namespace."""
     return str(element.tag).rpartition("}")[2]
 
 
@@ -207,7 +205,6 @@ def _language(variant: Node) -> str:
 
 
 def _variants(unit: Node) -> dict[str, Node]:
-    """A unit's variants by language."""
     variants: dict[str, Node] = {}
     for node in unit.children:
         if node.name == "tuv":

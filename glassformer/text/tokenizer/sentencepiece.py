@@ -42,7 +42,7 @@ class SentencePieceModel:
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
-        """Read an .spm file; ``TokenizerError`` if it is unreadable or no plain unigram model."""
+        """Read an .spm file; ``TokenizerError`` unless a plain unigram model."""
         try:
             with open_to_read(path) as file:
                 return cls.from_bytes(file.read(LARGEST_SPM + 1))
@@ -158,7 +158,6 @@ def _check_kind(pieces: list[tuple[str, float, int]], trainer: dict[int, Any], n
 
 
 def _piece(data: bytes) -> tuple[str, float, int]:
-    """A piece's text, score and type."""
     values = dict(_fields(data, _MAX_OF_PIECE))
     if 1 not in values:
         raise ValueError("a piece has no text")
@@ -166,7 +165,7 @@ def _piece(data: bytes) -> tuple[str, float, int]:
 
 
 def _bytes(values: dict[int, Any], number: int) -> bytes:
-    """A field that is text or a message; ``ValueError`` for a number."""
+    """A field of text or a message; ``ValueError`` for a number."""
     value = values.get(number, b"")
     if not isinstance(value, bytes):
         raise ValueError(f"field {number} is a number")
@@ -174,7 +173,7 @@ def _bytes(values: dict[int, Any], number: int) -> bytes:
 
 
 def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field of a message, int or bytes; ``ValueError`` for too many."""
+    """Number and value of a message's fields; ``ValueError`` for too many."""
     at = count = 0
     while at < len(data):
         count += 1

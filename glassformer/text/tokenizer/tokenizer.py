@@ -263,7 +263,7 @@ def byte_label(entry: str) -> str:
 
 
 def label(entry: str) -> str:
-    """A text's label: ▁ for a space, ⟨U+200D⟩ for an invisible character; not reversible."""
+    """A text's label: ▁ for a space, ⟨U+200D⟩ if invisible; not reversible."""
     return "".join(map(_character_label, entry))
 
 
