@@ -72,7 +72,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow steps back from the loss: checks, and ``PassContext.weight_gradients``."""
+    """Back from the loss: checks, and ``PassContext.weight_gradients``."""
     sums: dict[int | str, _Sum] = defaultdict(_Sum)
     checks = []
     last = next(place for place, step in enumerate(record.steps) if step.address == "loss.mean")

@@ -43,7 +43,7 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """A step: ``exact``, ``close``, ``off`` or ``given``; ``error`` is at ``cell``."""
+    """A step: exact, close, off or given; ``error`` is at ``cell``."""
 
     address: str
     call: int
@@ -54,7 +54,7 @@ class StepCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """All steps' checks, in order, and those of a training step's gradients."""
+    """The checks of all steps, and of a training step's gradients."""
 
     steps: tuple[StepCheck, ...]
     gradients: tuple[GradientCheck, ...] = ()
@@ -96,7 +96,7 @@ class Verification:
         }  # fmt: skip
 
     def gradient_lines(self) -> Iterator[str]:
-        """How many gradients of a training step follow, and which do not."""
+        """How many gradients follow, and which do not."""
         if not self.gradients:
             return
         slopes = [check for check in self.gradients if check.tolerance == SLOPE_TOLERANCE]
@@ -116,7 +116,7 @@ class Verification:
 
 
 def verify_walk(walk: WalkData, model: Transformer) -> Verification:
-    """Recompute every step of a walk made with ``model``; see ``verify``."""
+    """Recompute all steps of a walk; see ``verify``."""
     device = next(model.parameters()).device
     derivations = {"src": walk.sentences.src_derivations, "tgt_out": walk.sentences.tgt_derivations}
     derived_ids = {
@@ -135,7 +135,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
 
 
 def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
-    """Recompute steps below ``prefix``; ``TraceError`` if an earlier one is missing."""
+    """Recompute steps below ``prefix``; ``TraceError`` if one is missing."""
     record = Record(steps, context)
     places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
@@ -236,7 +236,7 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """Translating and training, compared with the plain pass over ``tokens`` tokens."""
+    """Translating and training against the plain pass over ``tokens``."""
 
     translated: Difference
     trained: Difference
@@ -270,7 +270,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Proof:
-    """All checks of a walk; ``audit``: forced target; ``agreement``: finite weights."""
+    """All checks of a walk; without a forced target no ``audit``."""
 
     verification: Verification
     audit: OperationAudit | None
@@ -278,7 +278,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether steps follow, no operation is hidden, and real use agrees."""
+        """Whether steps follow, none is hidden, and real use agrees."""
         others = [self.audit is None or self.audit.complete, self.agreement is None or self.agreement.holds]
         return self.verification.holds and all(others)
 
@@ -289,7 +289,7 @@ class Proof:
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
 
     def lines(self) -> Iterator[str]:
-        """The report: a table by kind, totals, and what does not follow."""
+        """A table by kind, totals, and what does not follow."""
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
         yield from self.verification.gradient_lines()
@@ -305,7 +305,7 @@ class Proof:
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk of ``model``; ``decode``: options that it lacks."""
+    """Verify a whole walk; ``decode``: options that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None

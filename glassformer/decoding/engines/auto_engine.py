@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 PROOFS = {"cpu": "proof.json", "cuda": "proof-cuda.json"}  # by kind of device
 _SENTENCES = 200
-_TOLERANCE = 1e-2  # of a log-probability: <pad> and <s>, which CTranslate2 leaves out, have 1e-4 a token
+_TOLERANCE = 1e-2  # of a log-probability: <pad> and <s> have 1e-4 a token
 _SUBJECTS = (
     "My sister", "The old man", "Nobody in this town", "Tom", "Our new teacher", "The children", "A friend of mine",
     "She", "The woman next door", "I",

@@ -46,9 +46,9 @@ _LEAST = torch.finfo(torch.float32).tiny
 
 
 def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Tensor, "..."]:
-    """β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), equation 14 of Wu et al. 2016 (arXiv 1609.08144).
+    """β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), Wu et al. 2016 (arXiv 1609.08144), equation 14.
 
-    pᵢⱼ: attention of output id j to source position i, with eos; the last layer's mean head.
+    pᵢⱼ: the last layer's mean attention of output id j to source position i.
     """
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 

@@ -27,7 +27,7 @@ Prefixes = Int[Tensor, "rows step"]
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter's setting in ``DecodeConfig`` and its arithmetic; defaults change nothing.
+    """A filter's setting in ``DecodeConfig`` and its arithmetic.
 
     Processors: ``apply(log_probs, prefixes, value, config)``; sampling: ``apply(log_probs, value)``.
     """

@@ -27,8 +27,8 @@ def diff_traces(
 ) -> Difference:
     """Compare two traces by address and call, without padding, over shared positions.
 
-    A cell differs above tolerance · (1 + the tap's greatest finite magnitude in the first trace); equal infinities do
-    not differ, NaN does. ``positions``: by default from ids. ``TraceError`` if no tap is in both.
+    A cell differs above tolerance · (1 + the tap's greatest finite magnitude in the first); equal infinities agree,
+    NaN does not. ``positions``: by default from ids. ``TraceError`` if no tap is in both.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)

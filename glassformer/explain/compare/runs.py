@@ -89,9 +89,9 @@ def diff_places(
     tolerance: float | None = None,
     device: str = "auto",
 ) -> Difference | ConversionDifference:
-    """What `glassformer diff` compares: saved traces, runs, a run in two ways, its conversion.
+    """What `glassformer diff` compares: traces, runs, a run in two ways, its conversion.
 
-    Without ``targets`` both decode A's translations. ``ConfigError`` or ``TokenizerError``.
+    Without ``targets`` on A's translations. ``ConfigError`` or ``TokenizerError``.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):

@@ -31,7 +31,7 @@ _KEPT_OF_EVERY_SENTENCE = (
 
 @dataclass(frozen=True)
 class Tap:
-    """A sentence's tap; ``value`` may be missing, ``ids`` are of a cut vocabulary."""
+    """A sentence's tap, perhaps without ``value``; ``ids``: of a cut vocabulary."""
 
     address: str
     axes: tuple[str, ...]

@@ -31,8 +31,8 @@ _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text"
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
-"""The float32 numbers of a notebook's page: 5 MB, about 4 MB compressed."""
-_SANDBOX = "allow-scripts allow-downloads"  # its opaque origin sees no notebook and no server
+"""The float32 numbers of a notebook's page: 5 MB."""
+_SANDBOX = "allow-scripts allow-downloads"  # opaque origin: no notebook, no server
 _FRAME_STYLE = "width:100%;border:1px solid #8886;border-radius:8px;background:transparent"
 
 

@@ -113,7 +113,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """The fall of ``token_id``'s log-probability when a source position is hidden."""
+    """The fall of ``token_id``'s log-probability without a source position."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):
@@ -130,9 +130,9 @@ def patch_sweep(  # noqa: PLR0917  # two runs, a metric, and where
     metric: Metric,
     addresses: Sequence[str],
 ) -> Float[Tensor, "address position"]:
-    """``metric`` when one position of a tap is replaced by its value in another run.
+    """``metric`` with one position of a tap replaced by its value in another run.
 
-    ``source`` traces a sentence of equal length, else ``TraceError``; axis 1 of taps: positions.
+    ``source``: of equal length, else ``TraceError``; axis 1 of taps: positions.
     """
 
     def measure(address: str) -> Tensor:

@@ -68,7 +68,7 @@ class _LimitedSteps(DecoderSteps):
     """Steps that stop before their record fills memory."""
 
     trace: Trace
-    _read, _numbers, _next = 0, 0, 0  # steps counted, their numbers, and the next one's at least
+    _read, _numbers, _next = 0, 0, 0  # steps counted, their numbers, the next one's at least
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """See ``Steps``; ``InputError`` without room."""

@@ -24,7 +24,7 @@ _MAX_WRITTEN, _MARGIN = 10, 9
 def print_attention(
     translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
 ) -> None:
-    """Print where the decoder looked for the best hypothesis: mean head, last or ``layer``.
+    """Print where the decoder looked for the best hypothesis: a mean or one ``head``.
 
     ``InputError`` without attention, or for a missing layer or head.
     """
@@ -63,7 +63,7 @@ def print_heads(
 
 
 def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
-    """``reads <s> -> writes Ich`` for each token; by default reads the previous one."""
+    """``reads <s> -> writes Ich`` for each token."""
     writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
     before = [CONTROL_TOKENS[BOS_ID], *tokens[:-1]] if read is None else read
     reads = [clip_text(token, _MAX_WRITTEN) for token in before]

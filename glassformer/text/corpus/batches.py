@@ -1,7 +1,7 @@
-"""Batches of pairs of similar length, to save padding, and windows of large corpora.
+"""Batches of pairs of similar length, and windows of large corpora.
 
-A window, shuffled and sorted at one time, is made of blocks of neighbouring pairs from all over the corpus, others in
-each epoch. Batches follow from lengths, seed and epoch, also in resumed runs.
+A window holds blocks of neighbouring pairs from all over the corpus, others in each epoch. Batches follow from
+lengths, seed and epoch.
 """
 
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ PAIRS_IN_BLOCK = 2**10
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs: src_ids (batch src), tgt_in_ids, tgt_out_ids (batch tgt), int64, right-padded.
+    """src_ids (batch src), tgt_in_ids, tgt_out_ids (batch tgt), int64, right-padded.
 
-    ``tgt_in_ids``: <s> and the target; ``tgt_out_ids``: the target and </s>, to predict.
+    ``tgt_in_ids``: <s> and the target; ``tgt_out_ids``: the target and </s>.
     """
 
     src_ids: "Tensor"
@@ -81,7 +81,7 @@ def _by_length(src_lengths: Lengths, tgt_lengths: Lengths, random: np.random.Gen
 
 
 def _batch_starts(longest: Lengths, batch_tokens: int) -> list[int]:
-    """Where batches start, by the budget; ``longest``: the longer sides."""
+    """Where batches start; ``longest``: the longer sides."""
     starts, start = [], 0
     while start < len(longest):
         starts.append(start)

@@ -54,12 +54,12 @@ class MergeTable:
         return tuple(states)
 
     def _find_merges(self, word: Symbols) -> tuple[tuple[int, int], ...]:
-        """Place and result of each possible merge, best first, then leftmost."""
+        """Place and result of possible merges, best first, then leftmost."""
         found = ((*self._merges[pair], at) for at, pair in enumerate(pairwise(word)) if pair in self._merges)
         return tuple((at, merged) for _, merged, at in sorted(found, key=lambda merge: (merge[0], merge[2])))
 
     def merge(self, characters: Symbols, n_regular: int, skips: list[int]) -> Symbols:
-        """Make ``n_regular`` merges, then for each of ``skips`` the one after that many."""
+        """``n_regular`` merges, then for each of ``skips`` the one after that many."""
         word = self.derive(characters)[n_regular]
         for skip in skips:
             merges = self._possible_merges(word)
@@ -77,11 +77,11 @@ class BpeDropout:
     """Splits encoded texts into other tokens at random."""
 
     def __init__(self, tokenizer_json: str, p: float, longest: int) -> None:
-        """Drop a merge with probability ``p``; texts that would exceed ``longest`` ids stay."""
+        """Drop merges with probability ``p``; no text grows beyond ``longest`` ids."""
         self._table, self._p, self._longest = MergeTable(tokenizer_json), p, longest
 
     def resegment(self, texts: EncodedTexts, keys: Numbers) -> EncodedTexts:
-        """``texts``, with ``starts``, in other tokens; ``keys``: random bits a text."""
+        """``texts`` in other tokens; ``keys``: random bits a text."""
         words = self._resegment_words(texts, keys)
         changed = _replace_words(texts, words)
         too_long = changed.lengths > np.maximum(texts.lengths, self._longest)
@@ -126,7 +126,7 @@ class BpeDropout:
 
 
 def text_keys(indices: npt.NDArray[np.int64], *, seed: int, epoch: int, side: int) -> Numbers:
-    """64 random bits for each source (side 0) or target (1), by the pair's index."""
+    """64 random bits for each source (side 0) or target (1), by index."""
     key = np.random.SeedSequence([seed, epoch], spawn_key=(2, side)).generate_state(1, np.uint64)[0]
     return _mix_bits(_mix_bits(indices.astype(np.uint64)) ^ key)
 

@@ -1,4 +1,4 @@
-"""Parallel text: pairs of source and target from and to files, whole or not at all."""
+"""Parallel text: pairs of source and target from and to files."""
 
 import hashlib
 import json
@@ -73,7 +73,7 @@ def _languages(path: Path) -> list[str]:
 
 
 def describe_pairs(path: Path) -> str | None:
-    """What ``read_pairs`` takes where a file leaves a choice, in a line."""
+    """What ``read_pairs`` takes from a file, in a line."""
     describe = find_format(path, packed=True).describe_pairs
     if describe is not None:
         return describe(path)
@@ -93,7 +93,7 @@ def is_validation(pair: Pair, share: float) -> bool:
 
 
 def fingerprint(paths: Sequence[Path]) -> str:
-    """One SHA-256 of all files in order, in hexadecimal; ``TextError`` if unreadable."""
+    """One SHA-256 of all files, in hexadecimal; or ``TextError``."""
     total = hashlib.sha256()
     check_type("paths", paths, Sequence, "a list of paths")
     for path in paths:
@@ -109,7 +109,7 @@ def fingerprint(paths: Sequence[Path]) -> str:
 
 
 def write_texts(path: Path, texts: Iterable[str]) -> None:
-    """Write a text a line, line breaks as spaces; ``StorageError`` if impossible."""
+    """Write a text a line; ``StorageError`` if impossible."""
     _write({path: map(to_line, texts)})
 
 

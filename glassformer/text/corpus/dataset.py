@@ -23,7 +23,7 @@ Lengths = npt.NDArray[np.int32]
 
 
 class EncodedTexts(NamedTuple):
-    """Ids of texts end to end, each with </s>, their lengths, and 1 where a word starts."""
+    """Texts' ids end to end with </s>, their lengths, and 1 where a word starts."""
 
     ids: Ids
     lengths: Lengths
@@ -46,7 +46,7 @@ class EncodedSide:
     """The ids of all or some sources or targets."""
 
     def __init__(self, texts: EncodedTexts, offsets: npt.NDArray[np.int64] | None = None) -> None:
-        """``offsets``: where each text of ``texts`` starts, and the end; computed by default."""
+        """``offsets``: starts of ``texts`` and the end; by default computed."""
         self._ids, self.lengths, self._starts = texts  # with </s>
         self._offsets = np.append(0, np.cumsum(texts.lengths, dtype=np.int64)) if offsets is None else offsets
 
@@ -79,7 +79,7 @@ class EncodedSide:
         return EncodedTexts(self._ids[places], lengths, None if self._starts is None else self._starts[places])
 
     def pad(self, indices: npt.NDArray[np.int64], pad_id: int) -> npt.NDArray[np.int64]:
-        """The texts at ``indices`` as (batch length), padded on the right with ``pad_id``."""
+        """(batch length) of the texts at ``indices``, padded on the right."""
         lengths = self.lengths[indices]
         steps = np.arange(lengths.max(initial=0))
         inside = steps < lengths[:, None]
@@ -96,10 +96,10 @@ class Sides(NamedTuple):
 
 
 class EncodedPairs:
-    """Encoded pairs, ``src_side`` and ``tgt_side``, from an ``EncodedWriter``'s directory."""
+    """Encoded pairs from an ``EncodedWriter``'s directory."""
 
     def __init__(self, directory: Path) -> None:
-        """``TextError`` if files are missing, of a wrong size or contradictory."""
+        """``TextError`` for missing, odd or contradictory files."""
         try:
             form = read_json_file(directory / "encoded.json")
             self._count = int(form["pairs"])
@@ -116,7 +116,7 @@ class EncodedPairs:
         return self._count
 
     def check_ids(self, src_vocab: int, tgt_vocab: int) -> None:
-        """Raise ``TextError`` for an id outside its vocabulary; reads all ids."""
+        """Raise ``TextError`` for an id outside its vocabulary."""
         for name, side, vocab in (("source", self.src_side, src_vocab), ("target", self.tgt_side, tgt_vocab)):
             if side.highest_id >= vocab:
                 raise TextError(
@@ -126,7 +126,7 @@ class EncodedPairs:
 
 
 class EncodedWriter:
-    """A context manager that writes pairs to new files; read them once it is closed."""
+    """A context manager that writes pairs to new files."""
 
     def __init__(self, directory: Path, vocab: int) -> None:
         """``vocab``: the size of the larger vocabulary."""
@@ -191,7 +191,7 @@ def _dtype(vocab: int) -> str:
 
 
 def _map_file(path: Path, dtype: str, count: int) -> npt.NDArray[Any]:
-    """``count`` memory-mapped values of a file; ``ValueError`` for another size."""
+    """``count`` mapped values of a file; ``ValueError`` for another size."""
     expected = count * np.dtype(dtype).itemsize
     if path.stat().st_size != expected:
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes, expected {expected}")

@@ -1,4 +1,4 @@
-"""Pairs become ids, chunk by chunk, in several processes, without unsuitable ones."""
+"""Pairs become ids, chunk by chunk, in several processes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class EncodedChunk:
-    """Ids of pairs to train on, the counts of ``PreparedText``, and held-out pairs."""
+    """Ids of pairs to train on, counts of ``PreparedText``, held-out pairs."""
 
     src: EncodedTexts
     tgt: EncodedTexts
@@ -68,7 +68,7 @@ class ChunkEncoder:
         return EncodedChunk(self._pack(src, reasons), self._pack(tgt, reasons), counts, held_out)
 
     def _tokenize(self, side: int, texts: list[str]) -> list[tuple[list[int], list[int]]]:
-        """Each text's ids and, for BPE-dropout, 1 where a word begins, else 0."""
+        """Ids and, for BPE-dropout, 1 where a word begins, else 0."""
         if self.config.bpe_dropout:
             return self.tokenizers[side].word_starts_batch(texts)
         return [(ids, []) for ids in self.tokenizers[side].to_ids_batch(texts)]

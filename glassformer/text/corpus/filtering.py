@@ -1,4 +1,4 @@
-"""Counts a corpus, splits off validation pairs, filters, finds wrong encodings."""
+"""Counts a corpus, splits, filters, and finds wrong encodings."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ _VALIDATION_DIVISOR = 20
 _MANY_COPIES, _MANY_GARBLED = 0.9, 0.01  # of pairs; of words in old spelling
 # 200 pairs of Multi30k or Tatoeba have at least 0.9; with targets moved by a line
 # at most 0.5: tests/text/corpus/test_prepare.py.
-_WINDOW, _MAX_MOVE, _BETTER = 200, 3, 0.8  # pairs; lines; misfit of moved targets, relative
+_WINDOW, _MAX_MOVE, _BETTER = 200, 3, 0.8  # pairs; lines; relative misfit
 
 
 class ChunkStats(NamedTuple):
-    """A chunk's pairs, and the hash in [0, 1) of each source with text on both sides."""
+    """A chunk's pairs, and the hash in [0, 1) of each usable source."""
 
     read: int
     fractions: npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:
 
 
 def moved_misfit(src: npt.NDArray[np.float64], tgt: npt.NDArray[np.float64]) -> float:
-    """The misfit of lengths (logs) with targets moved by lines, relative to none; at most 1."""
+    """The least misfit of log lengths with moved targets, relative; at most 1."""
     src, tgt = src - src.mean(), tgt - tgt.mean()
     misfits = [
         float(np.abs(one[move:] - other[: len(other) - move]).mean())
@@ -64,7 +64,7 @@ def count_traits(pairs: Sequence[Pair]) -> Counter[str]:
 
 
 def is_garbled(text: str) -> bool:
-    """Whether a text seems to be UTF-8 read as Windows-1252 or Latin-1, or has U+FFFD."""
+    """Whether it seems to be UTF-8 read as Latin-1, or has U+FFFD."""
     if text.isascii() or "\ufffd" in text:
         return not text.isascii()
     for encoding in ("cp1252", "latin-1"):
@@ -99,13 +99,13 @@ def find_mistakes(counts: Mapping[str, int]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """Pairs, those with text on both sides, and the share of sources to hold out (0: none)."""
+    """Pairs, usable pairs, and the share of sources to hold out (0: none)."""
 
     read: int
     usable: int
     valid_share: float
     moved_from: int = 0
-    """The number, from 1, of the first pair that seems out of step, or so; 0: none."""
+    """About the first pair, from 1, that seems out of step; 0: none."""
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[ChunkStats], config: TextConfig, *, split: bool) -> Self:
@@ -133,7 +133,7 @@ class CorpusStats:
 
 
 class _SmallestSources:
-    """The ``limit`` + 1 different sources with the smallest hashes, with counts."""
+    """The ``limit`` + 1 different sources with the smallest hashes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -146,7 +146,7 @@ class _SmallestSources:
         self._fractions, self._pairs = found[: self._limit + 1], pairs[: self._limit + 1]
 
     def share(self, pairs: int, wanted: int) -> float:
-        """The share with at least one source and at most ``wanted`` pairs (0: a twentieth)."""
+        """The share of at least one source, at most ``wanted`` pairs (0: a twentieth)."""
         found = len(self._fractions)
         if found < 2:
             raise TextError(

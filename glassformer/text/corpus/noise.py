@@ -1,7 +1,4 @@
-"""Noise: training pairs as people type them.
-
-A hash of the pair decides which are copied, and how: the same on every machine.
-"""
+"""Noise: training pairs as people type them, chosen by a hash of the pair."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +13,7 @@ Change = Callable[[Pair, Random], Pair]
 
 END_MARKS = ".!?…。！？"  # fixed: copies depend on them
 LETTERS_PER_MISTAKE = 20
-_WORD = re.compile(r"[^\W\d_]{4,}")  # mistakes in shorter ones often make other words
+_WORD = re.compile(r"[^\W\d_]{4,}")  # shorter ones often become other words
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w/-]|[.,:]\d)")
 _NAME = re.compile(r"[^\W\d_]+")
 _KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -25,7 +22,7 @@ _GERMAN_FORM = {"Mary": "Maria", "John": "Johannes"}  # common in English-German
 
 
 def lower_case(pair: Pair, chance: Random) -> Pair:
-    """The source in lower case; half of the time except its first letter."""
+    """Lower case; half of the time except the first letter."""
     lower = pair.src.lower()
     return pair._replace(src=lower if chance.random() < 0.5 else pair.src[:1] + lower[1:])
 
@@ -49,7 +46,7 @@ def misspell(pair: Pair, chance: Random) -> Pair:
 
 
 def _misspell_word(word: str, chance: Random) -> str:
-    """A letter dropped, doubled, swapped, or replaced by a keyboard neighbour."""
+    """A letter dropped, doubled, swapped, or replaced by a neighbour."""
     at = chance.randrange(1, len(word) - 1)
     before, letter, after = word[:at], word[at], word[at + 1 :]
     match chance.randrange(4):
@@ -64,7 +61,7 @@ def _misspell_word(word: str, chance: Random) -> str:
 
 
 def replace_numbers(pair: Pair, chance: Random) -> Pair:
-    """Each number that stands once on both sides becomes another with as many digits."""
+    """Each number that both sides have once becomes another as long."""
     src, tgt = (_NUMBER.findall(side) for side in pair)
     common = [number for number in src if src.count(number) == tgt.count(number) == 1 and number not in {"0", "1"}]
     new = {number: str(chance.randint(10 ** (len(number) - 1) + (len(number) == 1), 10 ** len(number) - 1))
@@ -101,7 +98,7 @@ def given_names() -> dict[str, list[str]]:
 KINDS: dict[str, Change] = {
     "case": lower_case, "marks": drop_end_mark, "typos": misspell, "names": replace_names, "numbers": replace_numbers,
 }  # fmt: skip
-"""Kinds of noise; ``text.noise_KIND`` is the probability of a changed copy."""
+"""Kinds of noise; ``text.noise_KIND``: the probability of a changed copy."""
 
 
 def noisy_copies(pairs: Iterable[Pair], config: TextConfig) -> Iterator[Pair]:

@@ -1,4 +1,4 @@
-"""A function over a stream's chunks, in several processes, with results in order."""
+"""A function over a stream's chunks, in several processes, in order."""
 
 import math
 import os
@@ -36,7 +36,7 @@ def most_workers() -> int:
 
 
 def cpu_quota(directory: Path) -> float | None:
-    """How many cores a control group (version 2 or 1) allows; None: no limit."""
+    """The cores that a control group (version 2 or 1) allows, if limited."""
     try:
         quota, period = (directory / "cpu.max").read_text().split()
     except (OSError, ValueError):
@@ -51,7 +51,7 @@ def cpu_quota(directory: Path) -> float | None:
 
 
 def map_chunks(function: Callable[[Chunk], Result], chunks: Iterator[Chunk], workers: int) -> Iterator[Result]:
-    """``function`` of each chunk, in order, by ``workers`` processes; ``TextError`` if one dies."""
+    """``function`` of each chunk, in order; ``TextError`` if a worker dies."""
     yield from map(function, islice(chunks, CHUNKS_BEFORE_POOL if workers > 1 else None))
     first = next(chunks, None)
     if first is not None:
@@ -95,8 +95,8 @@ _function: Callable[[Any], Any] | None = None
 def _start_worker(function: Callable[[Any], Any]) -> None:
     global _function  # noqa: PLW0603
     _function = function
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent, which ends the pool
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # the processes use all cores already
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the parent
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # all cores are in use
 
 
 def _call(chunk: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A file's encoding, by its mark or a declaration, to read it and write it back."""
+"""A file's encoding, by its mark or a declaration."""
 
 import codecs
 import re
@@ -16,9 +16,9 @@ GETTEXT_CHARSET = r"""(?i:Content-Type:[^"\n]*charset=([\w.:-]+))"""
 
 
 def read_text(path: Path, charset: str | None = None) -> tuple[str, str]:
-    """A file's text, with byte order mark and line ends, and its encoding; ``TextError``.
+    """A file's text, with mark and line ends, and its encoding; ``TextError``.
 
-    UTF-16 by its mark, UTF-8, or what the pattern ``charset`` finds declared.
+    UTF-16 by its mark, UTF-8, or what the pattern ``charset`` finds.
     """
     raw = read_bytes(path)
     encoding = find_utf16(raw) or _find_declaration(raw, charset)

@@ -1,4 +1,4 @@
-"""JSON lines: objects with a source and its target, or with text to translate."""
+"""JSON lines: objects with pairs, or with text to translate."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or a ``translation`` from first to second language."""
+    """Objects with ``src`` and ``tgt``, or with a ``translation``."""
     languages: list[str] = []
     for where, record in _read_objects(path):
         if "translation" in record:
@@ -30,7 +30,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def first_languages(path: Path) -> list[str]:
-    """Source and target language of a JSONL file's first line, if named."""
+    """Languages of a JSONL file's first line, if named."""
     where, record = next(_read_objects(path), ("", {}))
     return _languages(record, where) if "translation" in record else []
 
@@ -67,7 +67,7 @@ def _clean(text: object, where: str) -> str:
 
 
 def jsonl_segments(text: str, path: Path) -> list[FileSegment]:
-    """Objects with ``src`` but no ``tgt``, or ``text`` but no ``translation``, to add."""
+    """Objects with ``src`` but no ``tgt``, or only ``text``."""
     found, position = [], 0
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():

@@ -31,7 +31,7 @@ def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tup
     tokens = parser.parse(text, env)
     tokens.reverse()
     before = None
-    while tokens:  # freed once read: together they are larger than the segments
+    while tokens:  # freed once read
         token = tokens.pop()
         is_title = before is not None and before.type == "admonition_title_open"
         if token.type in ("inline", "html_block") and not (is_title or is_blank(token.content)):
@@ -40,7 +40,7 @@ def markdown_blocks(parser: Any, text: str, env: dict[str, Any]) -> Iterator[tup
 
 
 def new_parser() -> Any:
-    """The parser of blocks; their many tokens are made where they are read."""
+    """The parser of blocks without their tokens."""
     from markdown_it import MarkdownIt
     from mdit_py_plugins.admon import admon_plugin
     from mdit_py_plugins.deflist import deflist_plugin

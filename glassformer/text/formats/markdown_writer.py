@@ -8,14 +8,14 @@ from itertools import groupby
 
 from glassformer.text.codes.code import Code, Part, join_parts, join_texts
 
-_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # not at hard breaks, nor after a note's kind
+_LINE_END = re.compile(r"(?<!  )(?<![\\\]*])\n")  # not at hard breaks or after a note's kind
 # What makes another block of a paragraph that begins with it.
 _BLOCK_START = re.compile(
     r"^(\s*(?:\d+(?=[.)](?:\s|$)))?)([#>=~]|:(?=::|\s)|[!?](?=[!?]{2})|\$(?=\$)|[-+*](?=[-+*\s]|$)|[.)](?=\s|$))"
 )
 _DELIMITERS = ("*", "_", "~")
 _INLINE_SIGNS = re.compile(r"[*_`\[\]<~]")
-# Signs; those without effect where they stand, or in a word of the source; escapes.
+# Signs; those without effect here, or in words of the source; escapes.
 _MARKUP = re.compile(
     rf"""(?P<harmless> (?<=[^\W_])_+(?=[^\W_]) | (?<!\S)\*(?!\S) | (?<!~)~(?!~) | <(?![A-Za-z/!?]) )
     | (?P<kept> \[[^\[\]\s*_`<~\\]+\](?=[^(\[:]) | (?<=[^\W_])\*(?=[^\W_]) )
@@ -28,7 +28,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 
 @lru_cache(100)  # files repeat texts
 def write_markdown(translated: tuple[Part, ...], parts: tuple[Part, ...], line_break: str, in_paragraph: bool) -> str:
-    """A block's text for source ``parts``; escapes paragraphs' line starts."""
+    """A block's text; escapes paragraphs' line starts."""
     written, begins_line, escape = list[str](), in_paragraph, _escaping(translated, parts)
     end = ""  # of the output
     for is_markup, text, *edges in _runs(translated):
@@ -64,7 +64,7 @@ def _is_markup(part: Part) -> bool:
 
 
 def _runs(parts: Sequence[Part]) -> Iterator[tuple[bool, str, str, str]]:
-    """Whether each run is markup, its text, and delimiters adjacent to markup."""
+    """Whether each run is markup, its text, and adjacent delimiters."""
     runs = [(join_parts(group), is_markup) for is_markup, group in groupby(parts, _is_markup)]
     for number, (text, is_markup) in enumerate(runs):
         if is_markup:

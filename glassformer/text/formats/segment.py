@@ -1,4 +1,4 @@
-"""Segments of a file: what to translate, and which characters a translation replaces.
+"""Segments of a file: what to translate, and the characters to replace.
 
 A segment is text with codes, such as tags. All other characters stay, byte for byte.
 """
@@ -26,9 +26,9 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class FileSegment:
-    """What to translate at ``line`` (from 1); ``edits`` turns a translation into edits.
+    """What to translate at ``line`` (from 1); ``edits`` turns translations into edits.
 
-    Related changes, as of a header, are among the edits of each segment that needs them.
+    Related changes, as of a header, belong to each segment that needs them.
     """
 
     parts: Parts
@@ -51,7 +51,7 @@ class FileSegment:
 def replace_span(
     start: int, end: int, write: Callable[[Sequence[Part]], str]
 ) -> Callable[[Sequence[Part]], list[Edit]]:
-    """``edits`` that replace the characters from ``start`` by what ``write`` returns."""
+    """``edits`` that put what ``write`` returns at ``start``."""
     return lambda parts: [Edit(start, end, write(parts))]
 
 
@@ -68,7 +68,7 @@ def line_segments(text: str, path: Path) -> list[FileSegment]:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """``text`` with all edits, which may not overlap; repeated ones count once."""
+    """``text`` with all edits, without overlap; equal ones count once."""
     pieces, end = [], 0
     for edit in sorted(dict.fromkeys(edits), key=lambda edit: edit[:2]):
         if edit.start < end:

@@ -1,4 +1,4 @@
-"""Tables (tab-separated values, CSV, Excel): pairs, and rows without translation."""
+"""Tables (tab-separated values, CSV, Excel): pairs and open rows."""
 
 import csv
 import re
@@ -21,7 +21,7 @@ from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
 _DELIMITERS = "\t;|,"  # in ties, a comma is likelier text
 _SAMPLE = 50  # rows that delimiters and columns are judged by
-_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file
+_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as in spreadsheets; of a file
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
 # Names of columns that tell a header.
 _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
@@ -44,7 +44,7 @@ _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
 def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or a header's columns; ``TextError`` for too few columns."""
+    """Source, tab, target, or a header's columns; or ``TextError``."""
     rows = _tsv_rows(path)
     first = next(rows, None)
     if first is None:
@@ -64,7 +64,7 @@ def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows from the first with text, with line numbers, without blank ones."""
+    """Rows that are not blank, with line numbers."""
     lines = read_lines(path)
     if _has_quoted_cells(read_lines(path)):
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
@@ -111,7 +111,7 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
 
 
 def csv_delimiter(text: str) -> str:
-    """Excel's ``sep=``, or the delimiter that gives most rows the same columns."""
+    """Excel's ``sep=``, or what gives most rows the same columns."""
     named = _SEPARATOR_LINE.match(text)
     if named is not None:
         return named[1]
@@ -246,7 +246,7 @@ def read_csv(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
-    """The delimiter and columns of ``read_csv`` or ``csv_segments``, in a line."""
+    """Delimiter and columns of ``read_csv`` or ``csv_segments``."""
     text = read_text(path)[0].removeprefix("\ufeff")
     delimiter = csv_delimiter(text)
     rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
@@ -275,7 +275,7 @@ def csv_segments(
 
 
 def _has_quoted_cells(lines: Iterable[str]) -> bool:
-    """Whether cells are quoted as in CSV: they hold quotes or line breaks."""
+    """Whether quoted cells hold quotes or line breaks, as in CSV."""
     read, is_quoted = list[str](), False
 
     def record() -> Iterator[str]:
@@ -338,7 +338,7 @@ def describe_xlsx(path: Path) -> str:
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
-    """Name and rows of the first sheet with a header, else with two columns."""
+    """The first sheet with a header, else with two columns, and its rows."""
     try:
         from openpyxl import load_workbook  # type: ignore[import-untyped]
     except ImportError as error:
@@ -358,7 +358,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
         raise
     except OSError as error:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
-    except Exception as error:  # openpyxl lets its parsers' exceptions through
+    except Exception as error:  # its parsers' exceptions come through
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
     with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]

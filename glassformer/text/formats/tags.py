@@ -27,9 +27,9 @@ _IN_VAIN = 10  # times its length that a text is searched in vain
 
 
 class Token(NamedTuple):
-    """Characters ``start`` to ``end`` of a page; ``name``: a tag's, in lower case.
+    """Characters ``start`` to ``end``; ``name``: a tag's, in lower case.
 
-    ``empty`` tags end with ``/>``; ``hidden``: comments; ``template``: a program fills it in.
+    ``empty``: ends with ``/>``; ``hidden``: a comment; ``template``: filled in by programs.
     """
 
     kind: Literal["text", "start", "empty", "end", "hidden", "declaration", "template"]
@@ -42,12 +42,12 @@ class Token(NamedTuple):
 
 
 def read_references(text: str) -> str:
-    """The text as browsers read it: ``&copy 2020`` has a reference, ``AT&T`` none."""
+    """As browsers read it: ``&copy 2020`` has a reference, ``AT&T`` none."""
     return unescape(_LONG_NUMBER.sub(lambda digits: digits[0].lstrip("0")[:8] or "0", text))
 
 
 def read_tokens(text: str) -> Iterator[Token]:
-    """A page's tokens; ``ValueError`` for unknown sections and endless tags."""
+    """A page's tokens; ``ValueError`` for unknown sections, endless tags."""
     return _TokenReader(text).read()
 
 

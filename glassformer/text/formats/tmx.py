@@ -36,12 +36,12 @@ def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def tmx_languages(path: Path) -> list[str]:
-    """Source and target language of ``read_tmx`` in lower case; none without a pair."""
+    """Languages of ``read_tmx`` in lower case; none without a pair."""
     return list(next((languages for languages, _, _ in _read_units(path)), ()))
 
 
 def describe_tmx(path: Path, language: str | None = None) -> str | None:
-    """Languages taken, and how many units have variants, in a line; None without pairs."""
+    """Languages and counts of variants, in a line; None without pairs."""
     languages, variants = ("", ""), Counter[str]()
     for languages, tags, _ in _read_units(path, language):
         variants.update(set(tags) - set(languages))
@@ -62,14 +62,14 @@ def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple
 
 
 class _LimitedUnits:
-    """XML of which at most ``LONGEST_LINE`` bytes are read between units."""
+    """XML with at most ``LONGEST_LINE`` bytes between units."""
 
     def __init__(self, stream: IO[bytes], path: Path) -> None:
         self._stream, self.path, self.since_unit = stream, path, 0
         self._guard = DeclarationGuard(path)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; ``TextError`` if too many, or for declarations."""
+        """The next bytes; or ``TextError``."""
         found = self._stream.read(size)
         self._guard.feed(found)
         self.since_unit += len(found)
@@ -138,7 +138,7 @@ def find_variant(tags: Iterable[str], wanted: str) -> str | None:
 
 
 def same_language(tag: str, other: str) -> bool:
-    """Whether tags have one language and script: en and en-US, not zh and zh-TW."""
+    """Whether language and script agree: en and en-US, not zh and zh-TW."""
     (language, script), (other_language, other_script) = _language_and_script(tag), _language_and_script(other)
     return language == other_language and (script == other_script or not (script and other_script))
 
@@ -175,7 +175,7 @@ def _local_name(element: Element) -> str:
 
 
 def tmx_segments(text: str, path: Path, language: str | None = None) -> list[FileSegment]:
-    """Units without text in ``language``, or in the first pair's second language."""
+    """Units without text in ``language``, or the first pair's second one."""
     root = parse_xml(text, path)
     units = [(unit, _variants(unit)) for unit in root.find_all("tu")]
     header = next(root.find_all("header"), None)
@@ -215,7 +215,7 @@ def _variants(unit: Node) -> dict[str, Node]:
 def _memory_segment(text: str, unit: Node, sides: tuple[Node, Node | None], language: str, line: int) -> FileSegment:
     source, target = sides
     last = [node for node in unit.children if node.name == "tuv"][-1]
-    start, end = last.start, last.end  # of the large tree, only these are kept
+    start, end = last.start, last.end  # only these are kept
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         written = write_parts(parts, escape)

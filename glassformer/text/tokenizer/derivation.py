@@ -1,7 +1,4 @@
-"""How a text becomes ids, for ``Tokenizer.derive``: normal form, pre-tokens, steps.
-
-Texts are readable labels; ``str`` gives a line for each part.
-"""
+"""How a text becomes ids: normal form, pre-tokens, steps, as readable labels."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,10 +6,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Merge:
-    """``bpe``: two neighbouring symbols become one; lowest rank first, then leftmost.
+    """``bpe``: two symbols become one; lowest rank first, then leftmost.
 
-    ``rank``: the merge's place, from 0, in the order of learning. ``left``: the pre-token's symbols from ``start`` to
-    ``middle``; ``right``: from there to ``end``.
+    ``rank``: the merge's place, from 0. ``left``: symbols from ``start`` to ``middle``; ``right``: to ``end``.
     """
 
     left: str
@@ -31,7 +27,7 @@ class Merge:
 class Match:
     """``wordpiece``: ``piece`` is the longest known prefix of ``rest``, at try ``tries``.
 
-    After the first match both begin with ##, the mark of a continued word.
+    After the first match both begin with ##.
     """
 
     rest: str
@@ -44,7 +40,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """``unigram``: the ``best`` or second-best segmentation, by ``total`` log-probability."""
+    """``unigram``: the ``best`` or second-best split, by ``total`` log-probability."""
 
     pieces: tuple[str, ...]
     log_probs: tuple[float, ...]
@@ -73,7 +69,7 @@ Step = Merge | Match | Segmentation | Lookup
 
 @dataclass(frozen=True)
 class PreToken:
-    """A part that is tokenized alone; first ``symbols``: bytes (``bpe``) or characters."""
+    """A part tokenized alone; ``symbols``: bytes (``bpe``) or characters."""
 
     text: str
     symbols: tuple[str, ...]
@@ -82,7 +78,7 @@ class PreToken:
     ids: tuple[int, ...]
 
     def states(self) -> Iterator[tuple[str, ...]]:
-        """The symbols at first and after each merge, lazily: together of quadratic size."""
+        """The symbols after each merge, lazily: of quadratic size."""
         symbols = dict(enumerate(self.symbols))
         yield self.symbols
         for step in self.steps:

@@ -17,7 +17,7 @@ from glassformer.files import open_to_read
 from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, UNKNOWN
 
 SPACE = "▁"
-# Begins entries that are no pieces: with a space, they are never found in text.
+# Entries that are no pieces have a space: no text has them.
 UNREACHABLE = " "
 LARGEST_SPM = 64 * 2**20  # bytes
 # Most fields of a model (pieces), of its settings, and of a piece.
@@ -42,7 +42,7 @@ class SentencePieceModel:
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
-        """Read an .spm file; ``TokenizerError`` unless a plain unigram model."""
+        """Read an .spm file; ``TokenizerError`` for other models."""
         try:
             with open_to_read(path) as file:
                 return cls.from_bytes(file.read(LARGEST_SPM + 1))
@@ -76,7 +76,7 @@ class SentencePieceModel:
         return cls(scores, charsmap, bool(normalizer.get(4, 1)))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
-        """A tokenizer's JSON with these ``entries``; only pieces are found in text."""
+        """A tokenizer's JSON; of ``entries`` only pieces are found."""
         vocab = [self._with_score(entry) for entry in entries]
         return new_imported_library(vocab, self.charsmap, self.collapses_spaces).to_str()
 
@@ -85,7 +85,7 @@ class SentencePieceModel:
             return entry, 0.0
         if entry.startswith(">>") and entry.endswith("<<"):
             return SPACE + entry, 0.0
-        # A score of 0 leaves the lowest score, which <unk> follows, to the pieces.
+        # <unk> follows the lowest score: that of a piece
         return (entry, self.scores[entry]) if entry in self.scores else (UNREACHABLE + entry, 0.0)
 
 
@@ -132,7 +132,7 @@ def check_charsmap(charsmap: bytes) -> None:
     following = np.arange(len(units)) ^ ((units >> 10) << ((units & 512) >> 6))
     is_node = units < 2**31
     is_node[0] = True  # look-ups begin at the root
-    if (following[is_node] >= len(units)).any():  # whole blocks of 256: any label stays inside
+    if (following[is_node] >= len(units)).any():  # whole blocks of 256: any label is inside
         raise wrong
     values = units[following[is_node & (units & 256 > 0)]] & (2**31 - 1)
     if (values >= len(texts)).any() or ((texts[values] & 0xC0) == 0x80).any():
@@ -173,7 +173,7 @@ def _bytes(values: dict[int, Any], number: int) -> bytes:
 
 
 def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
-    """Number and value of a message's fields; ``ValueError`` for too many."""
+    """Fields of a message, by number; ``ValueError`` for too many."""
     at = count = 0
     while at < len(data):
         count += 1
@@ -196,7 +196,7 @@ def _fields(data: bytes, most: int) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, lowest first, and the next field's place."""
+    """A number in groups of seven bits, lowest first, and what follows."""
     value = shift = 0
     while shift < 70:
         byte = data[at]

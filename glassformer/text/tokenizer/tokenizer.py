@@ -1,6 +1,6 @@
-"""Text to ids and back, in five kinds, with readable labels, in one JSON file.
+"""Text to ids and back, in five kinds, with readable labels.
 
-No user text becomes a control id but <unk>: a typed "</s>" is four characters.
+No user text becomes a control id but <unk>.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class Tokenizer:
     """
 
     def __init__(self, text: str) -> None:
-        """From the ``tokenizers`` library's JSON; ``TokenizerError`` if not trained here."""
+        """From the library's JSON; ``TokenizerError`` if not trained here."""
         check_type("text", text, str, "the JSON of a tokenizer, a str")
         try:
             self.kind, self._library = read_library(text)
@@ -72,7 +72,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path, prepare: Callable[[str], str] = str) -> Self:
-        """Read what ``save`` wrote, or what ``prepare`` makes of it; else ``TokenizerError``."""
+        """Read what ``save`` wrote or ``prepare`` returns; or ``TokenizerError``."""
         path = check_path("path", path)
         try:
             require_regular_file(path)
@@ -117,13 +117,13 @@ class Tokenizer:
         return [self.entry(number) for number in range(self.size)]
 
     def to_ids(self, text: str) -> list[int]:
-        """The ids of ``text`` without <s> and </s>; lone surrogates count as U+FFFD."""
+        """The ids of ``text`` without <s> and </s>; U+FFFD for lone surrogates."""
         check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return list(encoding.ids)
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """Start and end of each token of ``to_ids``, in characters of ``text``."""
+        """Start and end of each token, in characters of ``text``."""
         check_type("text", text, str, "a str")
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(end)) for start, end in encoding.offsets]
@@ -134,16 +134,16 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def word_starts_batch(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Each text's ids, and 1 for each that begins a word (a pre-token), else 0."""
+        """Each text's ids, and 1 for each that begins a word, else 0."""
         encodings = self._library.encode_batch(_clean(texts), add_special_tokens=False)
         words = [encoding.word_ids for encoding in encodings]
         starts = [[int(word != before) for before, word in zip([-1, *each], each, strict=False)] for each in words]
         return [(encoding.ids, flags) for encoding, flags in zip(encodings, starts, strict=True)]
 
     def derive(self, text: str) -> Derivation:
-        """How ``text`` becomes ids: normal form, pre-tokens, each step of tokenizing them.
+        """How ``text`` becomes ids, step by step, in O(n log n) time.
 
-        Takes O(n log n) time; equal pre-tokens are one object.
+        Equal pre-tokens are one object.
         """
         check_type("text", text, str, "a str")
         clean, normalizer = without_surrogates(text), self._library.normalizer
@@ -173,9 +173,9 @@ class Tokenizer:
         return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
 
     def ends(self, ids: Iterable[int]) -> list[int]:
-        """The length of ``to_text`` for the first id, the first two, and so on."""
+        """Lengths of ``to_text`` for the first id, the first two, and so on."""
         numbers = self._check_ids(ids)
-        if self.kind == "bpe":  # texts are joined, except pieces of characters
+        if self.kind == "bpe":  # texts are joined, unless parts of characters
             for number in set(numbers) - self._texts.keys():
                 self._texts[number] = self._library.decode([number])
             pieces = [self._texts[number] for number in numbers]
@@ -235,7 +235,7 @@ def is_tokenizer(path: Path, digest: str) -> bool:
 
 
 def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenizer: Tokenizer) -> None:
-    """Raise ``TokenizerError`` unless vocabulary sizes and control ids fit both tokenizers."""
+    """Raise ``TokenizerError`` unless sizes and control ids fit."""
     for name, side, tokenizer, vocab in (
         ("src_tokenizer", "source", src_tokenizer, config.src_vocab),
         ("tgt_tokenizer", "target", tgt_tokenizer, config.tgt_vocab),
@@ -257,13 +257,13 @@ def check_tokenizers(config: ModelConfig, src_tokenizer: Tokenizer, tgt_tokenize
 
 
 def byte_label(entry: str) -> str:
-    """A byte-level entry's label: ▁the for ``Ġthe``, ⟨E3⟩ for a part of a character."""
+    """A byte-level entry's label: ▁the for ``Ġthe``, ⟨E3⟩ for part of a character."""
     raw = bytes(BYTE_VALUES[character] for character in entry)
     return label(raw.decode("utf-8", "surrogateescape"))
 
 
 def label(entry: str) -> str:
-    """A text's label: ▁ for a space, ⟨U+200D⟩ if invisible; not reversible."""
+    """A text's label: ▁ for a space, ⟨U+200D⟩ if invisible."""
     return "".join(map(_character_label, entry))
 
 
@@ -276,7 +276,7 @@ def _character_label(character: str) -> str:
 
 
 def _clean(texts: Sequence[str]) -> list[str]:
-    """The texts without lone surrogates; ``InputError`` unless all are str."""
+    """The texts without lone surrogates; or ``InputError``."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"texts: found {type(texts).__name__}, expected a list of str.")
     found = list(texts)
