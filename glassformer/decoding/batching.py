@@ -69,10 +69,9 @@ def plan_decoding(
     *,
     max_efficient_sources: int | None = None,
 ) -> list[list[int]]:
-    """``numbers`` in batches, longest first, of ``batch_tokens`` = sources · rows · longest.
+    """``numbers`` in batches of ``batch_tokens`` = sources · rows · longest, longest first.
 
-    ``lengths`` are those of all texts; a too long text forms its own batch. At most ``max_efficient_sources``, and
-    less where several workers could not share evenly.
+    ``lengths``: of all texts; too long ones are alone. At most ``max_efficient_sources``, fewer to share evenly.
     """
     if workers > 1:
         tokens = rows_per_source * sum(lengths[number] for number in numbers)

@@ -1,4 +1,4 @@
-"""One text to translate, and what its translation must begin with, contain and lack.
+"""One text to translate, with constraints on its translation.
 
 ``Constraints`` (``job``) are the same in ids, tokenized as after another word.
 """
@@ -13,7 +13,7 @@ from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.scripts import is_unspaced
 from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
-# Kinds whose tokens carry a leading space: at the start of a text ids differ.
+# Kinds whose tokens carry a leading space.
 _KINDS_WITH_SPACES = ("bpe", "unigram")
 
 
@@ -83,10 +83,10 @@ def _check_list(name: str, found: object) -> None:
 
 
 def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> Constraints:
-    """The request's constraints in ids; a prefix's outer white space does not count.
+    """The request's constraints in ids; a prefix is stripped.
 
-    ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for a required
-    phrase that contains a banned one.
+    ``InputError``, with ``name``, for words that the tokenizer cannot represent, and for a required phrase with a
+    banned one in it.
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")

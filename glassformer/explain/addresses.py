@@ -60,7 +60,7 @@ _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
 
 
 def resolved_axes(step: Step) -> tuple[str, ...]:
-    """The step's axes, with ``src`` or ``tgt`` for ``position``, ``query`` and ``key``."""
+    """The step's axes, with ``src`` or ``tgt`` for positions, queries, keys."""
     check_type("step", step, Step, "a step of a trace")
     parts = step.address.split(".")
     own = "src" if parts[0] in _SRC_ROOTS else "tgt"

@@ -41,7 +41,7 @@ class Walk(WalkData):
         return text
 
     def frame(self, *, model: bool = True, height: int = FRAME_HEIGHT) -> PageFrame:
-        """The page in an iframe for a notebook; with ``model`` it computes, and is larger.
+        """The page in an iframe for a notebook; with ``model`` it computes.
 
         ``TraceError`` unless the walk is one whole forced pass.
         """
@@ -101,7 +101,7 @@ class Walk(WalkData):
         title: str | None = None,
         size: tuple[float, float] | None = None,
     ) -> "Figure":
-        """A matplotlib figure of a step: all heads or ``head``, from 0; ``size`` in inches.
+        """A matplotlib figure of a step; ``head`` from 0, ``size`` in inches.
 
         ``TraceError`` for what is not there, and without matplotlib (extra ``plot``).
         """

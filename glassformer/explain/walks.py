@@ -118,7 +118,7 @@ def walk_training(
     run: Path | None = None,
     only: str = "*",
 ) -> Walk:
-    """Update a copy of the model on the pairs, keep steps and gradients; raises as ``walk``.
+    """Update a copy of the model and keep steps and gradients; raises as ``walk``.
 
     Counters and moments: ``run``'s latest checkpoint, else zero. One float32 pass, no R-Drop.
     """

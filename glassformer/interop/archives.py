@@ -16,7 +16,7 @@ LARGEST_TOTAL = 8 * 2**30  # bytes of all members
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip file with members inside it, of bounded size; else ``CheckpointError``."""
+    """A bounded zip file with members inside it; else ``CheckpointError``."""
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile, NotImplementedError) as error:

@@ -54,7 +54,7 @@ def export_ctranslate2(
 ) -> list[str]:
     """Write a run to a new ``directory``, whole or not at all; returns no notes.
 
-    A ``shortlist`` becomes a vocabulary map; ``origin`` enters the manifest. ``ConfigError``.
+    A ``shortlist`` becomes a vocabulary map. ``ConfigError`` for other settings.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)

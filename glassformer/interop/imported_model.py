@@ -1,6 +1,6 @@
 """Another program's model as a run: weights, ids and tokenizers in our order.
 
-The width is permuted (others have all sines first), and the ids: ours begin with <pad>, <s>, </s>, <unk>. If targets
+The width is permuted (others have all sines first), and ids: ours begin with <pad>, <s>, </s>, <unk>. If targets
 start with another token, <s> gets its row. A bias bans added entries.
 """
 
@@ -49,7 +49,7 @@ def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
     if axis is None:
         return value
     width = value.shape[axis]
-    order = torch.arange(width).view(2, width // 2).t().flatten()  # 0, half, 1, half + 1 ...
+    order = torch.arange(width).view(2, width // 2).t().flatten()  # 0, half, 1 ...
     return value.index_select(axis, order.argsort() if inverse else order).contiguous()
 
 
@@ -137,7 +137,7 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all; ``RunError`` for a directory in use."""
+        """Write a run, whole or not at all; ``RunError`` if in use."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
             run, (src, tgt) = RunDirectory(temporary), self.tokenizers
@@ -181,7 +181,7 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
 def run_config(
     model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str, languages: str = ""
 ) -> RunConfig:
-    """The run's settings; ``ConfigError`` with ``where`` for impossible ones."""
+    """The run's settings; ``ConfigError`` with ``where`` if impossible."""
     src, tgt = tokenizers
     text = {
         "tokenizer": src.kind, "vocab_size": model["src_vocab"], "lowercase": src.lowercases,

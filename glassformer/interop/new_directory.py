@@ -1,4 +1,4 @@
-"""A new directory for imports and exports, written whole or not at all."""
+"""A new directory, written whole or not at all."""
 
 import secrets
 import shutil
@@ -13,7 +13,7 @@ from glassformer.files import WRITING, check_directory, make_directory, real_pat
 
 
 def require_name(directory: Path, option: str) -> Path:
-    """The absolute path; ``RunError`` for the current directory and the root."""
+    """The absolute path; ``RunError`` for the current and the root one."""
     try:
         place, is_current = directory.absolute(), directory.exists() and directory.samefile(".")
     except OSError as error:

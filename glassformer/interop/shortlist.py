@@ -63,7 +63,7 @@ class Shortlist:
         for source, target in zip(table.src[kept].tolist(), table.tgt[kept].tolist(), strict=True):
             found.setdefault(source, []).append(target)
         same = {entry: number for number, entry in enumerate(tgt.entries())}
-        for source, entry in enumerate(src.entries()):  # names and numbers are copied
+        for source, entry in enumerate(src.entries()):  # names, numbers
             if entry in same and same[entry] not in found.setdefault(source, []):
                 found[source].append(same[entry])
         frequencies = np.bincount(table.tgt, weights=table.times, minlength=tgt.size)
@@ -107,7 +107,7 @@ def read_shortlist(run: LoadedRun) -> Shortlist | None:
 
 
 class TranslationTable(NamedTuple):
-    """Tokens that share a pair: how often tgt translates src, and t(tgt | src)."""
+    """How often tgt translates src, and t(tgt | src), of tokens in a pair."""
 
     src: Ints
     tgt: Ints

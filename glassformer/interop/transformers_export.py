@@ -1,6 +1,6 @@
 """A run for Hugging Face: post-norm as MarianMT, pre-norm as Pegasus.
 
-Weights are permuted to sines first; targets start with <s>; no output has <pad> or <s>.
+Sines come first; targets start with <s>; no output has <pad> or <s>.
 """
 
 import json

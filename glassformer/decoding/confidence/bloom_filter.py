@@ -1,4 +1,4 @@
-"""A Bloom filter (Bloom 1970): a set of texts in few bits, with some false members."""
+"""A Bloom filter (Bloom 1970): a set of texts in few bits."""
 
 import base64
 import zlib
@@ -37,7 +37,7 @@ class BloomFilter:
         return not self.missing((text,))
 
     def missing(self, texts: Iterable[str]) -> int:
-        """How many texts are no members; a plain loop, as every source calls it."""
+        """How many texts are no members; a plain loop, often called."""
         bits, last, count = self.bits, 8 * len(self.bits) - 1, 0
         for text in texts:
             code = _hash(text)
@@ -73,5 +73,5 @@ def _hash(text: str) -> int:
 
 
 def frequent(counts: Counter[str]) -> list[str]:
-    """What was counted twice or more, most frequent first, as far as a filter has room."""
+    """What was counted twice or more, most frequent first, up to a full filter."""
     return [text for text, count in counts.most_common(MAX_BITS // _BITS_FOR_EACH) if count >= _SEEN]

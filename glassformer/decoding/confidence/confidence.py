@@ -1,7 +1,6 @@
 """Confidence: the estimated chance that a translation is good.
 
-A logistic regression over a few numbers of source and output; ``training/evaluation/calibration.py`` fits it on
-validation translations, with the chance below which a translation is doubted.
+A logistic regression, which ``training/evaluation/calibration.py`` fits on validation translations.
 """
 
 import math
@@ -112,7 +111,7 @@ class Confidence:
 def features(source: str, hypothesis: "Hypothesis", unseen: Unseen, length_ratio: float) -> dict[str, float]:
     """The numbers that the regression weighs; source as the model reads it.
 
-    Of ``unseen``: a share of n-grams, unknown characters, and words lost in the output. The length is a logarithm.
+    Shares of unseen n-grams, unknown characters, lost words; the log of lengths.
     """
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {

@@ -1,6 +1,6 @@
 """Character n-grams: a table of them tells how much of a text is new.
 
-It tells languages and nonsense apart. Case and amounts of white space do not matter.
+Case and amounts of white space do not matter.
 """
 
 import unicodedata

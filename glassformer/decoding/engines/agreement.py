@@ -33,7 +33,7 @@ class OutputPair:
         return abs(self.outputs[0].log_prob - self.outputs[1].log_prob)
 
     def is_tie(self, tolerance: float) -> bool:
-        """Whether the scores differ by at most ``tolerance`` · (1 + their size)."""
+        """Whether scores differ by at most ``tolerance`` · (1 + their size)."""
         one, other = (output.score for output in self.outputs)
         return one == other or abs(one - other) <= tolerance * (1 + abs(one))
 
@@ -41,7 +41,7 @@ class OutputPair:
 def compare_outputs(
     first: Candidates, second: Candidates, to_tokens: tuple[_ToTokens, _ToTokens] = (list, list)
 ) -> list[list[OutputPair]]:
-    """Each source's pairs, best first; ``to_tokens`` if ids mean different tokens."""
+    """Each source's pairs, best first; ``to_tokens``: if ids differ in meaning."""
     read_first, read_second = to_tokens
     return [
         [OutputPair((a, b), (read_first(a.ids), read_second(b.ids))) for a, b in zip(*candidates, strict=True)]

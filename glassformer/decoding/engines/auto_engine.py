@@ -1,7 +1,6 @@
 """CTranslate2 where it was shown to give what PyTorch gives, else PyTorch.
 
-Both translate the same sentences once on each kind of device; the verdict is kept with the export. PyTorch does
-alignments and what CTranslate2 does differently.
+Both translate the same sentences once a kind of device; the verdict is kept with the export.
 """
 
 import json
@@ -146,8 +145,7 @@ def load_auto(
 ) -> tuple[AutoEngine, Tokenizers, RunConfig]:
     """The engine of one run, with its tokenizers and settings.
 
-    A run is exported and compared when it first translates after its training has ended; until then PyTorch is used.
-    The choice and its reason are logged at level INFO.
+    A run is compared once its training has ended, when it first translates. The choice is logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)
@@ -205,7 +203,7 @@ def find_fast_device(device: str, precision: str | None) -> str | None:
 
 
 def _torch_has_gpu() -> bool:
-    """Whether PyTorch would use a GPU; asked (a second) only where there may be one."""
+    """Whether PyTorch would use a GPU; takes a second where there may be one."""
     if may_have_gpu():
         import torch
 

@@ -39,7 +39,7 @@ _Found = list[tuple[list[int], float]]
 _Call = tuple[list[int], int, list[Any]]
 """Rows translated together, their limit, and their results, perhaps pending."""
 _MAX_EFFICIENT = 32  # on a CPU
-_MAX_TOLD = 64  # source tokens up to which a search gives its attention for free
+_MAX_TOLD = 64  # tokens up to which a search gives its attention for free
 _NO_PENALTY = 1e-30  # divides by 1, but does not end the search early
 
 
@@ -101,7 +101,7 @@ def split_device(device: str) -> tuple[str, int]:
 class CTranslate2Engine:
     """A model in a directory of ``export_ctranslate2``. Implements ``Engine``.
 
-    ``workers`` are threads that share the weights: by default one a core, one on a GPU.
+    ``workers``: threads that share the weights; by default one a core or GPU.
     """
 
     mean_attention = True
@@ -258,7 +258,7 @@ class CTranslate2Engine:
         found: list[list[Output]] = [[] for _ in job.sources]
         again: dict[tuple[int, Any], list[int]] = {}
         for rows, longest, results in calls:
-            # CTranslate2 4.8 confuses first ids when a beam has several sources.
+            # CTranslate2 4.8 confuses first ids of several sources in a beam.
             first = 1 if len(rows) > 1 and job.options.rows_per_source > 1 else 0
             for row, result in zip(rows, results, strict=True):
                 output, limit = result.result(), job.limits[row]

@@ -29,10 +29,9 @@ _DEVICES_OF_GPUS = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 def load_engine(
     runs: Sequence[Path], device: str, precision: str | None, workers: int | None, *, shortlist: bool = False
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:
-    """The engine of one run, exported if needed, with its tokenizers and settings.
+    """The engine of one run, exported if needed, with tokenizers and settings.
 
-    Device auto takes a GPU that works. ``ConfigError`` for several runs, an unknown device, and settings that
-    CTranslate2 lacks.
+    ``ConfigError`` for several runs, an unknown device, and settings that CTranslate2 lacks.
     """
     if len(runs) != 1:
         raise ConfigError(
@@ -61,7 +60,7 @@ def open_engine(
     run: RunDirectory, device: str, precision: str | None, workers: int | None, *, shortlist: bool = False,
     wait: bool = True,
 ) -> tuple[CTranslate2Engine, Tokenizers, RunConfig]:  # fmt: skip
-    """The engine; without ``wait``, ``RunError`` while another process exports."""
+    """The engine; without ``wait``, ``RunError`` during another's export."""
     kind = check_precision(precision, device)
     config, _ = run.read_config()
     check_supported(config.model)

@@ -1,6 +1,6 @@
-"""A run's CTranslate2 directory, in the run or the user's cache, verified at each start.
+"""A run's CTranslate2 directory, in the run or the user's cache, verified at start.
 
-Its manifest names weights, settings and tokenizers. PyTorch is imported only to write.
+Its manifest names weights, settings and tokenizers.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Worker processes that share a translator's batches, and its unconverted weights.
+"""Worker processes that share a translator's batches and unconverted weights.
 
-Two processes with one thread beat one with two: small products divide badly.
+Two processes with one thread beat one with two.
 """
 
 from collections.abc import Iterator, Sequence

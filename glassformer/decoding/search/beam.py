@@ -1,6 +1,6 @@
-"""The state of a beam search, and a step's candidates and their outcomes.
+"""The state of a beam search; a step's candidates and their outcomes.
 
-``sums`` are None without processors, ``covered`` without a coverage penalty.
+``sums`` need processors, ``covered`` a coverage penalty; else None.
 """
 
 import math
@@ -162,7 +162,7 @@ def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | 
 
 
 def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None, plan: Plan) -> Continuations:
-    """Each sentence's ``2 beam`` candidates, or all, by (sentences beam vocab)."""
+    """Each sentence's ``2 beam`` candidates of (sentences beam vocab)."""
     constraints, beam = plan.constraints_of(state), plan.options.beam
     ranked_by = log_probs if processed is None else processed
     if constraints is not None and constraints.required.numel():
@@ -179,7 +179,7 @@ def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None,
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
-    """The ranks of the first ``beam`` candidates that are not eos, then others."""
+    """The ranks of ``beam`` candidates other than eos, then of others."""
     return is_eos.to(torch.uint8).argsort(dim=1, stable=True)[:, :beam]
 
 

@@ -1,10 +1,10 @@
 """Lexical constraints: sequences of ids that outputs must contain.
 
-Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis's bank is its number of required ids:
-those of phrases that occur, and of the phrase that it is in. The beam is divided among the banks. Phrases may
-overlap. The best hypothesis of the highest bank survives, so that all phrases occur, unless a filter forbids an id.
+Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A bank is a number of required ids that hypotheses
+have, in complete phrases and the current one. The beam is divided among banks. The best of the highest bank
+survives, so that all phrases occur, unless a filter forbids an id.
 
-``phrases`` (rows phrase tgt) are padded with ``pad_id`` along the last two axes.
+``phrases`` (rows phrase tgt) are padded with ``pad_id``.
 """
 
 import math
@@ -28,7 +28,7 @@ Phrases = Int[Tensor, "rows phrase tgt"]
 
 
 def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
-    """Which phrases occur in their row's ids; an empty one always does."""
+    """Which phrases occur in their row's ids; an empty one does."""
     padding = phrases == pad_id
     if not phrases.numel() or not ids.numel():
         return padding.all(dim=2)
@@ -38,7 +38,7 @@ def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phra
 
 
 def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
-    """The longest prefix of each phrase, in ids, with which its row ends."""
+    """In ids, the longest prefix of each phrase with which its row ends."""
     step, lengths = ids.shape[1], torch.zeros(phrases.shape[:2], dtype=torch.int64, device=ids.device)
     for length in range(1, min(phrases.shape[2], step) + 1):
         equal = (ids[:, None, step - length :] == phrases[:, :, :length]).all(dim=2)
@@ -97,9 +97,9 @@ def allocate_banks(
     n_banks: Int[Tensor, "sentences"],
     beam: int,
 ) -> Int[Tensor, "sentences pool"]:
-    """The order of candidates: those whose bank has room, then the others, by key.
+    """The order of candidates: whose bank has room (beam / banks), then others, by key.
 
-    A bank has room for beam / banks, rounded down; the best of the highest comes first.
+    The best of the highest bank comes first.
     """
     possible = keys > -math.inf
     by_key = keys.argsort(dim=1, descending=True, stable=True)
@@ -113,7 +113,7 @@ def allocate_banks(
 
 @dataclass(frozen=True)
 class ConstraintBatch:
-    """The constraints of each source in a batch, padded with ``pad_id``."""
+    """Each source's constraints, padded with ``pad_id``."""
 
     prefixes: Tensor  # (sentences tgt)
     required: Tensor  # (sentences phrase tgt)
@@ -121,7 +121,7 @@ class ConstraintBatch:
 
     @classmethod
     def from_job(cls, job: SearchJob, config: ModelConfig, device: torch.device) -> Self | None:
-        """None without constraints; ``InputError`` unless each source has valid ones."""
+        """None without constraints; ``InputError`` unless all are valid."""
         constraints, sources = job.constraints, len(job.limits)
         if constraints is not None and len(constraints) != sources:
             raise InputError(

@@ -80,7 +80,7 @@ def apply_repetition_penalty(
 ) -> LogProbs:
     """Multiply the log-probability of each id that occurs by ``penalty``, once.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards negative ones.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -104,7 +104,7 @@ def forbid_early_end(log_probs: LogProbs, prefixes: Prefixes, least: int, config
 def constrain(
     log_probs: LogProbs, from_model: LogProbs, prefixes: Prefixes, constraints: ConstraintBatch, config: ModelConfig
 ) -> LogProbs:
-    """Apply each row's constraints; ``from_model``: unprocessed log-probabilities."""
+    """Apply each row's constraints; ``from_model``: before processors."""
     unmet = ~contains(prefixes, constraints.required, config.pad_id).all(dim=1)
     log_probs = forbid_end(log_probs, unmet, config.eos_id)
     log_probs = forbid_banned(log_probs, prefixes, constraints.banned, config.pad_id)
@@ -122,7 +122,7 @@ def forbid_banned(
     """Forbid each id that would complete a banned sequence."""
     if not banned.numel():
         return log_probs
-    before = (banned != pad_id).sum(dim=2) - 1  # ids before the last; -1: no sequence
+    before = (banned != pad_id).sum(dim=2) - 1  # -1: no sequence
     last = banned.gather(2, before.clamp(min=0)[:, :, None]).squeeze(2)
     past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == before[:, :, None], pad_id)
     return _forbid(log_probs, last, matched_prefix(prefixes, past, pad_id) == before)
@@ -131,7 +131,7 @@ def forbid_banned(
 def force_prefix(
     log_probs: LogProbs, from_model: LogProbs, prefix_ids: Int[Tensor, "rows tgt"], step: int, pad_id: int
 ) -> LogProbs:
-    """Allow only the next id of an incomplete prefix, as the model has it."""
+    """Allow only the next id of an incomplete prefix."""
     if step >= prefix_ids.shape[1]:
         return log_probs
     ids = prefix_ids[:, step, None]
@@ -195,7 +195,7 @@ PROCESSORS = (
     Filter("min_length", forbid_early_end),
 )
 SAMPLING_FILTERS = (
-    Filter("temperature", apply_temperature, always=True),  # renormalises after the processors
+    Filter("temperature", apply_temperature, always=True),  # renormalises
     Filter("top_k", keep_top_k),
     Filter("top_p", keep_top_p),
     Filter("min_p", keep_min_p),

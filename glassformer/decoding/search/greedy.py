@@ -26,7 +26,7 @@ def greedy_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
     ids = torch.full((len(limits),), steps.config.bos_id, dtype=torch.int64, device=steps.device)
     while live:
         greatest, chosen = top_k(steps.next_log_probs(ids), 2)  # ties as in beam search
-        best = torch.stack([chosen[:, 0].double(), greatest[:, 0].double()], dim=1)  # both exact, read at once
+        best = torch.stack([chosen[:, 0].double(), greatest[:, 0].double()], dim=1)  # exact, read at once
         for source, (new, log_prob) in zip(live, best.tolist(), strict=True):
             outputs[source].append(int(new))
             log_probs[source] += log_prob

@@ -15,7 +15,7 @@ class Constraints:
     """Ids to begin with, to contain, and to leave out; ``prefix`` has priority."""
 
     prefix: tuple[int, ...] = ()
-    """Ids that the output begins with; they count in its log_prob and length."""
+    """Ids that the output begins with; they count in score and length."""
     required: PhraseIds = ()
     """Sequences that must occur; they may overlap."""
     banned: PhraseIds = ()
@@ -41,7 +41,7 @@ class SearchJob:
     """Each output's maximum length in ids with eos, up to max_length."""
     options: DecodeConfig
     sample_keys: Sequence[int] = ()
-    """Seed the random numbers, with the seed; by default the source's number."""
+    """Seed the random numbers, with the seed; by default the source's place."""
     constraints: Sequence[Constraints] | None = None
     attention: bool = False
     """Whether each best candidate's cross-attention is wanted."""

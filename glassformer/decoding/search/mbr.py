@@ -18,9 +18,9 @@ def chrf_utility() -> Utility:
 
 
 def mbr_rank(texts: Sequence[str], n_best: int, utility: Utility) -> list[tuple[int, float]]:
-    """Index and utility of the ``n_best`` distinct texts with the greatest mean utility.
+    """Index and mean utility of the ``n_best`` distinct texts, ties in order.
 
-    Ties keep their order. A pair of sentences costs about 0.1 ms.
+    A pair of sentences costs about 0.1 ms.
     """
     counts, found = Counter(texts), []
     for text in counts:

@@ -11,10 +11,10 @@ from glassformer.settings import DecodeConfig
 
 @dataclass(frozen=True)
 class Output:
-    """One output of the decoder, a ``Hypothesis`` without its text.
+    """An output of the decoder, a ``Hypothesis`` without text.
 
-    ``score`` is the sum of processed log-probabilities over the length penalty, plus the coverage penalty;
-    ``unmet`` are required sequences that do not occur.
+    ``score``: the sum of processed log-probabilities over the length penalty, plus the coverage penalty; ``unmet``:
+    required sequences that do not occur.
     """
 
     ids: list[int]

@@ -1,4 +1,4 @@
-"""Sampling: each next id is drawn from the model's filtered distribution.
+"""Sampling from the model's filtered distribution.
 
 Random numbers follow from the seed, the source's key and the sample's number.
 """
@@ -44,9 +44,9 @@ class SampleState:
 
 
 def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
-    """``n_best`` samples of each source, complete ones first, then by score.
+    """``n_best`` samples of each source, complete first, then by score; may repeat.
 
-    Repeats are possible. Yields the state after each step, done samples included.
+    Yields the state after each step, done samples included.
     """
     eos_id, options = steps.config.eos_id, job.options
     for place, one in enumerate(job.constraints or ()):
@@ -124,8 +124,8 @@ def advance(
 
 
 def draw_ids(log_probs: Float[Tensor, "rows vocab"], uniforms: Float[Tensor, "rows"]) -> Int[Tensor, "rows"]:
-    """The id at which each row's cumulative probability exceeds its number."""
-    # float64: rounding must neither favour the last ids nor reach probability 0.
+    """The id where each row's cumulative probability exceeds its number."""
+    # float64, so that no last id is favoured and none of probability 0 drawn.
     cumulative = log_probs.double().exp().cumsum(dim=1)
     passed = uniforms[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, passed, right=True).squeeze(1)

@@ -1,4 +1,4 @@
-"""The one place that chooses between greedy search, beam search and sampling."""
+"""The one place that chooses among the searches."""
 
 import math
 from collections.abc import Generator, Sequence
@@ -38,9 +38,9 @@ def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
 
 
 def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch.device) -> dict[str, Tensor]:
-    """Each source's outputs: ids (batch n_best tgt), log_probs, scores and whether they ended.
+    """Each source's outputs: ids (batch n_best tgt), log_probs, scores, whether they ended.
 
-    Missing outputs have padding, -inf and False.
+    Missing ones have padding, -inf and False.
     """
     most = max(map(len, found))
     nothing = Output([], -math.inf, -math.inf, truncated=True)

@@ -1,7 +1,7 @@
-"""Decoding one target position at a time: ids in, log-probabilities of the next id out.
+"""Decoding one target position at a time: ids in, log-probabilities out.
 
-A search runs over any ``Steps``: ``DecoderSteps``, a row for each hypothesis, which a trace records; ``BeamSteps``,
-a source's hypotheses as slots of one row; ``EnsembleSteps``, the mean of several models.
+``DecoderSteps``: a row for each hypothesis, as traced; ``BeamSteps``: a source's hypotheses as slots of one row;
+``EnsembleSteps``: the mean of several models.
 """
 
 import math
@@ -52,7 +52,7 @@ class Steps(Protocol):
         """Log-probabilities after ``ids``: float32, -inf for padding and bos."""
 
     def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
-        """Row i becomes row ``rows[i]``; ``same_sources``: each keeps its source."""
+        """Row i becomes row ``rows[i]``; ``same_sources``: of its source."""
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
@@ -212,7 +212,7 @@ class EnsembleSteps:
 def _encode(
     model: Transformer, src_ids: Int[Tensor, "sources src"]
 ) -> tuple[Float[Tensor, "sources src d_model"], Bool[Tensor, "sources 1 1 src"]]:
-    """``encode``; on a CPU in parts that fit its cache, each as wide as its longest source."""
+    """``encode``; on a CPU in parts that fit its cache."""
     width = src_ids.shape[1]
     at_once = max(1, _POSITIONS_AT_ONCE // max(1, width))
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():

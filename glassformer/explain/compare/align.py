@@ -13,7 +13,7 @@ from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
 POSITIONS = ("src", "tgt", "position", "query", "key")
-_STEPS = ("query", "tgt", "position", "key")  # calls are joined along the first of these
+_STEPS = ("query", "tgt", "position", "key")  # joined along the first of these
 
 
 @dataclass(frozen=True, eq=False)

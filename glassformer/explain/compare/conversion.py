@@ -80,9 +80,9 @@ class ConversionDifference:
 def diff_conversion(
     first: Path, second: Path, sources: Sequence[str], targets: Sequence[str] | None = None, device: str = "auto"
 ) -> ConversionDifference:
-    """Compare a model with its conversion; without ``targets`` on A's translations.
+    """Compare a model with its conversion; without ``targets`` on A's outputs.
 
-    ``ConfigError`` without texts, ``InputError`` for unsuitable targets, and reading's errors.
+    ``ConfigError`` without texts, ``InputError`` for unsuitable targets.
     """
     if not sources:
         raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
@@ -181,7 +181,7 @@ def _blame_control_tokens(
 
 
 def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
-    """Whether a side scores both alike; greedily, up to their first difference."""
+    """Whether a side scores both alike; greedily, up to where they differ."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

@@ -21,7 +21,7 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class TapDifference:
-    """A tap on both sides: ``parted`` of ``cells`` differ, the worst by ``size`` at ``cell``.
+    """A tap on both sides: ``parted`` of ``cells`` differ, most at ``cell``.
 
     ``values`` and ``tokens`` are there; ``scale``: the first side's greatest finite magnitude.
     """

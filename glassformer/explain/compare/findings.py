@@ -111,7 +111,7 @@ def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
         yield layout
         return
     yield from _compare_start_rows(a, b, mine, theirs)
-    if not _is_close(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
+    if not _is_close(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are never output
         sizes = [f"up to {float(bias.abs().max()):.3g}" if bias.any() else "none" for bias in biases]
         yield Finding(BIAS, f"A has {sizes[0]}, B {sizes[1]}")
     odd = [name for name in mine.keys() & theirs.keys() if not _is_close(mine[name], theirs[name])]
@@ -226,7 +226,7 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
 
 
 def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
+    idle = _idle_settings(options) | {"early_stopping"}  # see ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
         yield from differing_options(options)

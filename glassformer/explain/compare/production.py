@@ -1,7 +1,4 @@
-"""Untraced translating and training, compared with a trace's plain pass.
-
-Translating: log-probabilities and outputs. Training: loss and gradients, fused, unpadded.
-"""
+"""Untraced translating and training, compared with a trace's plain pass."""
 
 import copy
 import math
@@ -31,7 +28,7 @@ Sides = tuple[list[Aligned], list[Aligned]]
 _Row = tuple[int, tuple[int, ...]]  # a source, and the ids read after it
 _MAX_ROWS = 64  # compared at a time: a number for each position and entry
 _MAX_HALVES = 3
-# A gradient's unit: times its greatest number, or share of the greatest of all.
+# A gradient's unit: by its own greatest number, or by the greatest of all.
 GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
@@ -82,9 +79,9 @@ class Searched:
 def search_sides(
     plain: Transformer, used: Transformer, sources: Sequence[Sequence[int]], decode: DecodeConfig, longest: int
 ) -> Searched:
-    """Search with ``used``, by the options and greedily, and with ``plain``, to ``longest``.
+    """Search with ``used`` and ``plain``, by the options and greedily, to ``longest``.
 
-    Compares the worst log-probability after each id; tied outputs may be exchanged.
+    Compares the worst log-probability after each id; ties may be exchanged.
     """
     sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])
@@ -189,7 +186,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """Loss and gradients of ``plain``, and of training with ``used``; no dropout."""
+    """Loss and gradients of ``plain`` and of training ``used``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = add_halves(sources), add_halves(targets)
     whole, *parts = (

@@ -48,7 +48,7 @@ def diff_sides(
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without padding.
 
-    ``labels``: as in ``PositionTokens``; by ``config``, ``translated`` searches, ``packed`` trains.
+    ``labels``: as in ``PositionTokens``; ``translated`` searches, ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
@@ -63,7 +63,7 @@ def diff_sides(
 def _production(
     first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
 ) -> Sides | None:
-    """The outputs of translating, or training's loss, against a plain pass."""
+    """Translating's outputs or training's loss, against a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None

@@ -1,4 +1,4 @@
-"""What each tap is and how it is recomputed: one entry each. Imports no renderer."""
+"""What each tap is and how it is recomputed. Imports no renderer."""
 
 from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, check_type, nearest

@@ -70,7 +70,7 @@ ENTRIES: dict[str, dict[str, TapEntry]] = {}
 
 
 def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
-    """Add an entry under ``cross_attention.q``, or ``encoder|decoder.q`` for several kinds."""
+    """Add an entry under ``cross_attention.q`` or ``encoder|decoder.q``."""
     for kind, name in _places(address):
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 

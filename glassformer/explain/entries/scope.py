@@ -166,7 +166,7 @@ def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
 
 
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """An Add & Norm's input: the previous sublayer or layer, or the embedding."""
+    """An Add & Norm's input: the sublayer or layer before, or the embedding."""
     stack, _, number = layer.split(".")
     order = _SUBLAYERS[stack]
     if sublayer != order[0]:

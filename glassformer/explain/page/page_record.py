@@ -1,6 +1,6 @@
-"""The trace as the page reads it: a JSON index of taps and a block of float32.
+"""The trace for the page: a JSON index of taps and a block of float32.
 
-Each sentence has its own taps; equal numbers are stored once. Above ``MAX_NUMBERS`` one sentence stays whole.
+Each sentence has its own taps. Above ``MAX_NUMBERS`` one sentence stays whole.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What a page computes with: configuration, weights, tokenizers for the worker.
+"""Configuration, weights and tokenizers for the page's worker.
 
 Each weight has its smallest exact form: int8 rows with scales, float16, bfloat16 or float32.
 """
@@ -16,7 +16,7 @@ from glassformer.model import Transformer
 MAX_PARAMETERS = 10_000_000
 """Larger models slow the page down; it then shows what was recorded."""
 
-_SCALE = "scale/"  # prefix of an int8 matrix's scales, as in a checkpoint
+_SCALE = "scale/"  # as in a checkpoint
 _INT8_LIMIT = 127
 
 

@@ -1,6 +1,6 @@
 """The page's file: assets inlined, record embedded, for browsers offline.
 
-``file://`` has no modules or workers: modules are ``data:`` URLs, the worker a script in a Blob.
+``file://`` has no modules or workers: they are ``data:`` URLs and a Blob.
 """
 
 import base64
@@ -121,7 +121,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end its script element, the same to JavaScript."""
+    """Text that cannot end its script element."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -160,6 +160,6 @@ def _data_url(name: str, source: str) -> str:
 
 
 def _worker_source() -> str:
-    """The computing modules as one script without imports and exports."""
+    """The computing modules as one script."""
     names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

@@ -1,7 +1,6 @@
-"""Why this token? Logit attribution, lens, occlusion, patching, integrated gradients.
+"""Why this token? Attribution, lens, occlusion, patching, integrated gradients.
 
-On a ``Trace`` or the model with edits, without text. Elhage et al. 2021; nostalgebraist 2020; Meng et al. 2022
-(arXiv 2202.05262); Sundararajan et al. 2017 (arXiv 1703.01365).
+Elhage et al. 2021; nostalgebraist 2020; Meng et al. 2022 (arXiv 2202.05262); Sundararajan et al. 2017 (1703.01365).
 """
 
 from collections.abc import Callable, Sequence
@@ -82,7 +81,7 @@ class _Backwards:
 def direct_logit_attribution(
     model: Transformer, trace: Trace, position: int, token_id: int, row: int = 0
 ) -> list[LogitPart]:
-    """The parts of the logit of ``token_id`` at a target position, in order of computation.
+    """The parts of a logit of ``token_id`` at a target position, in order.
 
     They sum to the logit unless a norm or residual was edited. Heads include value biases.
     """
@@ -162,7 +161,7 @@ def integrated_gradients(
     token_id: int,
     steps: int = 50,
 ) -> Float[Tensor, "src"]:
-    """What each source token adds to the log-probability of ``token_id`` as next token.
+    """What each source token adds to the next token's log-probability.
 
     From embeddings of 0 to the sentence's; more ``steps`` are more exact.
     """

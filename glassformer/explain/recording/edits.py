@@ -43,7 +43,7 @@ class _Place:
 
 
 def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
-    """The edits of ``specs`` by address; ``plain``: the walk without, for axes and tokens.
+    """The edits of ``specs`` by address; ``plain``: a walk for axes and tokens.
 
     ``TraceError`` for unreadable text and an unknown address, axis, index or token.
     """

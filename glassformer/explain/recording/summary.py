@@ -148,7 +148,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row a module and totals; ``all_layers`` unfolds later layers."""
+    """Print a row a module and totals; ``all_layers`` unfolds."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))

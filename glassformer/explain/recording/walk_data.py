@@ -136,7 +136,7 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """Tokens along src, tgt and vocab by row; of a loss, those to predict."""
+        """Tokens along src, tgt and vocab; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
@@ -152,12 +152,12 @@ class RowLabels:
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
-        if step.name.startswith("result"):  # after the search: of every source
+        if step.name.startswith("result"):  # of every source
             return tuple(range(size))
         rows = len(self.sentences)
         if size and rows % size == 0:  # equally many rows each
             return self.sentences[:: rows // size]
-        copies = size // rows if rows else 0  # the search's first rows are not recorded yet
+        copies = size // rows if rows else 0  # not recorded yet
         return tuple(sentence for sentence in self.sentences for _ in range(copies))
 
     def cells(self, step: Step) -> Rows | None:

@@ -24,7 +24,7 @@ class WalkSection:
 def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
     """The sections in order; chosen addresses are never folded.
 
-    ``folds_layers``: layers after the first; ``folds_repeats``: later tokens, each weight's steps.
+    ``folds_layers``: later layers; ``folds_repeats``: later tokens, each weight's steps.
     """
     searched = index_search_steps(walk)
 

@@ -38,7 +38,7 @@ def print_walk(
 ) -> None:  # fmt: skip
     """Print the walk; ``values`` adds a ``sentence``'s numbers, ``ids`` the batch's.
 
-    Repeated steps are folded unless ``all_layers`` or ``values``; ``TraceError`` for no such sentence.
+    Steps repeat only with ``all_layers`` or ``values``; ``TraceError`` for no such sentence.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")

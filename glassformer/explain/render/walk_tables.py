@@ -1,6 +1,6 @@
 """Tables for all renderers: a step's values, text, loss, an update.
 
-Tokens down, tokens or numbers across, a table a head; captions tell cuts.
+Tokens down, tokens or numbers across, a table a head.
 """
 
 import math
@@ -175,7 +175,7 @@ def _caption(left_out: list[str], note: str) -> str:
 
 
 def batch_tables(walk: WalkData) -> Iterator[Table]:
-    """The batch's ids and masks (1 = may attend); of a generation the source's."""
+    """The batch's ids and masks (1 = may attend)."""
     sentences, batch = walk.sentences, walk.sentences.batch
     masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
     yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
@@ -252,7 +252,7 @@ _OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "valu
 
 
 def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """Each sentence's target tokens with probability and loss; then the mean."""
+    """Target tokens with probability and loss; then the mean."""
     found = {step.address: step.value for step in steps if step.address in _LOSSES}
     if len(found) < len(_LOSSES):
         return
