@@ -230,7 +230,8 @@ def audit_operations(
     for place, step in enumerate(trace):
         with torch.no_grad(), OperationLog(Trace()) as stated:
             entry_of(step.address).recompute(Scope(record, place + len(given)))
-        steps.append(StepOperations(step.address, log.before.get(place, Counter()), stated.before.get(0, Counter())))
+        ran = log.before.get(place, Counter())
+        steps.append(StepOperations(step.address, ran, stated.before.get(0, Counter())))
     return OperationAudit(tuple(steps), log.before.get(len(trace), Counter()))
 
 

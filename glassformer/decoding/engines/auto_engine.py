@@ -231,7 +231,8 @@ def _prove(
     options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
     pairs: list[OutputPair] = []
     for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):
-        found, expected = (search_sources(one, half, replace(options, beam=beam)) for one in (fast, torch))
+        by_beam = replace(options, beam=beam)
+        found, expected = (search_sources(one, half, by_beam) for one in (fast, torch))
         pairs += (best for best, *_ in compare_outputs(found, expected))
     gaps = [pair.gap for pair in pairs if pair.step is None]
     largest = max(gaps, default=0.0)

@@ -27,7 +27,8 @@ _POSITIONS_AT_ONCE = 512  # of the encoder on a CPU
 def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
     """The rows as one int64 tensor, padded on the right with ``pad_id``."""
     longest = max(map(len, rows))
-    return torch.tensor([[*row, *[pad_id] * (longest - len(row))] for row in rows], dtype=torch.int64, device=device)
+    padded = [[*row, *[pad_id] * (longest - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.int64, device=device)
 
 
 def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> Float[Tensor, "... vocab"]:

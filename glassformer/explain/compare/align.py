@@ -191,7 +191,8 @@ class PositionTokens:
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
     """The greatest difference and its cell; equal infinities do not differ."""
     left, right = first.double(), second.double()
-    difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
+    difference = torch.where(left == right, 0.0, (left - right).abs())
+    difference = difference.nan_to_num(nan=torch.inf, posinf=torch.inf)
     if difference.numel() == 0:
         return 0.0, ()
     place = int(difference.argmax())

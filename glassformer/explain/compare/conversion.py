@@ -132,7 +132,8 @@ def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, I
     if None in {a.model, b.model}:  # CTranslate2 has none for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
     largest, place, is_more = 0.0, "", False
-    for row, (one, other) in enumerate(zip(a.score(sources, targets[0]), b.score(sources, targets[1]), strict=True)):
+    scores = a.score(sources, targets[0]), b.score(sources, targets[1])
+    for row, (one, other) in enumerate(zip(*scores, strict=True)):
         for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
             gap = abs(mine - theirs)
             is_more = is_more or not gap <= TOLERANCE * (1 + abs(mine))

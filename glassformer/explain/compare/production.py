@@ -28,7 +28,7 @@ Sides = tuple[list[Aligned], list[Aligned]]
 _Row = tuple[int, tuple[int, ...]]  # a source, and the ids read after it
 _MAX_ROWS = 64  # compared at a time: a number for each position and entry
 _MAX_HALVES = 3
-# A gradient's unit: by its own greatest number, or by the greatest of all.
+# A gradient's unit: so many times its greatest number, or this share of all gradients'.
 GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 

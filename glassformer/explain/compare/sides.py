@@ -175,7 +175,9 @@ def _open_ctranslate2(place: Path, longest: int) -> Side:
 def _without_control_tokens(model: Transformer) -> Transformer:
     model = copy.deepcopy(model)
     linear = model.output_projection.linear
-    bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias.detach().clone()
+    bias = linear.weight.new_zeros(len(linear.weight))
+    if linear.bias is not None:
+        bias += linear.bias.detach()
     bias[[model.config.pad_id, model.config.bos_id]] = -1e4
     linear.bias = torch.nn.Parameter(bias)
     return model

@@ -94,7 +94,8 @@ def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: 
     would = before["sums"][was][:, None] + own
     would = would.masked_fill(after["processed_log_probs"][rows] > -math.inf, -math.inf)
     looked_at = after["candidate_sums"][place]
-    least = float(looked_at[looked_at > -math.inf].min()) if bool((looked_at > -math.inf).any()) else -math.inf
+    allowed = looked_at[looked_at > -math.inf]
+    least = float(allowed.min()) if len(allowed) else -math.inf
     best = would.flatten().topk(min(_TOP, would.numel()))
     for total, index in zip(best.values.tolist(), best.indices.tolist(), strict=True):
         parent, token = divmod(index, own.shape[1])

@@ -100,8 +100,11 @@ def _fitting_tables(walk: WalkData, step: WalkStep, row: int, width: int) -> lis
 
 
 def _fits(table: Table, width: int) -> bool:
-    columns = zip(table.headers, *table.rows, strict=True)
-    return sum(max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in columns) <= width
+    return sum(map(_room, zip(table.headers, *table.rows, strict=True))) <= width
+
+
+def _room(column: tuple[Cell, ...]) -> int:
+    return max(cell_len(cell_text(cell)) for cell in column) + len(_GAP)
 
 
 def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
@@ -116,7 +119,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
     first, *columns = zip(table.headers, *table.rows, strict=True)
-    sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
+    sizes = [_room(column) for column in (first, *columns)]
     block, used = [first], sizes[0]
     for column, size in zip(columns, sizes[1:], strict=True):
         if len(block) > 1 and used + size > width:

@@ -61,7 +61,8 @@ class SentencePieceModel:
         try:
             fields = list(_fields(data, _MAX_FIELDS))
             pieces = [_piece(value) for number, value in fields if number == 1]
-            trainer, normalizer = (dict(_fields(_bytes(dict(fields), number), _MAX_SETTINGS)) for number in (2, 3))
+            settings = (_bytes(dict(fields), number) for number in (2, 3))
+            trainer, normalizer = (dict(_fields(one, _MAX_SETTINGS)) for one in settings)
             charsmap = _bytes(normalizer, 2)
         except (ValueError, IndexError, TypeError, struct.error) as error:
             raise TokenizerError(f"is not a SentencePiece model, or is cut short: {error}.") from error
