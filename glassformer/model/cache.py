@@ -1,4 +1,4 @@
-"""Keys and values that decoding reuses: appended to for self-attention, computed once for cross-attention.
+"""What decoding reuses: keys and values, appended to for self-attention, computed once for cross-attention; or a state.
 
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
@@ -103,11 +103,57 @@ def _write(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
     return buffer
 
 
-class LayerCache:
-    """The two caches of one decoder layer."""
+class StateCache:
+    """The last cell of a recurrence: (batch one d_model), or with ``slots`` (batch slots d_model)."""
 
-    def __init__(self) -> None:
-        self.self_attention = AttentionCache(grows=True)
+    def __init__(self, *, slots: bool) -> None:
+        self.slots = slots
+        self.length = 0
+        self._state: Tensor | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """The number of sentences in the cache, or None before the first step."""
+        return None if self._state is None else len(self._state)
+
+    def state(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch columns d_model"]:
+        """The cell before the new columns ``x``: zeros at first."""
+        if self._state is None:
+            return x.new_zeros(len(x), 1, x.shape[2], dtype=torch.float32)
+        return self._state
+
+    def columns(self, x: Float[Tensor, "batch new d_model"]) -> int:
+        """How many of the columns ``x`` stand at one position: 1, or every slot."""
+        return x.shape[1] if self.slots else 1
+
+    def append(self, cell: Float[Tensor, "batch new d_model"]) -> None:
+        """Keep the last cell."""
+        self.length += cell.shape[1]
+        self._state = cell if self.slots else cell[:, -1:]
+
+    def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
+        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
+        if self._state is not None:
+            self._state = self._state.index_select(0, rows)
+
+    def reorder_slots(self, parents: Int[Tensor, "batch slots"]) -> None:
+        """Slot i of each row becomes what its slot ``parents[i]`` was."""
+        if self._state is not None:
+            width = self._state.shape[2]
+            self._state = self._state.gather(1, parents[:, :, None].expand(-1, -1, width))
+
+    def apply(self, order: RowOrder) -> None:
+        """``reorder`` in place, which may write over the state."""
+        if self._state is not None:
+            self._state = order.apply(self._state)
+
+
+class LayerCache:
+    """The two caches of one decoder layer: of its autoregressive sublayer and of cross-attention."""
+
+    def __init__(self, sublayer: str, *, slots: bool) -> None:
+        is_recurrent = sublayer == "ssru"
+        self.autoregressive = StateCache(slots=slots) if is_recurrent else AttentionCache(grows=True)
         self.cross_attention = AttentionCache(grows=False)
 
 
@@ -115,19 +161,21 @@ class DecoderCache:
     """The caches of all decoder layers, with a row for each hypothesis; ``length`` target positions are decoded."""
 
     mask_axes = "one one query key"
+    has_slots = False
 
-    def __init__(self, n_layers: int) -> None:
-        self.layers = [LayerCache() for _ in range(n_layers)]
+    def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
+        self.sublayer = sublayer
+        self.layers = [LayerCache(sublayer, slots=self.has_slots) for _ in range(n_layers)]
 
     @property
     def length(self) -> int:
         """Target positions decoded so far."""
-        return self.layers[0].self_attention.length
+        return self.layers[0].autoregressive.length
 
     @property
     def rows(self) -> int | None:
         """The number of sentences in the cache, or None before the first step."""
-        return self.layers[0].self_attention.rows
+        return self.layers[0].autoregressive.rows
 
     def length_with(self, n_new: int) -> int:
         """The target positions after ``n_new`` more columns."""
@@ -140,7 +188,7 @@ class DecoderCache:
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in every layer."""
         for layer in self.layers:
-            layer.self_attention.reorder(rows)
+            layer.autoregressive.reorder(rows)
             layer.cross_attention.reorder(rows)
 
 
@@ -159,9 +207,10 @@ class BeamCache(DecoderCache):
     """
 
     mask_axes = "batch one query key"
+    has_slots = True
 
-    def __init__(self, n_layers: int) -> None:
-        super().__init__(n_layers)
+    def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
+        super().__init__(n_layers, sublayer)
         self.slots = 1
         self._steps = 0
         self._positions: Tensor | None = None  # of each key
@@ -191,11 +240,14 @@ class BeamCache(DecoderCache):
         if self._lineage is not None:
             self._lineage = self._lineage.gather(1, parents[:, :, None].expand(-1, -1, self._lineage.shape[2]))
         self.slots = parents.shape[1]
+        for layer in self.layers:
+            if isinstance(layer.autoregressive, StateCache):
+                layer.autoregressive.reorder_slots(parents)
 
     def reorder_sources(self, order: RowOrder) -> None:
         """Reorder the sources in place, which may write over the buffers."""
         if self._lineage is not None:
             self._lineage = order.apply(self._lineage)
         for layer in self.layers:
-            layer.self_attention.apply(order)
+            layer.autoregressive.apply(order)
             layer.cross_attention.apply(order)

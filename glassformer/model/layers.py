@@ -12,6 +12,7 @@ from glassformer.model.cache import LayerCache
 from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import Positions
+from glassformer.model.ssru import SSRU
 from glassformer.settings import ModelConfig
 from glassformer.trace import tap
 
@@ -81,12 +82,20 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm."""
+    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm.
+
+    Differs from the paper: ``autoregressive_sublayer`` may be an SSRU in place of self-attention.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, uses_positions=True)
-        self.self_attention_add_norm = AddAndNorm(config)
+        self.ssru = None
+        if config.autoregressive_sublayer == "ssru":
+            self.ssru = SSRU(config)
+            self.ssru_add_norm = AddAndNorm(config)
+        else:
+            self.self_attention = MultiHeadAttention(config, uses_positions=True)
+            self.self_attention_add_norm = AddAndNorm(config)
         self.cross_attention = MultiHeadAttention(config, uses_positions=False)
         self.cross_attention_add_norm = AddAndNorm(config)
         self.feed_forward = FeedForward(config)
@@ -102,10 +111,15 @@ class DecoderLayer(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """One pass through the right half of figure 1."""
-        self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
-        query = self.self_attention_add_norm.before(x)
-        attended = self.self_attention(query, query, causal_mask, positions, self_cache)
-        x = self.self_attention_add_norm.after(x, attended)
+        own_cache, cross_cache = (cache.autoregressive, cache.cross_attention) if cache else (None, None)
+        if self.ssru is not None:
+            rows = causal_mask.packing.queries if causal_mask.packing else None
+            inner = self.ssru_add_norm.before(x)
+            x = self.ssru_add_norm.after(x, self.ssru(inner, rows, own_cache))
+        else:
+            query = self.self_attention_add_norm.before(x)
+            attended = self.self_attention(query, query, causal_mask, positions, own_cache)
+            x = self.self_attention_add_norm.after(x, attended)
         query = self.cross_attention_add_norm.before(x)
         attended = self.cross_attention(query, memory, memory_mask, None, cross_cache)
         x = self.cross_attention_add_norm.after(x, attended)

@@ -180,7 +180,7 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """The output of ``decode`` before the output projection."""
-        check_cache(cache, self.config.n_decoder_layers)
+        check_cache(cache, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         batch, n_tgt = tgt_in_ids.shape
@@ -188,9 +188,12 @@ class Transformer(nn.Module):
             positions, mask = next_positions_and_mask(0, n_tgt, tgt_in_ids.device)
         else:
             positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
-        visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)
-        if visible is not mask.visible:  # an edit
-            mask = Mask.from_visible(visible)
+        if self.config.autoregressive_sublayer == "self_attention":  # others need no mask
+            visible = tap(
+                self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes
+            )
+            if visible is not mask.visible:  # an edit
+                mask = Mask.from_visible(visible)
         if not isinstance(memory_mask, Mask):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
@@ -198,11 +201,11 @@ class Transformer(nn.Module):
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
-        return DecoderCache(self.config.n_decoder_layers)
+        return DecoderCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def new_beam_cache(self) -> BeamCache:
         """An empty cache for one batch of sources, whose hypotheses are slots of one row."""
-        return BeamCache(self.config.n_decoder_layers)
+        return BeamCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
         """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
