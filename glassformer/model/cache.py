@@ -1,4 +1,4 @@
-"""What decoding reuses: keys and values, appended to for self-attention, computed once for cross-attention; or a state.
+"""What decoding reuses: keys and values, appended to for self-attention, computed once for cross-attention; a state.
 
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
@@ -181,9 +181,9 @@ class DecoderCache:
         """The target positions after ``n_new`` more columns."""
         return self.length + n_new
 
-    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
         """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
-        return next_positions_and_mask(self.length, n_new, device)
+        return next_positions_and_mask(self.length, n_new, device, self.sublayer)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in every layer."""
@@ -192,9 +192,13 @@ class DecoderCache:
             layer.cross_attention.reorder(rows)
 
 
-def next_positions_and_mask(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-    """Consecutive positions from ``start``, one for each new column, and the causal mask."""
+def next_positions_and_mask(
+    start: int, n_new: int, device: torch.device, sublayer: str
+) -> tuple[Positions, Mask | None]:
+    """Consecutive positions from ``start``, one for each new column, and the causal mask; a recurrence needs none."""
     keys = torch.arange(start + n_new, device=device)
+    if sublayer == "ssru":
+        return Positions(keys[start:], keys), None
     visible = causal_mask(n_new, start + n_new, device)
     return Positions(keys[start:], keys), Mask.from_known(visible, hides=n_new > 1)
 
@@ -220,9 +224,12 @@ class BeamCache(DecoderCache):
         """The target positions after one more step, whose columns all have one position."""
         return self._steps + 1
 
-    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
         """The position of the next column of each slot, and the mask of the keys that each of them sees."""
         queries = torch.full((n_new,), self._steps, device=device)
+        if self.sublayer == "ssru":
+            self._steps += 1
+            return Positions(queries, queries), None
         self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
         self._steps += 1
         positions = Positions(queries, self._positions)
@@ -235,14 +242,16 @@ class BeamCache(DecoderCache):
 
     def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""
-        if self._lineage is None and parents.shape[1] > 1:
-            self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)
-        if self._lineage is not None:
-            self._lineage = self._lineage.gather(1, parents[:, :, None].expand(-1, -1, self._lineage.shape[2]))
         self.slots = parents.shape[1]
         for layer in self.layers:
             if isinstance(layer.autoregressive, StateCache):
                 layer.autoregressive.reorder_slots(parents)
+        if self.sublayer == "ssru":
+            return
+        if self._lineage is None and parents.shape[1] > 1:
+            self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)
+        if self._lineage is not None:
+            self._lineage = self._lineage.gather(1, parents[:, :, None].expand(-1, -1, self._lineage.shape[2]))
 
     def reorder_sources(self, order: RowOrder) -> None:
         """Reorder the sources in place, which may write over the buffers."""

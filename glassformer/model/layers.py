@@ -89,7 +89,6 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.ssru = None
         if config.autoregressive_sublayer == "ssru":
             self.ssru = SSRU(config)
             self.ssru_add_norm = AddAndNorm(config)
@@ -105,15 +104,15 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Mask,
+        causal_mask: Mask | None,
         memory_mask: Mask,
         positions: Positions | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """One pass through the right half of figure 1."""
+        """One pass through the right half of figure 1; without a causal mask by the SSRU."""
         own_cache, cross_cache = (cache.autoregressive, cache.cross_attention) if cache else (None, None)
-        if self.ssru is not None:
-            rows = causal_mask.packing.queries if causal_mask.packing else None
+        if causal_mask is None:
+            rows = memory_mask.packing and memory_mask.packing.queries
             inner = self.ssru_add_norm.before(x)
             x = self.ssru_add_norm.after(x, self.ssru(inner, rows, own_cache))
         else:

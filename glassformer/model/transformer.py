@@ -53,7 +53,7 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Mask,
+        causal_mask: Mask | None,
         memory_mask: Mask,
         positions: Positions | None = None,
         cache: DecoderCache | None = None,
@@ -137,11 +137,12 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device)
+        positions, causal_mask = self._positions_and_mask(tgt_in_ids)
         src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
-        causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
+        if causal_mask is not None:
+            causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
         memory_mask = src_mask._replace(packing=Packing(tgt, src))
         x = tgt.pack(self.tgt_embedding(tgt_in_ids, positions.queries))
         return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]  # as above
@@ -185,10 +186,10 @@ class Transformer(nn.Module):
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         batch, n_tgt = tgt_in_ids.shape
         if cache is None:
-            positions, mask = next_positions_and_mask(0, n_tgt, tgt_in_ids.device)
+            positions, mask = self._positions_and_mask(tgt_in_ids)
         else:
             positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
-        if self.config.autoregressive_sublayer == "self_attention":  # others need no mask
+        if mask is not None:
             visible = tap(
                 self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes
             )
@@ -198,6 +199,11 @@ class Transformer(nn.Module):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
         return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]  # as above
+
+    def _positions_and_mask(self, tgt_in_ids: Int[Tensor, "batch tgt"]) -> tuple[Positions, Mask | None]:
+        """Of whole targets."""
+        sublayer = self.config.autoregressive_sublayer
+        return next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device, sublayer)
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
