@@ -16,7 +16,7 @@ from glassformer.trace import tap
 class SSRU(nn.Module):
     """c_t = f_t · c_{t-1} + (1 - f_t) · x_t W with f_t = σ(x_t W_f + b_f) and c_0 = 0; the output is max(0, c_t).
 
-    Differs from the paper: it takes the place of masked self-attention. No position sees a later one.
+    It takes the place of the decoder's self-attention and needs no mask: no position sees a later one.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -37,7 +37,7 @@ class SSRU(nn.Module):
         before = None
         if cache is not None:
             before = cache.state(x)
-            before = tap(self, "cell_cached", before, "batch one d_model")
+            before = tap(self, "cell_cached", before, "batch tgt d_model")
         candidate = self.w(x)
         candidate = tap(self, "candidate", candidate, "batch tgt d_model")
         gate_scores = self.w_f(x)

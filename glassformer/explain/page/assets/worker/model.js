@@ -787,7 +787,7 @@ class SSRU {
    * @param {Pass} pass @param {Tensor} x @param {StateCache | null} cache @returns {Tensor} */
   forward(pass, x, cache) {
     let before = new Tensor([1, x.shape[1]]);
-    if (cache) before = pass.tap(this, "cell_cached", cache.state ?? before, "batch one d_model");
+    if (cache) before = pass.tap(this, "cell_cached", cache.state ?? before, "batch tgt d_model");
     let candidate = this.w.forward(pass, x);
     candidate = pass.tap(this, "candidate", candidate, "batch tgt d_model");
     let gateScores = this.w_f.forward(pass, x);
@@ -944,8 +944,8 @@ class DecoderLayer {
     this.feedForwardAddNorm = new AddAndNorm(`${path}.feed_forward_add_norm`, config);
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor | null} mask @param {Tensor} memoryMask
-   * @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor | null} mask
+   * @param {Tensor} memoryMask @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, memoryMask, positions, cache) {
     let query = this.autoregressiveAddNorm.before(pass, x);
     const own = /** @type {any} */ (cache && cache.autoregressive);
@@ -1079,8 +1079,8 @@ class Decoder {
     this.finalNorm = config.norm === "pre" ? new LayerNorm(`${path}.final_norm`, config) : null;
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor | null} mask @param {Positions} positions
-   * @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor | null} mask
+   * @param {Positions} positions @param {DecoderCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, positions, cache) {
     this.layers.forEach((layer, at) => {
       x = layer.forward(pass, x, memory.tensor, mask, memory.mask, positions, cache && cache.layers[at]);
