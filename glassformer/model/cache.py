@@ -104,103 +104,67 @@ def _write(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
 
 
 class StateCache:
-    """The last cell of a recurrence: (batch one d_model), or with ``slots`` (batch slots d_model)."""
+    """The last cell of a recurrence, (batch one d_model), or (batch slots d_model); None before the first step."""
 
-    def __init__(self, *, slots: bool) -> None:
-        self.slots = slots
-        self.length = 0
-        self._state: Tensor | None = None
-
-    @property
-    def rows(self) -> int | None:
-        """The number of sentences in the cache, or None before the first step."""
-        return None if self._state is None else len(self._state)
-
-    def state(self, x: Float[Tensor, "batch new d_model"]) -> Float[Tensor, "batch columns d_model"]:
-        """The cell before the new columns ``x``: zeros at first."""
-        if self._state is None:
-            return x.new_zeros(len(x), 1, x.shape[2], dtype=torch.float32)
-        return self._state
-
-    def columns(self, x: Float[Tensor, "batch new d_model"]) -> int:
-        """How many of the columns ``x`` stand at one position: 1, or every slot."""
-        return x.shape[1] if self.slots else 1
-
-    def append(self, cell: Float[Tensor, "batch new d_model"]) -> None:
-        """Keep the last cell."""
-        self.length += cell.shape[1]
-        self._state = cell if self.slots else cell[:, -1:]
+    def __init__(self) -> None:
+        self.state: Tensor | None = None
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
-        if self._state is not None:
-            self._state = self._state.index_select(0, rows)
+        if self.state is not None:
+            self.state = self.state.index_select(0, rows)
 
     def reorder_slots(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Slot i of each row becomes what its slot ``parents[i]`` was."""
-        if self._state is not None:
-            width = self._state.shape[2]
-            self._state = self._state.gather(1, parents[:, :, None].expand(-1, -1, width))
+        if self.state is not None:
+            self.state = self.state.gather(1, parents[:, :, None].expand(-1, -1, self.state.shape[2]))
 
     def apply(self, order: RowOrder) -> None:
         """``reorder`` in place, which may write over the state."""
-        if self._state is not None:
-            self._state = order.apply(self._state)
+        if self.state is not None:
+            self.state = order.apply(self.state)
 
 
 class LayerCache:
-    """The two caches of one decoder layer: of its autoregressive sublayer and of cross-attention."""
+    """The two caches of one decoder layer: of its autoregressive sublayer, and of cross-attention."""
 
-    def __init__(self, sublayer: str, *, slots: bool) -> None:
-        is_recurrent = sublayer == "ssru"
-        self.autoregressive = StateCache(slots=slots) if is_recurrent else AttentionCache(grows=True)
+    def __init__(self, sublayer: str) -> None:
+        self.autoregressive = StateCache() if sublayer == "ssru" else AttentionCache(grows=True)
         self.cross_attention = AttentionCache(grows=False)
 
 
 class DecoderCache:
-    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target positions are decoded."""
+    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target columns are decoded."""
 
     mask_axes = "one one query key"
-    has_slots = False
 
     def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
-        self.sublayer = sublayer
-        self.layers = [LayerCache(sublayer, slots=self.has_slots) for _ in range(n_layers)]
-
-    @property
-    def length(self) -> int:
-        """Target positions decoded so far."""
-        return self.layers[0].autoregressive.length
+        self.sublayer, self.length = sublayer, 0
+        self.layers = [LayerCache(sublayer) for _ in range(n_layers)]
 
     @property
     def rows(self) -> int | None:
         """The number of sentences in the cache, or None before the first step."""
-        return self.layers[0].autoregressive.rows
+        return self.layers[0].cross_attention.rows
 
     def length_with(self, n_new: int) -> int:
         """The target positions after ``n_new`` more columns."""
         return self.length + n_new
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
-        """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
-        return next_positions_and_mask(self.length, n_new, device, self.sublayer)
+        """The positions of the next ``n_new`` columns, and the mask of what each sees; a recurrence needs none."""
+        start, self.length = self.length, self.length + n_new
+        keys = torch.arange(self.length, device=device)
+        positions = Positions(keys[start:], keys)
+        if self.sublayer == "ssru":
+            return positions, None
+        return positions, Mask.from_known(causal_mask(n_new, self.length, device), hides=n_new > 1)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in every layer."""
         for layer in self.layers:
             layer.autoregressive.reorder(rows)
             layer.cross_attention.reorder(rows)
-
-
-def next_positions_and_mask(
-    start: int, n_new: int, device: torch.device, sublayer: str
-) -> tuple[Positions, Mask | None]:
-    """Consecutive positions from ``start``, one for each new column, and the causal mask; a recurrence needs none."""
-    keys = torch.arange(start + n_new, device=device)
-    if sublayer == "ssru":
-        return Positions(keys[start:], keys), None
-    visible = causal_mask(n_new, start + n_new, device)
-    return Positions(keys[start:], keys), Mask.from_known(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
@@ -211,7 +175,6 @@ class BeamCache(DecoderCache):
     """
 
     mask_axes = "batch one query key"
-    has_slots = True
 
     def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
         super().__init__(n_layers, sublayer)
@@ -227,11 +190,11 @@ class BeamCache(DecoderCache):
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
         """The position of the next column of each slot, and the mask of the keys that each of them sees."""
         queries = torch.full((n_new,), self._steps, device=device)
+        self._steps += 1
+        self.length += n_new
         if self.sublayer == "ssru":
-            self._steps += 1
             return Positions(queries, queries), None
         self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
-        self._steps += 1
         positions = Positions(queries, self._positions)
         if self._lineage is None:
             visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)

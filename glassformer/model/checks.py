@@ -116,15 +116,10 @@ def check_cache(cache: DecoderCache | None, config: ModelConfig) -> None:
     advice = "Make one for each batch and give it at every step: cache = model.new_cache()"
     check_type("cache", cache, DecoderCache, f"a DecoderCache or None. {advice}")
     found, expected = len(cache.layers), config.n_decoder_layers
-    if found != expected:
+    if found != expected or cache.sublayer != config.autoregressive_sublayer:
         raise InputError(
-            f"cache: found {found} layers, expected {expected}, the number of decoder layers. "
-            "Make it with this model's new_cache()."
-        )
-    if cache.sublayer != config.autoregressive_sublayer:
-        raise InputError(
-            f"cache: found one for {cache.sublayer}, expected {config.autoregressive_sublayer}. "
-            "Make it with this model's new_cache()."
+            f"cache: found {found} layers with {cache.sublayer}, expected {expected} with "
+            f"{config.autoregressive_sublayer}, as the decoder has. Make it with this model's new_cache()."
         )
 
 

@@ -32,11 +32,11 @@ class SSRU(nn.Module):
     ) -> Float[Tensor, "batch tgt d_model"]:
         """What each position keeps of itself and of those before it; ``rows`` tell that ``x`` is packed.
 
-        With a cache the first cell follows the last one of the call before.
+        With a cache the first cell follows the last one of the call before. An edit of the cell acts on its own
+        position, one of the gate or the candidate on later ones, too.
         """
-        before = None
-        if cache is not None:
-            before = cache.state(x)
+        before = None if cache is None else cache.state
+        if before is not None:
             before = tap(self, "cell_cached", before, "batch tgt d_model")
         candidate = self.w(x)
         candidate = tap(self, "candidate", candidate, "batch tgt d_model")
@@ -45,11 +45,13 @@ class SSRU(nn.Module):
         forget_gate = gate_scores.sigmoid()
         forget_gate = tap(self, "forget_gate", forget_gate, "batch tgt d_model")
         added = (1 - forget_gate) * candidate
-        if rows is not None:
-            forget_gate, added = _pad(forget_gate, rows), _pad(added, rows)
-        cell = recur(forget_gate, added, before, 1 if cache is None else cache.columns(x))
+        if rows is not None:  # each sentence in a row of its own, where it starts from zero
+            forget_gate, added = (rows.pad_heads(part[:, :, None]).squeeze(1) for part in (forget_gate, added))
+        if before is None:  # float32, and so all cells, under bf16, too
+            before = added.new_zeros(len(added), 1, added.shape[2], dtype=torch.float32)
+        cell = recur(forget_gate, added, before)
         if cache is not None:
-            cache.append(cell)
+            cache.state = cell[:, -before.shape[1] :]
         if rows is not None:
             cell = rows.pack_heads(cell[:, None]).squeeze(2)
         cell = tap(self, "cell", cell, "batch tgt d_model")
@@ -60,22 +62,14 @@ class SSRU(nn.Module):
 def recur(
     forget_gate: Float[Tensor, "batch tgt d_model"],
     added: Float[Tensor, "batch tgt d_model"],
-    before: Float[Tensor, "batch columns d_model"] | None,
-    columns: int,
+    cell: Float[Tensor, "batch columns d_model"],
 ) -> Float[Tensor, "batch tgt d_model"]:
-    """c = f · c_before + added at each position, one after the other; a position has so many ``columns``.
+    """c = f · c_before + added at each position, one after the other; ``columns`` are as many as beams have slots.
 
     On a CPU this loop takes a quarter of the time, or less, of log2(tgt) steps over all positions at once.
     """
-    # In float32 under bf16, too: each sum takes the type of the first state.
-    cell = added.new_zeros(len(added), 1, added.shape[2], dtype=torch.float32) if before is None else before
-    cells = []
-    for forget, new in zip(forget_gate.split(columns, 1), added.split(columns, 1), strict=True):
+    cells, columns = [], cell.shape[1]
+    for forget, new in zip(torch.split(forget_gate, columns, 1), torch.split(added, columns, 1), strict=True):
         cell = forget * cell + new
         cells.append(cell)
     return torch.cat(cells, dim=1)
-
-
-def _pad(x: Float[Tensor, "one row d_model"], rows: PackedRows) -> Float[Tensor, "batch tgt d_model"]:
-    """Each sentence in a row of its own, so that its state starts anew."""
-    return rows.pad_heads(x[:, :, None]).squeeze(1)

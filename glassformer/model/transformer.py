@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import ConfigError, check_type
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
+from glassformer.model.cache import BeamCache, DecoderCache
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.embedding import Embedding, OutputProjection
 from glassformer.model.layers import DecoderLayer, EncoderLayer
@@ -137,7 +137,7 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = self._positions_and_mask(tgt_in_ids)
+        positions, causal_mask = self.new_cache().extend(*tgt_in_ids.shape, tgt_in_ids.device)
         src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
@@ -184,26 +184,16 @@ class Transformer(nn.Module):
         check_cache(cache, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
-        batch, n_tgt = tgt_in_ids.shape
-        if cache is None:
-            positions, mask = self._positions_and_mask(tgt_in_ids)
-        else:
-            positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
+        extended = self.new_cache() if cache is None else cache
+        positions, mask = extended.extend(*tgt_in_ids.shape, tgt_in_ids.device)
         if mask is not None:
-            visible = tap(
-                self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes
-            )
+            visible = tap(self, "causal_mask", mask.visible, extended.mask_axes)
             if visible is not mask.visible:  # an edit
                 mask = Mask.from_visible(visible)
         if not isinstance(memory_mask, Mask):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
         return self.decoder(x, memory, mask, memory_mask, positions, cache)  # type: ignore[no-any-return]  # as above
-
-    def _positions_and_mask(self, tgt_in_ids: Int[Tensor, "batch tgt"]) -> tuple[Positions, Mask | None]:
-        """Of whole targets."""
-        sublayer = self.config.autoregressive_sublayer
-        return next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device, sublayer)
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""

@@ -89,5 +89,5 @@ def test_the_state_is_kept_in_float32_under_bfloat16(small_model, src_ids, tgt_i
 def test_the_cache_of_another_kind_is_refused(small_model, src_ids, tgt_ids):
     model: Transformer = small_model(autoregressive_sublayer="ssru")
     cache = small_model().new_cache()
-    with pytest.raises(InputError, match=r"cache: found one for self_attention, expected ssru\. Make it with"):
+    with pytest.raises(InputError, match=r"cache: found 2 layers with self_attention, expected 2 with ssru, as the"):
         model.decode(tgt_ids[:, :1], *model.encode(src_ids), cache)

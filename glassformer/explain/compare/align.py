@@ -152,8 +152,7 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
                 if source is not None and (address, tap.call) in wanted:
                     yield replace(source, address=address)
         if name == "cell" and (f"{module}.cell_cached", tap.call) in wanted:
-            before = torch.cat([torch.zeros_like(tap.value[:, :1]), tap.value[:, :-1]], dim=1)
-            yield replace(tap, address=f"{module}.cell_cached", value=before)
+            yield replace(tap, address=f"{module}.cell_cached", value=tap.value[:, :-1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,29 +32,21 @@ def _forget_gate(scope: Scope) -> Tensor:
     return sigmoid(scope.here("gate_scores"))
 
 
-@entry("ssru.cell_cached", "The cell before", "c of the step before", NOT_IN_PAPER)
+@entry("ssru.cell_cached", "The cell before", "c_past", NOT_IN_PAPER)
 def _cell_cached(scope: Scope) -> Tensor:
     """All that decoding keeps of the earlier positions: one vector, however long the target is."""
-    if not scope.has(scope.step.address):
-        return torch.zeros_like(scope.step.value)
-    return _cells(*(scope.at_rows(f"{scope.module}.{one}") for one in ("forget_gate", "candidate", "cell_cached")))
+    return scope.at_rows(f"{scope.module}.cell")[:, -1:]
 
 
-@entry("ssru.cell", "Cell", "c_t = f_t · c_{t−1} + (1 − f_t) · z_t", _KIM)
+@entry("ssru.cell", "Cell", "c = f · c_past + (1 − f) · z", _KIM)
 def _cell(scope: Scope) -> Tensor:
-    """A running mean of what the positions so far offer, number by number; it takes the place of attention."""
+    """A running mean of what the positions so far offer, number by number. Before the first position it is 0."""
     gate, cached = scope.here("forget_gate"), scope.has_here("cell_cached")
-    before = scope.here("cell_cached") if cached else gate.new_zeros(len(gate), 1, gate.shape[2])
-    return _cells(gate, scope.here("candidate"), before)
-
-
-def _cells(gate: Tensor, candidate: Tensor, cell: Tensor) -> Tensor:
-    added = (1 - gate) * candidate
-    cells = []
+    added = (1 - gate) * scope.here("candidate")
+    cells = [scope.here("cell_cached") if cached else gate.new_zeros(len(gate), 1, gate.shape[2])]
     for position in range(gate.shape[1]):
-        cell = gate[:, position, None] * cell + added[:, position, None]
-        cells.append(cell)
-    return torch.cat(cells, dim=1)
+        cells.append(gate[:, position, None] * cells[-1] + added[:, position, None])
+    return torch.cat(cells[1:], dim=1)
 
 
 @entry("ssru.output", "SSRU's output", "max(0, c)", _KIM)

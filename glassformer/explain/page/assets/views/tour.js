@@ -18,7 +18,7 @@ const RECURRENCE = {
   title: "A memory of one vector",
   sentence:
     "This decoder does not look at what it has written: at each position its forget gate says which share of one vector, the cell, is kept.",
-  todo: "Find a dark row: there nearly all of what came before is kept.",
+  todo: "Find a dark column: that number of the cell is handed on from word to word.",
   shows: [MATRIX],
 };
 

@@ -787,7 +787,7 @@ class SSRU {
    * @param {Pass} pass @param {Tensor} x @param {StateCache | null} cache @returns {Tensor} */
   forward(pass, x, cache) {
     let before = new Tensor([1, x.shape[1]]);
-    if (cache) before = pass.tap(this, "cell_cached", cache.state ?? before, "batch tgt d_model");
+    if (cache?.state) before = pass.tap(this, "cell_cached", cache.state, "batch tgt d_model");
     let candidate = this.w.forward(pass, x);
     candidate = pass.tap(this, "candidate", candidate, "batch tgt d_model");
     let gateScores = this.w_f.forward(pass, x);
