@@ -141,7 +141,9 @@ def extra_steps() -> Iterator[Step]:
         model = Transformer(small(autoregressive_sublayer=sublayer)).eval()
         with torch.no_grad(), tracing(model) as trace:
             memory, src_mask = model.encode(ids)
-            model.decode(ids, memory, src_mask, model.new_cache())
+            cache = model.new_cache()
+            for column in ids.split(1, dim=1):
+                model.decode(column, memory, src_mask, cache)
         yield from once(trace)
 
 

@@ -137,7 +137,7 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = self.new_cache().extend(*tgt_in_ids.shape, tgt_in_ids.device)
+        positions, causal_mask = self.new_cache().extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
         src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
@@ -185,7 +185,7 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
         extended = self.new_cache() if cache is None else cache
-        positions, mask = extended.extend(*tgt_in_ids.shape, tgt_in_ids.device)
+        positions, mask = extended.extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
         if mask is not None:
             visible = tap(self, "causal_mask", mask.visible, extended.mask_axes)
             if visible is not mask.visible:  # an edit
