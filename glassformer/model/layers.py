@@ -19,9 +19,9 @@ from glassformer.trace import tap
 
 @dataclass(frozen=True)
 class Activation:
-    """A function between the two feed-forward maps, and what other programs call it, if they have it.
+    """A function between the two feed-forward maps, and its names in other programs.
 
-    Transformers may have several names; an export writes the first. CTranslate2 numbers its activations.
+    Transformers may have several; an export writes the first. CTranslate2 numbers its activations.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -82,7 +82,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm.
+    """Masked self-attention, cross-attention, feed-forward, each inside Add & Norm.
 
     Differs from the paper: ``autoregressive_sublayer`` may be an SSRU in place of self-attention.
     """
