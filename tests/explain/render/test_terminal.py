@@ -7,8 +7,8 @@ import torch
 from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
-from glassformer.errors import InputError, TraceError
 from glassformer.decoding import Translator
+from glassformer.errors import InputError, TraceError
 from glassformer.explain import narrate_step, print_attention, print_heads, print_heatmap, print_walk, walk
 from glassformer.explain.plain import clip_text, number_text, printable
 
