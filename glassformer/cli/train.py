@@ -82,7 +82,7 @@ class TeacherSettingOptions(SettingOptions):
 def train(
     *,
     text: TrainingPairOptions,
-    task: Annotated[str | None, option("A generated task: dates, phrasebook-de, scan-length ...")] = None,
+    task: Annotated[str | None, option("A generated task: dates, phrasebook-de ...")] = None,
     run: opt.NewRun = None,
     config: Config = None,
     model: Model = None,

@@ -8,7 +8,6 @@ from functools import partial
 from glassformer.errors import ConfigError, check_type, nearest
 from glassformer.tasks.dates import dates
 from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
-from glassformer.tasks.scan import SPLITS, scan
 from glassformer.tasks.task import Task
 
 __all__ = ["TASKS", "Task", "load_task"]
@@ -16,7 +15,6 @@ __all__ = ["TASKS", "Task", "load_task"]
 TASKS: dict[str, Callable[[int], Task]] = {
     "dates": dates,
     **{f"phrasebook-{language}": partial(phrasebook, language) for language in LANGUAGES},
-    **{f"scan-{split}": partial(scan, split) for split in SPLITS},
 }
 
 
