@@ -134,12 +134,6 @@ def verify_checkpoint(checkpoint: Path) -> None:
         _verify_file(checkpoint / name, size, expected)
 
 
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """The contents of ``state.json``, the one file that is read and verified."""
-    _verify_file(checkpoint / STATE, *_read_sums(checkpoint)[STATE])
-    return read_json(checkpoint / STATE)
-
-
 def tensors_sha256(checkpoint: Path, name: str) -> str:
     """The SHA-256 sum of a file of tensors, by the manifest; the file is not read."""
     return str(read_json(checkpoint / MANIFEST)["files"][f"{name}{_TENSORS}"]["sha256"])

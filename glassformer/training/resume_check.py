@@ -1,9 +1,10 @@
 """Whether a run may be resumed with the settings and the text of a request."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
-from glassformer.checkpoint import checkpoints, update_number
+from glassformer.checkpoint import STATE, checkpoints, newest_valid, read_json, update_number
 from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import LIMITS, RunConfig, TrainConfig
@@ -38,7 +39,15 @@ def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, An
             f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
             f"Repeat its command to resume it, or name another --run.{advice}"
         )
-    run.check_resumable()
+    # Before its second validation a training that was killed may have saved weights and no state.
+    if not checkpoints(run.latest) and (checkpoints(run.final) or len(checkpoints(run.history)) > 1):
+        raise RunError(
+            f"{run.path}: holds a model, but in {run.latest.name}/ no state to continue its training from. To "
+            f"train on from the model: glassformer train ... --init {quote(str(run.path))} --run NEW."
+        )
+    newest = newest_valid(run.latest, lambda _: None)
+    if newest is not None:
+        run.check_state(saved, newest, read_json(newest / STATE))
     _check_not_ended(run, saved.train, request.config.train, changed=bool(others))
     for line in others:
         log.log(f"--force: {line}")
