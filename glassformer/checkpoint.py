@@ -21,7 +21,6 @@ from glassformer.files import (
     read_json_file,
     refuse_link,
     remove,
-    require_regular_file,
     sha256,
     sync,
     write_durably,
@@ -74,7 +73,6 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
 
 
 def _hidden_name(checkpoint: Path, ending: str) -> Path:
-    """A hidden, random name for a checkpoint that is being written or deleted."""
     return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
 
 
@@ -107,7 +105,6 @@ def recover_interrupted(series: Path) -> None:
 
 
 def _write_manifest(directory: Path, form: int) -> None:
-    """Sync every file, then write the manifest of their sums."""
     files = {}
     for path in sorted(directory.iterdir()):
         sync(path)
@@ -135,12 +132,12 @@ def verify_checkpoint(checkpoint: Path) -> None:
 
 
 def tensors_sha256(checkpoint: Path, name: str) -> str:
-    """The SHA-256 sum of a file of tensors, by the manifest; the file is not read."""
+    """The SHA-256 sum of a file of tensors, by the manifest."""
     return str(read_json(checkpoint / MANIFEST)["files"][f"{name}{_TENSORS}"]["sha256"])
 
 
 def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
-    """The size and the SHA-256 sum of each file, by the manifest."""
+    """Size and SHA-256 sum of each file."""
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") not in (FORMAT, INT8_FORMAT):
         raise CheckpointError(
@@ -158,7 +155,6 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
 
 def _verify_file(path: Path, size: int, expected: str) -> None:
     try:
-        require_regular_file(path)
         same = path.stat().st_size == size and sha256(path) == expected
     except (OSError, ValueError) as error:  # ValueError: the name in the manifest is not a possible file name
         reason = error.strerror if isinstance(error, OSError) else None
@@ -168,7 +164,7 @@ def _verify_file(path: Path, size: int, expected: str) -> None:
 
 
 def checkpoint_path(series: Path, update: int) -> Path:
-    """The path of an update's checkpoint in a series."""
+    """The checkpoint of an update."""
     return series / f"{_NAME}{update:08d}"
 
 
@@ -231,7 +227,7 @@ def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> R
 
 
 def _identity(checkpoint: Path) -> tuple[int, int] | None:
-    """Device and inode: others once it is replaced; None if it is gone."""
+    """Device and inode; None if it is gone."""
     try:
         found = checkpoint.stat()
     except OSError:

@@ -1,8 +1,4 @@
-"""The errors that a user can fix: one base class, one class for each kind.
-
-A message says what was found, what was expected, what to do, and where. The command line prints it and exits with the
-class's exit code.
-"""
+"""The errors that a user can fix, a class for each kind. A message says found, expected, what to do, and where."""
 
 import os
 from collections.abc import Iterable
@@ -72,15 +68,14 @@ class PeerError(WorkerError):
 def check_type(
     name: str, value: object, kind: Any, expected: str, error: type[GlassformerError] = InputError
 ) -> None:
-    """Raise ``error`` if a value is not of a type; ``expected`` says what it should be, and what to do."""
+    """Raise ``error`` if a value is not of a type; ``expected`` says what to give."""
     if not isinstance(value, kind):
         raise error(f"{name}: found {type(value).__name__}, expected {expected}.")
 
 
 def check_path(name: str, value: object) -> Path:
     """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
-    if not isinstance(value, str | Path):
-        raise InputError(f"{name}: found {type(value).__name__}, expected the path of a file, a str or a Path.")
+    check_type(name, value, str | Path, "the path of a file, a str or a Path")
     try:
         is_name = b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:
@@ -91,7 +86,7 @@ def check_path(name: str, value: object) -> Path:
 
 
 def torchrun_number(name: str, default: str = "") -> int:
-    """The whole number in an environment variable of torchrun; ``ConfigError`` if it is none."""
+    """The number in a variable of torchrun; ``ConfigError`` if it is none."""
     found = os.environ.get(name, default)
     if found.isascii() and found.isdecimal():
         return int(found)
@@ -102,6 +97,6 @@ def torchrun_number(name: str, default: str = "") -> int:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean ...?`` with the known word nearest to an unknown one; empty if none is near."""
+    """`` Did you mean ...?`` with the nearest known word, if one is near."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]!r}?" if matches else ""
