@@ -26,10 +26,7 @@ _NOT_COMPARED = {"model.src_vocab", "model.tgt_vocab", "train.accumulate"}
 
 
 def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, Any], log: Display) -> None:
-    """Raise ``RunError`` for other settings or other text than the run has, unless forced, and for an ended run.
-
-    ``data`` is what config.json would say of the text. What is forced is logged.
-    """
+    """Raise ``RunError`` for other settings or text than the run has, unless forced, and for an ended run."""
     saved, saved_data = run.read_config()
     fixed, others = _compare_settings(saved, request.config)
     others += _compare_data(saved.train, saved_data, request.config.train, data)
@@ -104,10 +101,7 @@ def _compare_texts(saved_data: Mapping[str, Any], data: Mapping[str, Any]) -> li
 
 
 def _check_not_ended(run: RunDirectory, before: TrainConfig, settings: TrainConfig, *, changed: bool) -> None:
-    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly.
-
-    Where a limit has been reached, nothing would be learned: that is refused if settings or text have ``changed``.
-    """
+    """Refuse to continue a run that has ended without a new limit: it might train for hours unexpectedly."""
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return

@@ -50,10 +50,10 @@ class Outcome:
 
 
 def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outcome:
-    """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
+    """Train in ``request.run`` until a limit or a signal stops it; a stopped run is resumed.
 
-    All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
-    if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
+    All processes of ``world`` call this together. Raises ``RunError`` for a run with other settings or text, unless
+    ``request.force`` is True and its weights fit them.
     """
     check_type("request", request, TrainRequest, "a TrainRequest")
     run, config, init = RunDirectory(request.run), request.config, request.init

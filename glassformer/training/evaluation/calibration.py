@@ -1,9 +1,7 @@
 """Calibration: fits the confidence of a model's translations on its validation text, at the end of a training.
 
-The model translates validation sources, and chrF says which translations are good. It translates them again with
-typing mistakes, so that some words were never seen. To learn what it cannot do, it also translates texts that are no
-sources, which count as bad: validation targets, and shuffled characters of sources, as far as their n-grams differ
-from those of sources.
+chrF says which translations are good. Sources with typing mistakes have unknown words. Texts that are no sources
+count as bad: validation targets, and shuffled characters whose n-grams differ from those of sources.
 """
 
 import math
@@ -48,10 +46,7 @@ Floats = NDArray[np.float64]
 def fit_confidence(
     translator: Translator, text: PreparedText, metric: str, budget_s: float = math.inf
 ) -> Confidence | None:
-    """The confidence of ``translator``'s translations; None if fewer than 40 could be made in ``budget_s``.
-
-    A translation is good if its chrF is at least 50 or, if ``metric`` is exact_match, if it is the target itself.
-    """
+    """The confidence of ``translator``; None if fewer than 40 translations could be made in ``budget_s``."""
     began, exact = time.monotonic(), metric == "exact_match"
     pairs = Random(1).sample(text.valid_text, min(SENTENCES, len(text.valid_text)))
     seen = _read_seen_text(text, pairs)

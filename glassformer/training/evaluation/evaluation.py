@@ -39,10 +39,7 @@ def validate(
     sentences: int,
     world: World = ALONE,
 ) -> Validation:
-    """Measure the loss on all validation pairs, and translate the first ``sentences``, at least one, greedily.
-
-    Several processes share the work, and all get the result. Raises ``DivergedError`` if the loss is not finite.
-    """
+    """Measure the loss on all validation pairs, and translate the first ``sentences``, at least one, greedily."""
     with evaluating(model):
         loss = validation_loss(model, text.valid, config, device, world)
     if not math.isfinite(loss):
@@ -83,11 +80,7 @@ def validation_loss(
 
 
 def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
-    """The mean cosine of the encoder's outputs at different positions, over the first 100 sources.
-
-    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. The value may come near 1
-    while a model learns its first words, and falls as attention begins to choose.
-    """
+    """The mean cosine of the encoder's outputs at different positions: near 1 the decoder sees a bag of words."""
     batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
     with evaluating(model), torch.no_grad():
         memory, mask = model.encode(batch.src_ids)

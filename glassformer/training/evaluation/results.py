@@ -40,10 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Scores:
-    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's.
-
-    ``limited`` counts the translations whose search the length limit stopped.
-    """
+    """The value of each metric in percent, sacrebleu's signatures, and how many searches the length limit stopped."""
 
     values: Mapping[str, float]
     signatures: Mapping[str, str]
@@ -68,8 +65,7 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``samples`` are the first sources with their translations and references; ``examples`` are all that were
-    translated, in the first process. ``encoder_collapse`` is what the function of that name returns.
+    ``samples`` are the first sources with translations and references, ``examples`` all, in the first process.
     """
 
     update: int

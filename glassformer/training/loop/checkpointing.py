@@ -1,7 +1,4 @@
-"""The checkpoints of a training: what it saves, and how it resumes.
-
-``latest`` holds weights, Adam's moments, random state and counters; ``history``, ``best`` and ``final`` hold weights.
-"""
+"""The checkpoints of a training: what it saves, and how it resumes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -45,10 +42,8 @@ _KINDS = {int: int, float: int | float, str: str, NoneType: int | float | None}
 class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
-    ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
-    ``stale_validations`` counts those in a row that improved neither, ``restarts`` the returns after a divergence.
-    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends (0: not yet),
-    ``cooldown_cause`` its limit.
+    ``stale_validations`` are those in a row that improved neither metric nor loss. The cooldown starts after update
+    ``cooldown_from`` and ends after ``cooldown_to`` (0: not yet); ``cooldown_cause`` is its limit.
     """
 
     update: int = 0
@@ -106,8 +101,7 @@ def _rank_key(name: str, rank: int) -> str:
 class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
-    All processes call it together; the first one writes, and chooses what all of them read. ``saved_threads`` is the
-    number of threads that the resumed checkpoint was saved with.
+    All processes call it together; the first one writes, and chooses what all of them read.
     """
 
     saved_threads: int | None = None

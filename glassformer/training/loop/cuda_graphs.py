@@ -1,7 +1,6 @@
-"""Training on one GPU: the forward and backward pass of a batch as one CUDA graph for each shape of batch.
+"""Training on one GPU: the passes of a batch as one CUDA graph for each shape of batch.
 
-A GPU computes the passes of these models faster than a CPU can launch their kernels one by one. Graphs have fixed
-shapes and places in memory: batches are padded to few shapes, and gradients are kept.
+A GPU computes the passes of small models faster than a CPU can launch their kernels one by one.
 """
 
 import os
@@ -118,10 +117,7 @@ def can_compile(device: torch.device) -> bool:
 
 
 def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
-    """The ids of a batch, padded to one of few shapes: lengths to multiples of 4, rows to four significant bits.
-
-    No length becomes more than ``max_length``.
-    """
+    """The ids, padded: lengths to multiples of 4, at most ``max_length``, rows to four significant bits."""
     rows, padded = round_up(len(batch.src_ids), _ROW_BITS), []
     for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids):
         more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])

@@ -1,8 +1,7 @@
 """How a model is trained in several processes: whole in each of them, or with its weights in shards.
 
-Each process computes its own batches. ``DistributedDataParallel`` averages the gradients of whole models. FSDP2 (Zhao
-et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes; each process keeps the gradients and
-moments of its shard. Checkpoints are the same.
+``DistributedDataParallel`` averages the gradients of whole models. FSDP2 (Zhao et al. 2023, arXiv 2304.11277)
+gathers the weights of a layer while it computes. Checkpoints are the same.
 """
 
 from collections.abc import Iterator, Mapping

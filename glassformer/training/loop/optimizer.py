@@ -22,10 +22,9 @@ OPTIMIZER = "optimizer"  # the name of the file
 
 
 def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> None:
-    """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
+    """Exclude the weights whose addresses match one of the ``patterns``, with ``*`` and ``?``, from the training.
 
-    A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
-    under either of its names. Raises ``ConfigError`` for a pattern that matches nothing, and if nothing is left.
+    The address of a module stands for all its weights. Raises ``ConfigError`` if nothing matches, or nothing is left.
     """
     if not patterns:
         return

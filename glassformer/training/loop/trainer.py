@@ -69,8 +69,7 @@ class RunningMeans:
 class Trainer:
     """Trains one model in one run directory, from the newest valid checkpoint on if there is one.
 
-    ``init`` is a model to start from; ``mix`` holds other pairs that join each epoch. Each of several processes has a
-    trainer, and all make the same calls in the same order.
+    Each of several processes has a trainer, and all make the same calls in the same order.
     """
 
     def __init__(

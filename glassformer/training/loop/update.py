@@ -50,8 +50,8 @@ def update(
 ) -> UpdateMetrics:
     """Make update ``state.update + 1``: one step of Adam on the mean smoothed loss.
 
-    ``batches`` are those of this process, ``tokens`` counts the target tokens of all processes. ``check`` gets the
-    sum of the losses and the norm of the gradient before any weight moves; it may raise.
+    ``tokens`` counts the target tokens of all processes. ``check`` gets the loss and the norm of the gradient before
+    any weight moves; it may raise.
     """
     sums = backward_batches(strategy, batches, tokens, config)
     norms = clip_gradients(strategy.model, config)
@@ -83,10 +83,7 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
 def backward_batches(
     strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
 ) -> Float[Tensor, "2"]:
-    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes.
-
-    Returns the sums of the smoothed loss and of the negative log-likelihood, in float64 on the device.
-    """
+    """The same in any number of processes; returns the sums of both losses, in float64 on the device."""
     count = tokens / strategy.world.size  # the gradients are averaged over the processes
     sums = []
     for number, batch in enumerate(batches, start=1):

@@ -1,4 +1,4 @@
-"""The output projection and the training loss fused, a chunk of positions at a time. Sections 3.4 and 5.4.
+"""The output projection and the training loss fused. Sections 3.4 and 5.4.
 
 The logits of all positions would be by far the largest matrix of a step. They are computed, differentiated and
 dropped in chunks that stay in the processor's cache. ``plain_projected_loss`` leaves that to a compiler.
@@ -32,12 +32,9 @@ class ProjectedLoss(torch.autograd.Function):
         r_drop: float,
         needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
-        """``x`` (position d_model), ``targets`` (position): the smoothed and the plain loss, summed.
+        """``x`` (position d_model), ``targets`` and ``real`` (position): the smoothed and the plain loss, summed.
 
-        ``real`` (position) is False where there is padding; None if there is none.
-
-        With ``r_drop`` each two adjacent positions are the two passes of one. ``needs_grad`` is an argument because
-        the gradient mode of the caller cannot be seen here.
+        With ``r_drop`` each two adjacent positions are the two passes of one.
         """
         inputs, matrix = _autocast(x), _autocast(weight)
         grad_x, grad_weight = (torch.zeros_like(tensor) if needs_grad else None for tensor in (x, weight))

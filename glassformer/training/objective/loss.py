@@ -1,8 +1,7 @@
 """The training loss of logits: cross-entropy with label smoothing, section 5.4, and the divergence of R-Drop.
 
-R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, with other dropout, and adds α ½ (KL(p1 ‖ p2) +
-KL(p2 ‖ p1)) to the sum of both cross-entropies of a token. Here it is half of that, with the same updates by Adam, to
-be comparable with the loss of a training without R-Drop.
+R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, and adds α ½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)) to the
+sum of both cross-entropies of a token. Here it is half of that, to be comparable; Adam's updates are the same.
 """
 
 from typing import Any
@@ -77,8 +76,7 @@ def smoothed_loss(
 ) -> tuple[Tensor, Tensor, int]:
     """The smoothed loss and the negative log-likelihood, in nats summed over real tokens, and the number of tokens.
 
-    Padding does not count; a batch of padding only gives zeros. Raises ``InputError`` if the shapes of logits and
-    targets do not fit, or if the logits are probabilities already.
+    Raises ``InputError`` if the shapes do not fit, or if the logits are probabilities already.
     """
     _check_inputs(logits, tgt_out_ids, pad_id)
     tgt_out_ids = tgt_out_ids.long()

@@ -1,7 +1,4 @@
-"""The result of a training in words: how many held-out sentences are right, typical errors, what would help.
-
-The thresholds, and what was measured with them, are in docs/training.md.
-"""
+"""The result of a training in words; docs/training.md has the thresholds, and what was measured with them."""
 
 import re
 import unicodedata
@@ -111,10 +108,7 @@ _ERRORS: dict[str, Callable[[Example, frozenset[str]], bool]] = {
 
 
 def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """The examples that are not exact, by their kind of error, the most frequent kind first.
-
-    A word that any reference has is one of the target language, and not left untranslated.
-    """
+    """The examples that are not exact, by their kind of error, the most frequent kind first."""
     found: dict[str, list[Example]] = {}
     known = frozenset(word for one in examples for word in _words(one.reference))
     for one in examples:
@@ -151,10 +145,7 @@ def describe(
     loss_is_comparable: bool = True,
     limited: int = 0,
 ) -> list[str]:
-    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help.
-
-    The length limit cut ``limited`` translations.
-    """
+    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help."""
     lines = [Shares.count(examples).line(seen=seen)]
     if limited:
         lines.append(

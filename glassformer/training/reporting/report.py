@@ -70,10 +70,7 @@ def make_report(
     records: Sequence[Mapping[str, Any]],
     counts: Mapping[str, int],
 ) -> str:
-    """The page: ``lines`` are from ``describe``, ``records`` from metrics.jsonl, ``counts`` from prepared text.
-
-    ``headline`` is the result in numbers; ``facts`` say how it came about, each with its name.
-    """
+    """The page: the result in numbers, facts by name, ``lines`` of ``describe``, ``records`` of metrics.jsonl."""
     curves, errors = [], []
     for key, (name, meaning, color) in _CURVES.items():
         points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]

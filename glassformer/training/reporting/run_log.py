@@ -23,11 +23,7 @@ _LOGGED = ("epoch", "loss", "perplexity", "tokens_per_s", "learning_rate", "grad
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """The state of a training after an update.
-
-    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means since the last line of the log.
-    ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
-    """
+    """The state of a training after an update; losses and rates are means since the last line of the log."""
 
     update: int
     epoch: int

@@ -1,8 +1,4 @@
-"""The data of a training: where its pairs come from, and an endless stream of batches of them. Section 5.1.
-
-A position in the stream is an epoch and a batch, so that a stopped training resumes with the same batches. With
-BPE-dropout, each epoch has its own tokens, the same whenever it is repeated.
-"""
+"""The data of a training: where its pairs come from, and an endless stream of batches of them. Section 5.1."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -172,10 +168,7 @@ class UpdateBatches:
 
 
 class BatchStream:
-    """Batches, epoch after epoch, from the batch at ``position`` (0 is the first) of ``epoch`` on.
-
-    A large corpus is planned window by window, so that memory does not grow with it.
-    """
+    """Batches, epoch after epoch, from the batch at ``position`` (0 is the first) of ``epoch`` on."""
 
     def __init__(
         self,

@@ -1,7 +1,4 @@
-"""Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
-
-What those fix cannot be set; the learning rate is low by default, so that little of what the model knows is lost.
-"""
+"""Fine-tuning: a training that starts from the weights and tokenizers of a model, at a low learning rate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -45,10 +42,7 @@ class InitialModel:
 
     @classmethod
     def load_for(cls, run: Path, name: str | Path) -> Self:
-        """The model ``name`` for a training in ``run``. Raises what ``load_run`` and ``check_writable`` raise.
-
-        If it is gone, or was trained further, the model of ``run`` replaces it once that has begun.
-        """
+        """The model ``name`` for a training in ``run``; if it has gone or was trained further, that of ``run``."""
         begun = RunDirectory(run)
         begun.check_writable()
         if not (begun.exists and begun.has_checkpoints):

@@ -1,16 +1,8 @@
 """Makes more pairs from the same text: teachers translate each side of it, and a model learns from all the pairs.
 
-"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. For
-students that are smaller than their teacher there is ``distill.py``.
-
-    DIR/forward/          the run of the teacher from source to target, with its translations of all sources
-    DIR/backward/         the same from target to source
-    DIR/pairs/train.src   the pairs to learn from: the original ones, and those with a teacher's translation
-    DIR/pairs/train.tgt   on one side; train.jsonl instead if the text is one file of pairs
-    DIR/pairs/valid.*     and own.*: validation pairs and all other pairs, if the text comes without validation files
-    DIR/pairs/made.json   the text, and how many validation pairs were set apart
-
-The text is held in memory.
+"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round.
+DIR/forward and DIR/backward are the teachers' runs; DIR/pairs has the pairs to learn from, train.*, those for
+validation, valid.* and own.* if the text has none, and what they were made of, made.json.
 """
 
 import json
@@ -48,11 +40,7 @@ class DiversifyResult:
 def diversify(
     place: Path, source: FileSource, teachers: Mapping[str, RunConfig], display: Display
 ) -> DiversifyResult | Outcome:
-    """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
-
-    Called again, it resumes. Returns the outcome of a teacher that a signal stopped. Raises what ``train`` raises,
-    and ``RunError`` if ``place`` holds teachers of other text.
-    """
+    """Train ``teachers``, forward, backward or both, and write the pairs into ``place``; resumable."""
     if not teachers or teachers.keys() - SOURCE_SIDE.keys():
         raise ConfigError(f"teachers: found {sorted(teachers) or 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)

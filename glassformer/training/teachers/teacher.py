@@ -1,8 +1,6 @@
 """A teacher: a trained run that translates a text for another model to learn from, resumably.
 
-Its translations are kept in a file, one a line, each with a sum of its text and itself. What an interrupted process
-wrote is reused, in whole chunks, so that batches and outputs are the same. From a damaged line on, all is translated
-again.
+Translations are kept one a line, with a sum each. Whole chunks are reused, so that batches and outputs are the same.
 """
 
 import json
@@ -53,10 +51,7 @@ class Teacher:
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
-        """A translation of each text, kept in ``file``; empty where a limit of length cut source or output.
-
-        Raises ``RunError`` if another process writes the file, and ``StorageError``.
-        """
+        """A translation of each text, kept in ``file``; empty where a limit of length cut source or output."""
         done = _read_translations(file, texts, display)
         if len(done) == len(texts):
             return done
