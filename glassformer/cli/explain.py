@@ -101,7 +101,6 @@ def trace(
 ) -> None:
     """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
 
-    [bold]glassformer trace "I love you, too."[/bold]
     [bold]glassformer trace "I love you, too." --only '*cross_attention.weights' --values[/bold]
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
@@ -172,7 +171,6 @@ def explore(
 
 
 def _read_texts(texts: list[str]) -> list[str]:
-    """The texts as they were typed; ``ConfigError`` for a model where a text is expected."""
     for text in texts:
         if isfile(join(text, "config.json")):
             raise ConfigError(
@@ -183,7 +181,7 @@ def _read_texts(texts: list[str]) -> list[str]:
 
 
 def _report(made: "WalkResult", request: "WalkRequest") -> None:
-    """Print the proof of a walk; a step that does not follow ends the command with 1."""
+    """Print the proof; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
     translator = made.walk.translator
@@ -197,7 +195,7 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
 
 
 def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
-    """Whether ``translate`` writes what a walk without a given target wrote; prints the answer."""
+    """Whether ``translate`` writes what a walk without a target wrote."""
     from glassformer.decoding import Translator
 
     sources = made.walk.sentences.sources if request.from_ids else request.sources
@@ -238,8 +236,8 @@ def diff(
     [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
     [bold]glassformer diff runs/first first-hf --text "I love you, too."[/bold]
-    A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
-    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, else with 1.
+    A conversion is compared by tokenizers, weights, settings of search, log-probabilities and outputs. It ends with 0
+    when they agree, else with 1.
     """
     from glassformer.explain.compare.passes import Mode, read_mode
     from glassformer.explain.compare.runs import diff_places
