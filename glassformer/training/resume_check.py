@@ -26,7 +26,7 @@ _NOT_COMPARED = {"model.src_vocab", "model.tgt_vocab", "train.accumulate"}
 
 
 def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, Any], log: Display) -> None:
-    """Raise ``RunError`` for other settings or text than the run has, unless forced, and for an ended run."""
+    """Raise ``RunError`` for other settings or text, unless forced, and for an ended run."""
     saved, saved_data = run.read_config()
     fixed, others = _compare_settings(saved, request.config)
     others += _compare_data(saved.train, saved_data, request.config.train, data)
@@ -51,7 +51,7 @@ def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, An
 
 
 def _compare_settings(saved: RunConfig, config: RunConfig) -> tuple[list[str], list[str]]:
-    """The settings that differ: those that cannot change, and those that can be forced."""
+    """What differs and cannot change, or can be forced."""
     fixed, others = list[str](), list[str]()
     may_change = MAY_CHANGE | _NOT_COMPARED
     if saved.train.metric == "loss":  # uses all validation pairs, however many are translated
@@ -70,7 +70,7 @@ def _compare_settings(saved: RunConfig, config: RunConfig) -> tuple[list[str], l
 def _compare_data(
     saved: TrainConfig, saved_data: Mapping[str, Any], settings: TrainConfig, data: Mapping[str, Any]
 ) -> list[str]:
-    """What differs in the batches of an update, the text, and the other models and texts."""
+    """What differs in batches, text and other models."""
     found = []
     processes = saved_data.get("processes", 1)
     if saved.accumulate * processes != settings.accumulate * data["processes"]:
@@ -88,7 +88,7 @@ def _compare_data(
 
 
 def _compare_texts(saved_data: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
-    """What differs in the training text. Where a teacher writes it, its search counts, not its weights."""
+    """What differs in the text; of a teacher its search counts."""
     before, now = (one.get("written_by", {}) for one in (saved_data, data))
     if not before or not now or saved_data["text"]["fingerprint"] != data["text"]["fingerprint"]:
         return ["the training text has changed"]
@@ -101,7 +101,7 @@ def _compare_texts(saved_data: Mapping[str, Any], data: Mapping[str, Any]) -> li
 
 
 def _check_not_ended(run: RunDirectory, before: TrainConfig, settings: TrainConfig, *, changed: bool) -> None:
-    """Refuse to continue a run that has ended without a new limit: it might train for hours unexpectedly."""
+    """Refuse to continue an ended run without a new limit."""
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return

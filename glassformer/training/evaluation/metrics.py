@@ -50,7 +50,7 @@ def _sacrebleu(name: str, title: str, meaning: str, make: Callable[[Texts], BLEU
 
 
 def _bleu(references: Texts) -> BLEU:
-    """BLEU of words as 13a splits them; where most characters are of scripts without spaces, of characters."""
+    """BLEU of words, or of characters in scripts without spaces."""
     tokenize = "char" if is_mostly_unspaced(references) else "13a"
     return BLEU(tokenize=tokenize, force=True)  # force hides a warning: tokenised_warning has it
 

@@ -1,4 +1,4 @@
-"""Training on a CPU: how many threads to use, and how the C library allocates memory."""
+"""Training on a CPU: threads and allocation."""
 
 import ctypes
 import os
@@ -40,7 +40,7 @@ def choose_threads(config: RunConfig, world: World, display: Display, saved: int
 
 
 def _find_fastest(config: RunConfig, world: World, most: int) -> int:
-    """The number up to ``most`` with which a layer takes the least time in the slowest process."""
+    """The number with which a layer is fastest in the slowest process."""
     torch.set_num_threads(most)
     seconds = time_threads(config.model, most, _TEST_TOKENS, _TEST_S)
     columns = zip(*world.all_gather(*seconds.values()), strict=True)
@@ -54,7 +54,7 @@ def _are_given() -> bool:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc reuse freed memory: to map each large tensor anew takes a good part of a training step on a CPU."""
+    """Let glibc reuse freed memory: mapping it anew slows training on a CPU."""
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

@@ -29,7 +29,7 @@ _WARM_UP = 3  # passes before a graph is captured: the first compile
 
 
 class GraphStrategy(ParallelStrategy):
-    """One process on a GPU, its layers compiled. On a CPU each pass is computed anew, with the same result."""
+    """One process on a GPU, its layers compiled."""
 
     def __init__(self, model: Transformer, config: TrainConfig, *, compiled: bool = True) -> None:
         super().__init__(model, config, compiled=compiled)
@@ -62,7 +62,7 @@ class GraphStrategy(ParallelStrategy):
         return self._sums.clone()
 
     def _lend_gradients(self) -> None:
-        """Give each weight its kept gradient, cleared, where an optimizer has taken it away."""
+        """Give each weight its kept gradient, cleared."""
         free = [one for weight, one in zip(self._weights, self._gradients, strict=True) if weight.grad is None]
         if free:
             torch._foreach_zero_(free)
@@ -85,7 +85,7 @@ class GraphStrategy(ParallelStrategy):
         self._sums.copy_(torch.stack([loss.detach(), nll]))
 
     def _capture(self, ids: list[Tensor], config: TrainConfig) -> tuple[list[Tensor], Callable[[], None]]:
-        """Where ids of this shape are put, and what computes them; gradients and random numbers stay as they are."""
+        """Where ids of this shape are put, and what computes them."""
         inputs = [one.to(self._device, copy=True) for one in ids]
         compute = partial(self._compute, inputs, config)
         if self._device.type != "cuda":
@@ -97,7 +97,7 @@ class GraphStrategy(ParallelStrategy):
         return inputs, graph.replay
 
     def _capture_graph(self, compute: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        """A graph that does what ``compute`` does, on the tensors that it reads and writes now."""
+        """A graph of what ``compute`` does."""
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         with torch.cuda.device(self._device):
             self._side.wait_stream(current)
@@ -111,13 +111,13 @@ class GraphStrategy(ParallelStrategy):
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether it is a GPU for which this machine can compile: with Triton, and the C compiler that Triton needs."""
+    """Whether Triton and its C compiler can compile for this GPU."""
     compilers = (os.environ.get("CC", ""), "gcc", "clang", "cc")
     return device.type == "cuda" and find_spec("triton") is not None and any(map(shutil.which, compilers))
 
 
 def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
-    """The ids, padded: lengths to multiples of 4, at most ``max_length``, rows to four significant bits."""
+    """Ids padded to lengths of multiples of 4 and rows of four significant bits."""
     rows, padded = round_up(len(batch.src_ids), _ROW_BITS), []
     for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids):
         more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])

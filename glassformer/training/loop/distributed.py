@@ -64,7 +64,7 @@ class ShardStrategy(ParallelStrategy):
         return nullcontext()
 
     def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The full tensors, in the CPU memory of the first process; nothing in the others."""
+        """The full tensors, in the CPU memory of the first process."""
         gathered = {}
         for name, tensor in tensors.items():
             full = full_tensor(tensor)
@@ -93,7 +93,7 @@ class ShardStrategy(ParallelStrategy):
 
 
 def make_strategy(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> ParallelStrategy:
-    """Move ``model``, the same on each CPU, to ``device``, and distribute it as ``config.sharding`` says."""
+    """Move ``model`` to ``device``, as ``config.sharding`` says."""
     if world.size > 1 and config.sharding == "full":  # moves to the device layer by layer
         return ShardStrategy(model, config, world, device)
     model = model.to(device)
@@ -105,6 +105,6 @@ def make_strategy(world: World, model: Transformer, config: TrainConfig, device:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """The tensor itself, or all shards of a sharded one, gathered; then all processes must call it together."""
+    """The tensor itself, or all its shards; a call of all processes."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else gather()

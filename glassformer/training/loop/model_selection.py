@@ -30,7 +30,7 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Contender:
-    """A model that may be kept: the mean of the weights of its checkpoints, often of one."""
+    """The mean of the weights of some checkpoints, often of one."""
 
     name: str
     checkpoints: tuple[Path, ...]
@@ -108,7 +108,7 @@ def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_is_comparable: boo
 
 
 def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
-    """The numbers of those whose translations differ from those of ``best``, but are not measurably worse."""
+    """The numbers of those that are not measurably worse than ``best``."""
     outputs = [[example.output for example in one.examples] for one in found]
     others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
     if metric.resampled is None or not others or len(outputs[best]) < 2:
@@ -125,7 +125,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate, which is kept, and why; for ``not_judged`` more, time was too short."""
+    """A line for each candidate, and which is kept, and why."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = "the loss on the validation text"

@@ -21,7 +21,7 @@ def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
 
 
 def cooldown_factor(state: TrainState, update: int) -> float:
-    """What the rate of ``update`` is multiplied by: 1 before the cooldown, then falling to a little above 0."""
+    """The factor of the rate: 1 before the cooldown, then falling."""
     if not state.cooldown_to:
         return 1.0
     left = max(1, state.cooldown_to + 1 - update)  # with this update
@@ -43,7 +43,7 @@ def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -
 
 
 def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
-    """The state without a cooldown whose limit is no longer set: the training may now be longer."""
+    """The state without a cooldown whose limit is no longer set."""
     limits = {limit_text(settings, name) for name in LIMITS}
     if not state.cooldown_to or state.cooldown_cause in limits:
         return state

@@ -18,7 +18,7 @@ CPU_CHUNK, DEVICE_CHUNK = 512, 8192
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """``SmoothedCrossEntropy`` of x Wᵀ + b; the gradients are computed in the same loop over chunks as the loss."""
+    """``SmoothedCrossEntropy`` of x Wᵀ + b, and gradients in the same loop."""
 
     @staticmethod
     def forward(  # noqa: PLR0917  # autograd passes no keywords
@@ -91,7 +91,7 @@ class ProjectedLoss(torch.autograd.Function):
 def plain_projected_loss(
     x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, *, real: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The same for autograd and a compiler, which makes a few passes over the logits of it."""
+    """The same for autograd and a compiler."""
     logits = linear(x, weight, bias).float()
     log_probs = logits - logits.logsumexp(-1, keepdim=True)
     nll = -log_probs.gather(-1, targets[:, None]).squeeze(-1) * real
@@ -106,7 +106,7 @@ def _autocast(x: Tensor) -> Tensor:
 
 
 def _matmul_into(left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """Write the product of ``left`` and ``right`` to ``out``, which may have another type."""
+    """Write a product to ``out``, which may have another type."""
     if left.dtype == out.dtype:
         torch.mm(left, right, out=out)
     else:

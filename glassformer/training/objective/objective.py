@@ -19,7 +19,7 @@ from glassformer.training.objective.loss import smoothed_loss, symmetric_kl_sum
 
 
 class Objective(nn.Module):
-    """A model and its loss as one module: an update differentiates it, several processes distribute it."""
+    """A model and its loss as one module."""
 
     def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Objective(nn.Module):
         )
 
     def compile_layers(self) -> None:
-        """Compile each kind of layer, and the loss, at the first update; compiled layers have no taps."""
+        """Compile layers and loss at the first update; compiled layers have no taps."""
         self.is_compiled = True
         for layer in (*self.model.encoder.layers, *self.model.decoder.layers):
             layer.compile(dynamic=True)
@@ -90,7 +90,7 @@ def _interleave_halves(rows: Tensor) -> Tensor:
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Autocast to bfloat16, or nothing; "auto" is bfloat16 on a GPU that computes in it."""
+    """Autocast to bfloat16, if chosen and computed by the GPU."""
     if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         precision = "bf16"
     return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()

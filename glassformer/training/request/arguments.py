@@ -19,7 +19,7 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Where to train, on what, and how; ``init`` is a model to start from, ``mix`` other pairs."""
+    """Where to train, on what, and how; ``mix``: other pairs."""
 
     run: Path
     source: TrainingText
@@ -89,7 +89,7 @@ class TrainRequest:
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of data; the later ones win, and other training text replaces all but ``mix``."""
+    """Names of data; later ones replace all but ``mix``."""
     kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
     return {**{key: earlier[key] for key in kept}, **later}
 

@@ -1,4 +1,4 @@
-"""Checks of a training batch, for mistakes that raise no error but keep a model from learning."""
+"""Checks for mistakes that raise no error but keep a model from learning."""
 
 import torch
 from torch import Tensor

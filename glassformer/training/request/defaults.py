@@ -1,4 +1,4 @@
-"""Defaults that follow from the training pairs; docs/results.md has the measurements."""
+"""Defaults that follow from the training pairs: docs/results.md."""
 
 import math
 from contextlib import suppress
@@ -41,7 +41,7 @@ _REASONS = {
 
 
 def default_model(source: TrainingText, run: Path) -> str:
-    """``micro`` for up to 20,000 pairs of text, otherwise ``tiny``; a run that has begun keeps its own."""
+    """``micro`` for up to 20,000 pairs, otherwise ``tiny``, or the run's own."""
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)
@@ -90,7 +90,7 @@ def language_settings(source: TrainingText) -> dict[str, dict[str, Any]]:
 
 
 def _languages_of_files(source: TrainingText) -> tuple[str, str]:
-    """The languages of both sides, by the file of pairs or the endings of the names; else empty."""
+    """The languages of both sides by the files' names, if known."""
     if not isinstance(source, FileSource):
         return "", ""
     if source.tgt is None:
@@ -108,7 +108,7 @@ def _language_of_ending(path: Path) -> str:
 
 
 def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
-    """The settings that matter most for few pairs, each with its reason if it is the default."""
+    """The settings that matter most for few pairs, and why."""
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2

@@ -41,7 +41,7 @@ _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 
 @dataclass(frozen=True)
 class Student(InitialModel):
-    """A student's start: the tokenizers and the search of ``run``, its teacher, and the weights that fit."""
+    """A student's start: tokenizers, search and weights of its teacher."""
 
     # It learns what its teacher writes: what people write becomes less probable while the translations improve.
     loss_is_comparable = False
@@ -56,7 +56,7 @@ class Student(InitialModel):
         return {**settings, "train": {**training, **STUDENT_RATE}}
 
     def config(self, *, decoder_layers: int, encoder_layers: int | None, overrides: Sequence[str]) -> RunConfig:
-        """The settings of a student, by default with the teacher's layers. Raises ``ConfigError``."""
+        """The settings of a student, by default with the teacher's layers."""
         changes: dict[str, dict[str, Any]] = {"model": {"n_decoder_layers": decoder_layers}}
         if encoder_layers is not None:
             changes["model"]["n_encoder_layers"] = encoder_layers
@@ -80,7 +80,7 @@ class Student(InitialModel):
 
 
 def teacher_layers(student: ModelConfig, teacher: ModelConfig) -> dict[str, list[int]]:
-    """For each stack the teacher's layer that each of the student's starts from: evenly spaced, first to last."""
+    """The teacher's layer that each of the student's starts from."""
     found = {}
     for stack, field in _LAYERS.items():
         wanted, given = getattr(student, field), getattr(teacher, field)
@@ -90,7 +90,7 @@ def teacher_layers(student: ModelConfig, teacher: ModelConfig) -> dict[str, list
 
 
 def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
-    """The address of the weight that the student's weight ``name`` starts from; empty if there is none."""
+    """The teacher's address of the student's weight ``name``, if any."""
     stack, *rest = name.split(".")
     if stack not in sources or rest[0] != "layers":
         return name
@@ -100,7 +100,7 @@ def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
 
 @dataclass(frozen=True)
 class DistilledSource:
-    """The sources of a text with the teacher's translations; validation pairs are the text's own."""
+    """The sources of a text with the teacher's translations."""
 
     text: TrainingText
     teacher: Teacher
@@ -171,7 +171,7 @@ class DistilledSource:
 
 
 def recorded_source(run: Path) -> TrainingText:
-    """The text that a run was trained on, of a student its teacher's. Raises ``RunError`` if it is gone."""
+    """The text that a run, or its teacher, was trained on, or ``RunError``."""
     _, data = RunDirectory(run).read_config()
     data = data.get("text", data)
     advice = "Name the text to distil with: PAIRS, or --src and --tgt."
@@ -200,7 +200,7 @@ def distill(
     text: TrainingText | None = None,
     force: bool = False,
 ) -> Outcome:
-    """Train ``student`` in ``run`` on what ``teacher`` writes for ``text``, or else for its own; resumable."""
+    """Train ``student`` in ``run`` on what ``teacher`` writes; resumable."""
     if run.resolve() == teacher.run.resolve():
         raise ConfigError(f"--run: found {run}, the teacher's own run, expected another directory.")
     source = DistilledSource(recorded_source(teacher.run) if text is None else text, teacher, run, display)
