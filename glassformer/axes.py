@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One axis word: the paper's or the walkthroughs' symbol, and the attribute of ``ModelConfig`` with its size."""
+    """One axis word: its symbol, and the attribute of ``ModelConfig`` with its size."""
 
     meaning: str
     symbol: str

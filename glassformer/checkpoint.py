@@ -1,7 +1,7 @@
 """Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums. Nothing is ever unpickled.
 
-A series is a directory of checkpoints named by their update. An older one is deleted after a newer one is verified.
-A matrix may be stored as int8 rows, each with a float32 scale: format 2. It is read as float32.
+A series is a directory of checkpoints named by their update. A matrix may be stored as int8 rows, each with a float32
+scale: format 2.
 """
 
 import json
@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
+    FREE_SPACE,
     check_safetensors,
     make_directory,
     read_json_file,
@@ -45,7 +46,7 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write a checkpoint: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
+    """Write ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
@@ -66,8 +67,7 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
-            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are intact. "
-            "Free some space or correct the permissions, then run the same command again to continue."
+            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are intact. {FREE_SPACE}"
         ) from error
     return final
 
@@ -77,7 +77,7 @@ def _hidden_name(checkpoint: Path, ending: str) -> Path:
 
 
 def _replace(final: Path, temporary: Path) -> None:
-    """Rename a complete checkpoint. If the process is killed between the renames, it is adopted later."""
+    """Rename a complete checkpoint; after a kill between renames it is adopted."""
     replaced, exists = _hidden_name(final, _OUTDATED), final.exists() or final.is_symlink()
     if exists:
         final.rename(replaced)
@@ -92,7 +92,7 @@ def _replace(final: Path, temporary: Path) -> None:
 
 
 def recover_interrupted(series: Path) -> None:
-    """After a kill: name what is complete, delete the rest; only for the process that has locked the run."""
+    """After a kill: name what is complete, delete the rest."""
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
         if not target.exists() and is_valid(leftover, lambda _: None):
@@ -126,7 +126,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def verify_checkpoint(checkpoint: Path) -> None:
-    """Raise a ``CheckpointError`` that names the first file that does not match the manifest."""
+    """Raise ``CheckpointError`` for a file that does not match the manifest."""
     for name, (size, expected) in _read_sums(checkpoint).items():
         _verify_file(checkpoint / name, size, expected)
 
@@ -174,7 +174,7 @@ def update_number(checkpoint: Path) -> int:
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not; also a complete one that has not got its name."""
+    """The checkpoints of a series, oldest first, valid or not, named or not yet."""
     found = {update_number(path): path for path in series.glob(f"{_NAME}*") if path.name[len(_NAME) :].isdecimal()}
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}/{MANIFEST}")):
         found.setdefault(update_number(leftover.parent), leftover.parent)
@@ -182,7 +182,7 @@ def checkpoints(series: Path) -> list[Path]:
 
 
 def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
-    """Whether a checkpoint matches its manifest; if not, ``warn`` is called with the reason."""
+    """Whether a checkpoint matches its manifest; else ``warn`` is called."""
     try:
         verify_checkpoint(checkpoint)
     except CheckpointError as error:
@@ -192,7 +192,7 @@ def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest valid checkpoint of a series, which a training may change; ``warn`` is called for damaged ones."""
+    """The newest valid checkpoint of a series, which a training may change."""
     warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
@@ -209,7 +209,7 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
 
 def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
-    """What ``read`` returns of the checkpoint that ``choose`` names; both run again if it is replaced meanwhile."""
+    """What ``read`` returns of the checkpoint that ``choose`` names, unless it is replaced meanwhile."""
     for _ in range(_TRIES):
         chosen = choose()
         identity = _identity(chosen)
@@ -236,7 +236,7 @@ def _identity(checkpoint: Path) -> tuple[int, int] | None:
 
 
 def prune(newest: Path, keep: int) -> None:
-    """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it."""
+    """Verify ``newest``, then delete all but it and the ``keep`` - 1 before it."""
     found = checkpoints(newest.parent)
     to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
     if to_keep == found:
@@ -252,7 +252,7 @@ def prune(newest: Path, keep: int) -> None:
 
 
 def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
-    """The tensors of ``<name>.safetensors``, on the CPU; int8 rows times their scales, in float32."""
+    """The tensors of a file, on the CPU; int8 rows times their scales."""
     from safetensors.torch import load_file
 
     path = checkpoint / f"{name}{_TENSORS}"
@@ -285,7 +285,7 @@ def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]"
 
 
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
-    """Raise ``CheckpointError`` unless the header of ``<name>.safetensors`` has exactly these names and shapes."""
+    """Raise ``CheckpointError`` for other names or shapes, by the header."""
     from safetensors import safe_open
 
     path = checkpoint / f"{name}{_TENSORS}"
@@ -321,7 +321,7 @@ def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
 def load_weights(
     model: "nn.Module", weights: Tensors, where: Path, place: "Callable[[Tensor, Tensor], Tensor] | None" = None
 ) -> None:
-    """Copy weights into a model; ``place`` puts a weight on the device, or in the shards, of its second argument."""
+    """Copy weights into a model; ``place`` puts one where the parameter is."""
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))
     _check_fit(where, found, expected)

@@ -1,4 +1,4 @@
-"""The errors that a user can fix, a class for each kind. A message says found, expected, what to do, and where."""
+"""Errors that a user can fix. A message says found, expected, what to do, where."""
 
 import os
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ class GlassformerError(Exception):
 
 
 class ConfigError(GlassformerError):
-    """A setting that is unknown, of the wrong type, out of range or at odds with another."""
+    """A setting that is unknown, of the wrong type or out of range."""
 
 
 class InputError(GlassformerError):
-    """Tensors that do not fit the model they were given to: ids, axes, lengths or types."""
+    """Tensors that do not fit the model they were given to."""
 
 
 class TraceError(GlassformerError):
@@ -26,7 +26,7 @@ class TraceError(GlassformerError):
 
 
 class TextError(GlassformerError):
-    """Parallel text that cannot be read: encoding, format, alignment; names file, line and byte."""
+    """Text that cannot be read: encoding, format, alignment."""
 
 
 class TokenizerError(GlassformerError):
@@ -62,7 +62,7 @@ class WorkerError(GlassformerError):
 
 
 class PeerError(WorkerError):
-    """One of several processes, which ended because another one failed and reported why."""
+    """One of several processes, which ended because another one failed."""
 
 
 def check_type(
@@ -74,7 +74,7 @@ def check_type(
 
 
 def check_path(name: str, value: object) -> Path:
-    """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
+    """The path that a program gives as ``str`` or ``Path``."""
     check_type(name, value, str | Path, "the path of a file, a str or a Path")
     try:
         is_name = b"\0" not in os.fsencode(value)

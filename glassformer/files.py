@@ -1,7 +1,6 @@
 """Regular files and durable writes.
 
-A reader refuses a pipe or a device. A writer writes next to the file, forces the data to disk and renames: after a
-power cut a reader finds the old contents or the new ones. No writer follows a symbolic link.
+A writer writes next to the file, forces the data to disk and renames. No writer follows a symbolic link.
 """
 
 import errno
@@ -82,7 +81,7 @@ def open_to_read(path: Path) -> BufferedReader:
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ``OSError`` for what is no regular file, or has a header of enormous size."""
+    """Raise ``OSError`` for no regular file, or an enormous header."""
     with open_to_read(path) as file:
         size = int.from_bytes(file.read(8), "little")
     if size > LARGEST_HEADER:
@@ -90,7 +89,7 @@ def check_safetensors(path: Path) -> None:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` for more than ``max_bytes``."""
+    """The bytes of a regular file; ``ValueError`` for more than ``max_bytes``."""
     with open_to_read(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -99,7 +98,7 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json_file(path: Path, max_bytes: int = LARGEST_JSON) -> Any:
-    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError``."""
+    """The value in a file of JSON."""
     return json.loads(read_bounded(path, max_bytes).decode())
 
 
@@ -110,7 +109,7 @@ def read_json_lines(path: Path) -> Iterator[bytes]:
 
 
 def open_to_append(path: Path) -> TextIO:
-    """A regular file of UTF-8 to append to, made if missing; ``OSError`` for a link, pipe or device."""
+    """A regular file of UTF-8 to append to, made if missing."""
     refuse_link(path)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -120,7 +119,7 @@ def open_to_append(path: Path) -> TextIO:
 
 
 def lock_file(file: TextIO) -> None:
-    """Lock an open file until it is closed; ``OSError`` if another process has locked it."""
+    """Lock an open file; ``OSError`` if another process has."""
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
@@ -135,7 +134,7 @@ def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None
 
 @contextmanager
 def write_durably(path: Path) -> Iterator[TextIO]:
-    """A stream of UTF-8 that replaces the file ``path``, on disk, if the block ends without an error."""
+    """A stream that replaces ``path``, on disk, if the block ends without an error."""
     # Random, so that nobody can plant a link there; short, since the file's own name may be long.
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
@@ -153,7 +152,7 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
 
 def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Save values as JSON with a format number and a SHA-256 sum; ``OSError`` also for a link."""
+    """Save values as JSON with a format number and a SHA-256 sum."""
     sealed = {"format": form, **values}
     sealed["sha256"] = json_sha256(sealed)
     refuse_link(path)
@@ -162,7 +161,7 @@ def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, inden
 
 
 def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
-    """What ``write_sealed_json`` saved; ``OSError``, ``RecursionError`` or ``ValueError``."""
+    """What ``write_sealed_json`` saved."""
     values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")
@@ -188,7 +187,7 @@ def check_output(path: Path) -> None:
 
 
 def check_directory(path: Path) -> None:
-    """Raise the ``OSError`` of writing a file to a directory, made or not, in advance."""
+    """Raise in advance the ``OSError`` of writing to a directory."""
     place = real_path(path)
     _try_to_write(next(each for each in (place, *place.parents) if each.exists()))
 
@@ -211,7 +210,7 @@ def is_written_in_place(path: Path) -> bool:
 
 @contextmanager
 def write_output(path: Path) -> Iterator[TextIO]:
-    """``write_durably`` for a file that a person names: follows links, writes to devices."""
+    """``write_durably`` for a file that a person names: a link, a device."""
     in_place = is_written_in_place(path)
     if in_place and path.is_file():
         logger.warning("%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path)

@@ -62,7 +62,7 @@ _WRITTEN_AT_START = (
 
 
 def pick_device(name: str) -> "torch.device":
-    """The device of that name; ``auto`` is a GPU if there is one. Raises ``ConfigError``."""
+    """The device of that name; ``auto`` is a GPU if there is one."""
     import torch
 
     check_type("device", name, str | torch.device, "a name: auto, cpu or cuda", ConfigError)
@@ -111,11 +111,11 @@ class RunDirectory:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether there is a checkpoint, valid or not, which starting anew would lose."""
+        """Whether there is a checkpoint, valid or not."""
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` for foreign files, links or a lost config.json, and ``StorageError``."""
+        """Raise ``RunError`` or ``StorageError`` for what a training must not write to."""
         with storage_errors(self.path, "Name another directory."):
             check_directory(self.path)
         self.refuse_links()
@@ -134,7 +134,7 @@ class RunDirectory:
             )
 
     def refuse_links(self) -> None:
-        """Raise ``RunError`` for a symbolic link in the run, through which a writer would leave it."""
+        """Raise ``RunError`` for a symbolic link in the run."""
         at_start = (self.path / name for name in _WRITTEN_AT_START)
         for path in (self.config_file, self.confidence_file, self.text / MIX, *self.series, *at_start):
             if path.is_symlink():
@@ -144,7 +144,7 @@ class RunDirectory:
                 )
 
     def create(self) -> None:
-        """Create the directory; ``StorageError`` if that fails or its name is not UTF-8."""
+        """Create the directory."""
         self.check_name()
         with storage_errors(self.path, "Name another directory."):
             make_directory(self.path)
@@ -165,7 +165,7 @@ class RunDirectory:
             json.dump(document, file, indent=1)
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
-        """The settings of the run, and where its text came from. Raises ``RunError`` if there is none."""
+        """The settings of the run, and where its text came from."""
         if not self.exists:
             lacking = "has no config.json" if self.path.is_dir() else "does not exist"
             raise RunError(
@@ -193,7 +193,7 @@ class RunDirectory:
         return self.path / f"tokenizer.{side}.json"
 
     def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
-        """Raise an error if config.json or a tokenizer is not the one of the sealed ``state``."""
+        """Refuse a config.json or a tokenizer that is not that of ``state``."""
         if "model" in state:
             self._check_model(config, checkpoint, state["model"])
         for side in ("src", "tgt"):
@@ -262,7 +262,7 @@ class RunDirectory:
         return LoadedRun(config, model.to(pick_device(device)).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
-        """The checkpoint whose weights ``load`` takes; ``warn`` is called if it replaces a final model."""
+        """The checkpoint that ``load`` takes; ``warn`` if it replaces the final one."""
         best, final = checkpoints(self.best), checkpoints(self.final)
         order = [self.final, self.best, self.latest]
         if best and final and update_number(best[-1]) > update_number(final[-1]):  # resumed, and better since
@@ -308,7 +308,7 @@ class RunDirectory:
 
 
 def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
-    """Refuse other sizes than the checkpoint's, and enormous tables, before memory is taken for them."""
+    """Refuse other sizes and enormous tables before memory is taken."""
     from glassformer.model.transformer import Transformer
 
     try:
@@ -325,7 +325,7 @@ def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
 
 
 def load_run(path: Path, device: str = "auto") -> LoadedRun:
-    """The model of a run directory, or of one checkpoint in it, such as ``runs/x/best/update-00000100``."""
+    """The model of a run directory, or of a checkpoint in one."""
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
     verify_checkpoint(path)

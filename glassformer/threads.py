@@ -1,7 +1,4 @@
-"""How many threads PyTorch uses: the fastest number here and now, unless a person has named one.
-
-They wait for one another after each operation: too many have too little to do, or wait for a core in use elsewhere.
-"""
+"""How many threads PyTorch uses: the fastest number here and now, unless a person has named one."""
 
 import os
 import time
@@ -21,22 +18,21 @@ _SHORT_TOKENS, _SHORT_S = 512, 0.1
 
 
 def may_choose() -> bool:
-    """Whether this process is one of our commands, and no person has named the number of its threads."""
+    """Whether this is one of our commands, and nobody has named a number."""
     return os.environ.get("GLASSFORMER_THREADS", "") == os.environ.get("OMP_NUM_THREADS")
 
 
 def fit_threads(model: Transformer) -> None:
-    """Let one of our commands translate with the fastest number of threads for ``model``, if it may choose."""
+    """Let one of our commands translate with the fastest number."""
     if may_choose() and next(model.parameters()).device.type == "cpu":
         seconds = time_threads(model.config, torch.get_num_threads(), _SHORT_TOKENS, _SHORT_S)
         torch.set_num_threads(min(seconds, key=seconds.__getitem__))
 
 
 def time_threads(config: ModelConfig, most: int, tokens: int, seconds: float) -> dict[int, float]:
-    """The mean seconds of an encoder layer, forward and backward, with each number of threads that is worth a try.
+    """The mean seconds of a layer on ``tokens`` tokens with each number of threads; a single one is not measured.
 
-    These are ``most``, one less, half of them, a quarter and so on, and the number that PyTorch uses now. They take
-    turns on ``tokens`` tokens for about ``seconds`` seconds. A single one is not measured.
+    These are ``most``, one less, half, a quarter and so on, and the present number. They take turns for ``seconds``.
     """
     counts = {torch.get_num_threads(), max(1, most - 1), *(most >> times for times in range(most.bit_length()))}
     spent, turns = dict.fromkeys(sorted(counts), 0.0), 0

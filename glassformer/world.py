@@ -53,18 +53,18 @@ class World:
         return [row.tolist() for row in found]
 
     def sum(self, *values: float) -> list[float]:
-        """Each value summed over the processes, correctly rounded; every process receives the sums."""
+        """Each value summed over the processes, correctly rounded."""
         return [math.fsum(column) for column in zip(*self.all_gather(*values), strict=True)]
 
     def broadcast(self, make: Callable[[], T]) -> T:
-        """The result of ``make``, which only the first process calls; every process receives it."""
+        """The result of ``make``, which only the first process calls."""
         held: list[Any] = [make() if self.is_first else None]
         if self.size > 1:
             dist.broadcast_object_list(held, src=0, group=self._slow_group)
         return held[0]  # type: ignore[no-any-return]  # a list of what pickle carried has no types
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank, in the first process; an empty list in the others."""
+        """The values of all processes, by rank, in the first process."""
         if self.size == 1:
             return [value]
         found: list[Any] = [None] * self.size if self.is_first else []
@@ -82,7 +82,7 @@ class World:
             self._store.set(done, "")
 
     def device(self, name: str) -> str:
-        """The device for this process; of several, ``auto`` and ``cuda`` mean the GPU of its rank on its machine."""
+        """The device for this process: of several, each has its own GPU."""
         if self.size == 1:
             return name
         if name.startswith("cuda:"):
@@ -126,7 +126,7 @@ class World:
         dist.destroy_process_group()
 
     def _raise_for_peers(self, error: BaseException) -> None:
-        """Raise ``PeerError`` or ``WorkerError`` if ``error`` began in another process; else return."""
+        """Raise ``PeerError`` or ``WorkerError`` if another process caused ``error``."""
         try:
             is_first_to_fail = int(self._store.add("failed", 1)) == 1
         except RuntimeError:  # the store is gone too
@@ -144,7 +144,7 @@ ALONE = World()
 
 
 def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
-    """The store without the entries of earlier starts: ``torchrun`` keeps one store over all its restarts."""
+    """The store without the entries of earlier starts, which ``torchrun`` keeps."""
     own = uuid.uuid4().hex
     if rank:
         store.set(f"greeting/{rank}", own)  # the first process answers under this key
@@ -174,7 +174,7 @@ def join_world() -> World:
 
 
 def exit_process(code: str | int | None) -> NoReturn:
-    """End this process with a ``SystemExit``'s code, without Python's shutdown, in which threads of gloo abort."""
+    """End this process without Python's shutdown, in which threads of gloo abort."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # the reader is gone
             stream.flush()

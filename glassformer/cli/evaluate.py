@@ -1,4 +1,4 @@
-"""The commands ``evaluate`` and ``score``: how good a model is, and the log-probability of given translations."""
+"""The commands ``evaluate`` and ``score``."""
 
 import json
 from dataclasses import replace

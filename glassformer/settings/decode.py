@@ -129,7 +129,7 @@ class DecodeConfig(Section):
 
     @property
     def pool(self) -> int:
-        """How many ended outputs a beam search keeps: a beam if the worst decides when it ends."""
+        """How many ended outputs a beam search keeps."""
         return self.n_best if self.early_stopping == "beam" else self.beam
 
     @property

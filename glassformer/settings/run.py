@@ -47,7 +47,7 @@ class RunConfig:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from nested plain values; ``name`` in ``model`` is a named model to start from."""
+        """Build from nested values; ``name`` in ``model`` is a named model."""
         sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}
         check_type("settings", values, Mapping, "sections such as {'model': {}}", ConfigError)
         for key, value in values.items():

@@ -1,4 +1,4 @@
-"""How settings work: sections of typed, documented fields with limits, read from TOML and ``--set``."""
+"""How settings work: documented fields with limits, from TOML and ``--set``."""
 
 import math
 import tomllib
@@ -42,7 +42,7 @@ def knob(
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A frozen group of settings that checks their types and limits when it is created."""
+    """A frozen group of settings that checks types and limits."""
 
     # Settings of earlier versions: the values that changed nothing, and the last commit with the setting.
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {}
@@ -62,7 +62,7 @@ class Section:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from plain values. Raises ``ConfigError`` for an unknown key, or a retired one that had an effect."""
+        """Build from plain values; ``ConfigError`` for an unknown key."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{_section_name(cls)}: found {values!r:.60}, expected a section with settings.")
         for key, (neutral, last_commit) in cls.retired.items():
@@ -122,7 +122,7 @@ def _convert(where: str, value: Any, hint: Any) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
+    """The nested values of a TOML file."""
     try:
         text = read_bounded(path, _LARGEST_TOML).decode()
         for number, line in enumerate(text.split("\n"), 1):
@@ -136,7 +136,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
-    """Apply ``section.key=value`` strings to nested ``values``; a value that is not TOML is a string."""
+    """Apply ``section.key=value`` strings; what is not TOML is a string."""
     for override in overrides:
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")

@@ -1,4 +1,4 @@
-"""The settings of text: its languages, the tokenizer, which pairs are kept, what is held out."""
+"""The settings of text."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _COPY = "probability of a noisy copy of a training pair:"
 
 
 def default_vocab_size(pairs: int) -> int:
-    """The entries of a vocabulary trained on so many pairs, if ``text.vocab_size`` is 0."""
+    """The entries of a vocabulary trained on so many pairs."""
     return min(8000, max(512, pairs))
 
 
@@ -67,7 +67,7 @@ class TextConfig(Section):
 
 
 def name_languages(src: str, tgt: str) -> str:
-    """``text.languages`` for two codes such as zh-Hant and en; empty unless both are known."""
+    """``text.languages`` for two codes; empty unless both are known."""
     found = f"{src.replace('-', '_')}-{tgt.replace('-', '_')}"
     return found if _LANGUAGES.fullmatch(found) else ""
 

@@ -11,7 +11,7 @@ LIMITS = ("max_updates", "max_minutes", "patience", "stop_at")  # what ends a tr
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig(Section):
-    """How a model is trained. The defaults are for small corpora; each doc says the paper's."""
+    """How a model is trained; the defaults are for small corpora."""
 
     seed: int = knob(1, "seed of weights, dropout and order", high=2**63 - 1)
     batch_tokens: int = knob(2048, "most rows of a batch times its longer side; paper: 25,000", low=1, high=10**8)

@@ -1,4 +1,4 @@
-"""Parallel corpora that are generated on the spot: deterministic, without a download."""
+"""Parallel corpora that are generated on the spot."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -19,7 +19,7 @@ TASKS: dict[str, Callable[[int], Task]] = {
 
 
 def load_task(name: str, *, seed: int = 1) -> Task:
-    """Generate a task: the same name and seed give the same pairs. Raises ``ConfigError`` for an unknown name."""
+    """Generate a task; the same name and seed give the same pairs."""
     check_type("task", name, str, "the name of a task, a str")
     if name not in TASKS:
         raise ConfigError(f"task: there is no task named {name!r}.{nearest(name, TASKS)} Known: {', '.join(TASKS)}.")

@@ -135,7 +135,7 @@ def _cents(random: Random) -> Decimal:
 
 
 def name_codes() -> dict[str, list[str]]:
-    """The codes of each kind of name that all four languages have, sorted; without dialects and test regions."""
+    """The codes of names that all four languages have, sorted."""
     locales = [Locale.parse(code) for code in ("en", *LANGUAGES)]
     codes = {
         kind: set.intersection(*({str(code) for code in getattr(one, kind) if len(code) == 2} for one in locales))

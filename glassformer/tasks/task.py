@@ -1,4 +1,4 @@
-"""A task: parallel text in three splits, and settings that learn it. A hash of the text decides what is held out."""
+"""A task: parallel text in three splits, and settings that learn it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Splits = tuple[list[Pair], list[Pair], list[Pair]]  # for training, validation a
 
 
 def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, test: float) -> Splits:
-    """Hold out the shares ``valid`` and ``test`` (0 to 1), by a hash of each pair's ``key``; keeps the order."""
+    """Hold out the shares ``valid`` and ``test``, by a hash of ``key``."""
     for_training, for_validation, for_test = splits = list[Pair](), list[Pair](), list[Pair]()
     for pair in pairs:
         fraction = source_fraction(key(pair))
