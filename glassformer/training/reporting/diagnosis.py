@@ -80,11 +80,6 @@ def _word_overlap(one: Example) -> float:
     return len(reference & _words(one.output)) / max(1, len(reference))
 
 
-def _copies(one: Example, known: frozenset[str]) -> bool:
-    """Whether a longer word of the source is left as it was."""
-    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - known)
-
-
 def _has_wrong_number(one: Example) -> bool:
     """Whether the numbers in digits are others."""
     output, reference = (sorted(_NUMBER.findall(text)) for text in (one.output, one.reference))
@@ -102,7 +97,9 @@ _ERRORS: dict[str, Callable[[Example, frozenset[str]], bool]] = {
     "the end or a part is missing": lambda one, _: _length(one) < TOO_SHORT,
     "something is added": lambda one, _: _length(one) > TOO_LONG,
     "it says something else": lambda one, _: _word_overlap(one) < SOMETHING_ELSE,
-    "words are left untranslated": _copies,
+    "words are left untranslated": lambda one, known: any(
+        len(word) > 3 for word in _words(one.output) & _words(one.source) - known
+    ),
     "single words are wrong or in another order": lambda one, _: True,
 }
 
