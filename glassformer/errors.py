@@ -75,7 +75,8 @@ def check_type(
 
 def check_path(name: str, value: object) -> Path:
     """The path that a program gives as ``str`` or ``Path``."""
-    check_type(name, value, str | Path, "the path of a file, a str or a Path")
+    if not isinstance(value, str | Path):
+        raise InputError(f"{name}: found {type(value).__name__}, expected the path of a file, a str or a Path.")
     try:
         is_name = b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:

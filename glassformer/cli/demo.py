@@ -52,14 +52,12 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     show_bundled(console, page)
     assert isinstance(request.source, TaskSource)
     task = request.source.task
-    _pause(console)
-    _title(console, "5  Train one from nothing")
+    _title(console, "5  Train one from nothing", waits=True)
     console.print(Text(f"{task.summary}.\nOne character a token. The same four dates return after each round:\n"))
     outcome = train(request, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)
-    _pause(console)
     _say_what_next(console, run)
     _open_page(console, page)
     return outcome
@@ -98,14 +96,11 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
     _print_translations(console, translations)
     strongest = max(_silenced_heads(translator), key=lambda silenced: silenced.effect)
     number = SENTENCES.index(strongest.plain.sentences.sources[0])
-    _pause(console)
-    _title(console, "2  Where it looks while it writes")
+    _title(console, "2  Where it looks while it writes", waits=True)
     _show_attention(console, translations[number], strongest)
-    _pause(console)
-    _title(console, "3  What happens at one step")
+    _title(console, "3  What happens at one step", waits=True)
     _tell_step(console, strongest)
-    _pause(console)
-    _title(console, "4  Change one head")
+    _title(console, "4  Change one head", waits=True)
     _show_edit(console, translator, strongest)
     if page is not None:
         strongest.plain.to_page(page, run="en-de", run_option="")
@@ -174,7 +169,9 @@ def _open_page(console: Console, page: Path) -> None:
         console.print(Text(f"Open it in a browser, here or where you copy it to:  {page}"), soft_wrap=True)
 
 
-def _title(console: Console, text: str) -> None:
+def _title(console: Console, text: str, *, waits: bool = False) -> None:
+    if waits:
+        _pause(console)
     console.print()
     console.print(Rule(Text(text, style="bold"), align="left"))
 
@@ -231,7 +228,7 @@ def _show_dates(console: Console, translator: Translator, task: Task) -> None:
 
 
 def _say_what_next(console: Console, run: Path) -> None:
-    _title(console, "7  Your turn")
+    _title(console, "7  Your turn", waits=True)
     lines = [
         f"xdg-open {run}/report.html",
         'glassformer translate "She reads a book."',

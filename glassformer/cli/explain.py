@@ -24,7 +24,7 @@ _ONLY = "Only these addresses, e.g. '*cross_attention.weights'; * stands for dot
 _STEPS = "Write every step to this file"
 _TRAINING = "Walk through one training step on TEXT and --tgt"
 _VERIFY = "Recompute every step from those before it, and report"
-_TARGET = "The target to force, one for each TEXT; the model's own translation if none"
+_TARGET = "The target to force, one for each text; the model's own translation if none"
 _FROM_IDS = "Each TEXT is the ids of one, such as '40 3047 481'"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
@@ -214,7 +214,6 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
 
 _WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
-_TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
     "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 0.05 with bf16, else 1e-5"
 )
@@ -224,7 +223,7 @@ def diff(
     a: Annotated[Path | None, argument(_A, "A")] = None,
     b: Annotated[Path | None, argument("What to compare with; A itself if none", "B")] = None,
     text: Annotated[list[str] | None, option("A sentence to compare on; repeat for several")] = None,
-    tgt: Annotated[list[str] | None, option(_TARGET_OF_DIFF)] = None,
+    tgt: Annotated[list[str] | None, option(_TARGET)] = None,
     a_way: Annotated[str, option(f"How A makes its pass: {_WAYS}", "--a", metavar="WAY")] = "plain",
     b_way: Annotated[str, option("How B makes its pass", "--b", metavar="WAY")] = "plain",
     tolerance: Annotated[float | None, option(_TOLERANCE)] = None,

@@ -140,7 +140,7 @@ class DecodeConfig(Section):
     def penalty(self, length: Any) -> Any:
         """((5 + length) / 6)^α, eos counted: equation 14 of Wu et al. 2016 (arXiv 1609.08144), as in section 6.1.
 
-        Differs from the paper: length^α with ``length_norm`` "power", as in Hugging Face and CTranslate2.
+        Differs from the paper: "power", which Hugging Face and CTranslate2 have.
         """
         return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
 
