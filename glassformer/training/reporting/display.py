@@ -68,7 +68,7 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A panel that changes in place: numbers, a bar, the last validation and its sample translations."""
+    """A panel that changes in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live
