@@ -11,20 +11,30 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import TokenizerError
-from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, KINDS, LONGEST_PIECE, UNKNOWN, new_library
+from glassformer.text.tokenizer.kinds import (
+    BYTE_VALUES,
+    CONTROL_TOKENS,
+    CUT_AT_MARKS,
+    KINDS,
+    LONGEST_PIECE,
+    UNKNOWN,
+    new_library,
+)
 from glassformer.text.tokenizer.sentencepiece import LARGEST_CHARSMAP, new_imported_library
 
 LARGEST_FILE = 64 * 2**20  # bytes; a vocabulary of a million entries takes less
 # Training reads pieces of LONGEST_PIECE characters. NFC makes at most three of one, and UTF-8 four bytes of each.
 LONGEST_ENTRY = 12 * LONGEST_PIECE
+_OLD_BPE = ("BPE", "ByteLevel")
 _TYPES = {
-    "bpe": ("BPE", "ByteLevel"),
-    "wordpiece": ("WordPiece", "BertPreTokenizer"),
-    "unigram": ("Unigram", "Sequence"),
-    "words": ("WordLevel", "Whitespace"),
-    "characters": ("WordLevel", "Split"),
+    ("BPE", "Sequence"): "bpe",
+    _OLD_BPE: "bpe",
+    ("WordPiece", "BertPreTokenizer"): "wordpiece",
+    ("Unigram", "Sequence"): "unigram",
+    ("WordLevel", "Whitespace"): "words",
+    ("WordLevel", "Split"): "characters",
 }
-"""The model and the pre-tokenizer of each kind."""
+"""The kind that has this model and this pre-tokenizer."""
 
 
 def read_library(text: str) -> tuple[str, Library]:
@@ -75,18 +85,20 @@ def _build(parts: dict[str, Any]) -> tuple[str, Library]:
         collapses_spaces = any(step["type"] == "Strip" for step in steps)
         return kind, new_imported_library(contents["vocab"], _read_charsmap(steps), collapses_spaces)
     library = new_library(kind, {"type": "Lowercase"} in steps, **contents)
+    if (model["type"], splitter["type"]) == _OLD_BPE:
+        library.pre_tokenizer = CUT_AT_MARKS
     library.add_special_tokens(list(CONTROL_TOKENS))
     return kind, library
 
 
 def _find_kind(model: object, splitter: object) -> str:
     """The kind of a tokenizer by the types of its model and its pre-tokenizer."""
-    for kind, types in _TYPES.items():
-        if (model, splitter) == types:
-            return kind
-    raise TokenizerError(
-        f"is a {_quote(model)} model with a {_quote(splitter)} pre-tokenizer, expected one of {', '.join(KINDS)}."
-    )
+    types = (str(model), str(splitter))
+    if types not in _TYPES:
+        raise TokenizerError(
+            f"is a {_quote(model)} model with a {_quote(splitter)} pre-tokenizer, expected one of {', '.join(KINDS)}."
+        )
+    return _TYPES[types]
 
 
 def _read_contents(kind: str, model: dict[str, Any]) -> dict[str, Any]:
