@@ -55,9 +55,10 @@ _BREAK = re.compile(
     r"|\\[nrN]|\{\\N\}|.*\n|\{%-?\s*(?:else|el(?:s|se)?if|empty|when)\b[^{}]*\}|\{\{~?\s*else\b[^{}]*\}\}",
     re.IGNORECASE | re.DOTALL,
 )
-# Codes that are no part of what a sentence says: tags, escapes, boxes of tasks, footnotes, pictures.
+# Codes that are no part of what a sentence says: tags, readings of ruby, escapes, boxes of tasks, footnotes, pictures.
 _WORDLESS = re.compile(
-    r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
+    r"<r[tp]\b.*|<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*",
+    re.DOTALL,
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
 _REMEMBERED = 1000  # codes, of which a file has the same again and again
