@@ -18,12 +18,12 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents import journal as journals
+from glassformer.documents.checklist import DocumentReport, Remark
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import read_menu_mark
-from glassformer.documents.report import DocumentReport, Remark
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig

@@ -1,4 +1,4 @@
-"""Keys and values that decoding reuses: appended to for self-attention, computed once for cross-attention.
+"""Keys and values that decoding reuses: appended for self-attention, computed once for cross-attention.
 
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
@@ -12,7 +12,7 @@ from glassformer.model.positions import Positions
 
 
 class RowOrder:
-    """A new order of rows; if it only fills the places of dropped rows, no other row is moved."""
+    """A new order of rows; if it only fills dropped rows, no other row is moved."""
 
     def __init__(self, rows: Int[Tensor, "new"], before: int) -> None:
         self._rows, self._moved = rows, None
@@ -23,7 +23,7 @@ class RowOrder:
                 self._moved = to, taken
 
     def apply(self, values: Tensor, filled: int | None = None) -> Tensor:
-        """``values`` in the new order, which may be written over; ``filled`` is the length of axis 2 in use."""
+        """``values``, overwritten, in the new order; ``filled`` is the used length of axis 2."""
         if self._moved is None:
             return values.index_select(0, self._rows)
         to, taken = self._moved
@@ -36,8 +36,8 @@ class RowOrder:
 class AttentionCache:
     """Keys (batch heads key d_k) and values (batch heads key d_v) of one attention.
 
-    One that grows takes the new positions of each step; one that does not is complete after the first.
-    The buffers are doubled when full, so that a step costs the new positions and not all of them.
+    One that grows takes new positions at each step; the other is complete after the first.
+    Buffers double when full, so that a step costs only the new positions.
     """
 
     def __init__(self, *, grows: bool) -> None:
@@ -112,7 +112,7 @@ class LayerCache:
 
 
 class DecoderCache:
-    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target positions are decoded."""
+    """The caches of all decoder layers, a row a hypothesis; ``length`` positions are decoded."""
 
     mask_axes = "one one query key"
 
@@ -134,7 +134,7 @@ class DecoderCache:
         return self.length + n_new
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
+        """The positions of the next ``n_new`` columns, and the mask of their keys."""
         return next_positions_and_mask(self.length, n_new, device)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
@@ -145,7 +145,7 @@ class DecoderCache:
 
 
 def next_positions_and_mask(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-    """Consecutive positions from ``start``, one for each new column, and the causal mask."""
+    """Positions from ``start``, one for each new column, and the causal mask."""
     keys = torch.arange(start + n_new, device=device)
     visible = causal_mask(n_new, start + n_new, device)
     return Positions(keys[start:], keys), Mask.from_known(visible, hides=n_new > 1)
@@ -172,7 +172,7 @@ class BeamCache(DecoderCache):
         return self._steps + 1
 
     def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """The position of the next column of each slot, and the mask of the keys that each of them sees."""
+        """The position of each slot's next column, and the mask of its keys."""
         queries = torch.full((n_new,), self._steps, device=device)
         self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
         self._steps += 1

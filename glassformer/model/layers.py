@@ -18,9 +18,9 @@ from glassformer.trace import tap
 
 @dataclass(frozen=True)
 class Activation:
-    """A function between the two feed-forward maps, and what other programs call it, if they have it.
+    """A function between the two feed-forward maps, and its names in other programs.
 
-    Transformers may have several names; an export writes the first. CTranslate2 numbers its activations.
+    Transformers may have several; an export writes the first. CTranslate2 numbers its activations.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -81,7 +81,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm."""
+    """Masked self-attention, cross-attention, feed-forward, each inside Add & Norm."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

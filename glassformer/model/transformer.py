@@ -71,7 +71,7 @@ class _NoInitialValues(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
-        # xavier_uniform_ does not come by: the tensor's own function does, which it calls.
+        # xavier_uniform_ calls the tensor's own function, which does come by.
         if getattr(func, "__module__", None) == "torch.nn.init" or func is Tensor.uniform_:
             return keywords["tensor"] if "tensor" in keywords else args[0]
         return func(*args, **keywords)
@@ -98,10 +98,10 @@ class Transformer(nn.Module):
 
     @classmethod
     def without_values(cls, config: ModelConfig, device: torch.device | str = "meta") -> "Transformer":
-        """A model whose weights have names and shapes, but no values: those of a checkpoint are to be copied into it.
+        """A model whose weights have names and shapes but no values, for those of a checkpoint.
 
-        On the device meta they take no memory, and nothing is computed, because PyTorch imports its compiler for
-        that, which takes a second. Elsewhere tables of positions have their values. No random number is drawn.
+        On the device meta they take no memory, and PyTorch imports no compiler, which takes a second. Elsewhere
+        tables of positions have their values. No random number is drawn.
         """
         with torch.device(device), _NoInitialValues():
             return cls(config)
@@ -127,10 +127,10 @@ class Transformer(nn.Module):
         tgt_in_ids: Int[Tensor, "batch tgt"],
         kept: Bool[Tensor, "batch tgt"],
     ) -> Float[Tensor, "one row d_model"]:
-        """The ``hidden`` of the target positions that are ``kept``, one after the other, computed without padding.
+        """The ``hidden`` of the target positions that are ``kept``, in order, computed without padding.
 
-        Up to rounding it is the same. In every row the first positions are kept, up to some length; each batch
-        holds at least one source token and one kept position.
+        It is the same up to rounding. Each row keeps its first positions, up to some length; each batch holds at
+        least one source token and one kept position.
         """
         check_pair(src_ids, tgt_in_ids)
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
@@ -201,14 +201,14 @@ class Transformer(nn.Module):
         return DecoderCache(self.config.n_decoder_layers)
 
     def new_beam_cache(self) -> BeamCache:
-        """An empty cache for one batch of sources, whose hypotheses are slots of one row."""
+        """An empty cache for a batch of sources, whose hypotheses are slots of a row."""
         return BeamCache(self.config.n_decoder_layers)
 
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
-        """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
+        """Compute equation 1 with torch's kernel, which keeps no weights, or with the plain lines again.
 
-        Outputs and gradients are the same up to rounding. Relative and ALiBi self-attention stays plain, as does a
-        trace, so that scores and weights can be seen, unless ``in_traces`` records what the kernel does.
+        Results are the same up to rounding. Relative and ALiBi self-attention stays plain, and so does a trace,
+        unless ``in_traces`` records what the kernel does.
         """
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
@@ -217,9 +217,8 @@ class Transformer(nn.Module):
     def _initialise(self) -> None:
         """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled.
 
-        Queries, keys and values begin as Xavier has them for the three as one matrix, as in
-        torch.nn.MultiheadAttention and fairseq: 1/√2 as large. With larger ones, a post-norm encoder that learned at
-        a high rate made its outputs at all positions equal.
+        Queries, keys and values count as one matrix, as in torch.nn.MultiheadAttention and fairseq: 1/√2 as large.
+        Larger ones made a post-norm encoder at a high rate give equal outputs at all positions.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

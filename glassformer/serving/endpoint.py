@@ -32,7 +32,7 @@ from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, er
 from glassformer.serving.languages import Detected
 from glassformer.serving.middleware import Metrics
 from glassformer.serving.scheduling.model_workers import ModelWorkers
-from glassformer.serving.service import Task, Text, TranslationRequest, check_codes, open_task
+from glassformer.serving.service import Text, TranslationRequest, TranslationTask, check_codes, open_task
 from glassformer.serving.store import Files, Store, Upload, delete
 from glassformer.text.codes.code import join_parts
 from glassformer.text.lines import without_surrogates
@@ -61,7 +61,7 @@ class Contract:
     """What all endpoints of a contract share."""
 
     name: str
-    key: str = "api_key"  # the parameter for the API key, besides the header Authorization
+    key: str = "api_key"  # the parameter for the API key, or the header Authorization
     is_json: bool = False  # the body is JSON whatever its header says
     missing_message: str = ""
     """The message for a missing or empty parameter, if it is not msgspec's for a missing one."""
@@ -211,7 +211,7 @@ class RequestContext:
         sources = self.sources(request.source, plain)
         return [replace(request, text=text, source=one) for text, one in zip(texts, sources, strict=True)]
 
-    def task(self, *, times: int = 1, outlives_request: bool = False) -> AbstractAsyncContextManager[Task]:
+    def task(self, *, times: int = 1, outlives_request: bool = False) -> AbstractAsyncContextManager[TranslationTask]:
         """A task for this client, until it leaves."""
         seconds = times * self.serving.config.time_limit_s
         return open_task(self.serving.workers, seconds, None if outlives_request else self._wait_until_gone)

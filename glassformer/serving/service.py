@@ -20,8 +20,8 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.sentences import RequestPassage
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import FileTranslator, Memory
+from glassformer.documents.checklist import DocumentReport
 from glassformer.documents.filling import Filling
-from glassformer.documents.report import DocumentReport
 from glassformer.documents.translate_file import count_segments, file_steps, find_segments
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import ServedModel
@@ -80,13 +80,13 @@ class TranslationRequest(Struct, kw_only=True):
 @asynccontextmanager
 async def open_task(
     workers: ModelWorkers, seconds: float, is_gone: Callable[[], Awaitable[Any]] | None = None
-) -> AsyncIterator["Task"]:
+) -> AsyncIterator["TranslationTask"]:
     """What handles one client's request within some seconds; if ``is_gone`` ends, the client has left."""
     job, watch = workers.queue.open(seconds), None
     try:
         async with asyncio.timeout(seconds) as limit:
             watch = asyncio.create_task(_end_when(is_gone, limit, job)) if is_gone is not None else None
-            yield Task(workers, job)
+            yield TranslationTask(workers, job)
     except TimeoutError:
         if job.is_gone:
             raise HTTPError(499, "the client has left") from None
@@ -105,7 +105,7 @@ async def _end_when(is_gone: Callable[[], Awaitable[Any]], limit: asyncio.Timeou
         limit.reschedule(0.0)
 
 
-class Task:
+class TranslationTask:
     """One request in progress; it stays with the models that it began with."""
 
     def __init__(self, workers: ModelWorkers, job: Job) -> None:

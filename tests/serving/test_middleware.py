@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.server import listen
-from glassformer.serving.service import Task
+from glassformer.serving.service import TranslationTask
 
 HOUSE = {"q": "The house is small.", "source": "en", "target": "de"}
 
@@ -33,7 +33,7 @@ def test_what_nobody_foresaw_is_our_fault_and_no_text_of_a_client_is_logged(clie
     async def fail(*_: Any) -> None:
         raise KeyError("The house is small.")
 
-    monkeypatch.setattr(Task, "translate", fail)
+    monkeypatch.setattr(TranslationTask, "translate", fail)
     with caplog.at_level(logging.DEBUG):
         answer = client.post("/translate", json=HOUSE)
     assert (answer.status_code, answer.json()) == (

@@ -57,7 +57,7 @@ def stem(word: str) -> str:
 class Alignment:
     """The words of a source and of its translation, and for each of these the word that it was most written from.
 
-    What takes time is found when it is asked for: for a code at an end of a text nothing is.
+    Slow parts are computed on first use: a code at an end of a text needs none.
     """
 
     def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:

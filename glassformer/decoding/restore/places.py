@@ -251,7 +251,7 @@ class _Layout:
         return own.strip(SIGNS_AT_ENDS + " ")
 
     def _own_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
-        """The adjacent words that its own text has, too: at least half as many as that has, and one of content."""
+        """The adjacent words that its own text has, too: at least half of those, and one of content."""
         own = self._own_text(mark)
         wanted = {stem(own[start:end].lower()) for start, end in find_words(own)}
         groups = [list[int]()]

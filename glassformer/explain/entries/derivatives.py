@@ -1,4 +1,4 @@
-"""The derivatives that are stated by hand: linear map, softmax, layer norm and relu; g is that of the result."""
+"""Derivatives stated by hand; g is that of the result."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,8 +11,6 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class _Stated(torch.autograd.Function):
-    """A function and its derivative, of the gradient, the result and the arguments."""
-
     @staticmethod
     def forward(
         ctx: Any, function: Callable[..., Tensor], derivative: Callable[..., Gradients], *args: Any

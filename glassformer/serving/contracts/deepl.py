@@ -49,7 +49,7 @@ class TranslatedText(Struct, omit_defaults=True):
     billed_characters: int | UnsetType = UNSET
 
 
-class Glossary(Struct):
+class GlossaryInfo(Struct):
     """A glossary without its entries."""
 
     glossary_id: str
@@ -160,17 +160,17 @@ async def make_glossary(
     source, target = map(context.languages.read, (source_lang, target_lang))
     if len(context.languages.route(source, target)) != 1:
         raise HTTPError(400, f"Unsupported glossary source and target language pair: {source} to {target}")
-    made = Glossary(new_id(), name[:1000], source, target, datetime.now(UTC).isoformat(), len(terms))
+    made = GlossaryInfo(new_id(), name[:1000], source, target, datetime.now(UTC).isoformat(), len(terms))
     context.serving.glossaries.keep(made.glossary_id, (made, terms), context.client)
     return JSONResponse(to_builtins(made), 201)
 
 
-async def list_glossaries(context: RequestContext) -> dict[str, list[Glossary]]:
+async def list_glossaries(context: RequestContext) -> dict[str, list[GlossaryInfo]]:
     """The glossaries of this client."""
     return {"glossaries": [shown for shown, _ in context.serving.glossaries.of(context.client)]}
 
 
-async def show_glossary(context: RequestContext) -> Glossary:
+async def show_glossary(context: RequestContext) -> GlossaryInfo:
     """A glossary without its entries."""
     return _glossary(context, context.number)[0]
 
@@ -187,8 +187,8 @@ async def show_entries(context: RequestContext) -> Response:
     return PlainTextResponse(text, media_type="text/tab-separated-values")
 
 
-def _glossary(context: RequestContext, number: str) -> tuple[Glossary, Entries]:
-    found: tuple[Glossary, Entries] | None = context.serving.glossaries.find(number, context.client)
+def _glossary(context: RequestContext, number: str) -> tuple[GlossaryInfo, Entries]:
+    found: tuple[GlossaryInfo, Entries] | None = context.serving.glossaries.find(number, context.client)
     if found is None:
         raise HTTPError(404, "Glossary not found")
     return found
@@ -232,7 +232,7 @@ def _document(context: RequestContext, key: str) -> Document:
 
 
 def _names(given: str | list[str]) -> list[str]:
-    """The names in a list, each of which may hold several with commas between them."""
+    """The names in a list; an item may hold several, separated by commas."""
     names = ",".join([given] if isinstance(given, str) else given).split(",")
     return [name.strip() for name in names if name.strip()]
 

@@ -1,6 +1,6 @@
 """Worker processes that take batches from the queue; one that ends is replaced, and its batch tried once more.
 
-A worker that takes far too long is ended. One whose batch nobody waits for is told to stop.
+A worker that takes far too long is killed. One whose batch nobody waits for is asked to stop.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class ModelWorkers:
         while (batch := await self.queue.take()) is not None:
             try:
                 await self._translate(worker, batch)
-            except Exception as error:  # any: this task must go on
+            except Exception as error:  # any: this task must continue
                 logger.warning("a worker ended: %s; another one is started.", place_of(error))
                 self.queue.put_back(batch)
                 worker = await self._replace(worker)

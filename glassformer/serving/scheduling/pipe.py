@@ -34,7 +34,7 @@ class AsyncPipe:
             try:
                 message = self._connection.recv()
             except Exception:  # the end, half a message, or one that cannot be unpickled
-                message, is_open = _ended(), False
+                message, is_open = _dead_worker_error(), False
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
@@ -58,8 +58,8 @@ class AsyncPipe:
                 async with asyncio.timeout(seconds):
                     await self._loop.run_in_executor(self._writer, self._connection.send_bytes, pickled)
         except OSError as error:  # TimeoutError is one
-            raise _ended() from error
+            raise _dead_worker_error() from error
 
 
-def _ended() -> WorkerError:
+def _dead_worker_error() -> WorkerError:
     return WorkerError("workers: a worker ended before its answer: killed, or out of memory.")

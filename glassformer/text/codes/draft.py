@@ -192,7 +192,7 @@ class _CodedText(NamedTuple):
     last: int
 
 
-@lru_cache(1000)  # each text is asked for again, with stand-ins
+@lru_cache(1000)  # each text is looked up again, with stand-ins
 def _read_coded(parts: tuple[Part, ...]) -> _CodedText:
     pieces = _balance(parts)
     plain = "".join([piece for piece in pieces if isinstance(piece, str)])

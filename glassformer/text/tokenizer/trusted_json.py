@@ -1,4 +1,4 @@
-"""Builds a tokenizer of ours from its JSON, of which only the vocabulary is used.
+"""Builds a tokenizer of ours from its JSON, whose vocabulary alone is used.
 
 The ``tokenizers`` library carries out whatever its JSON says: patterns that never end, tables that make it panic. So
 it never reads the JSON of others, and JSON that says anything else than the tokenizer that was built is refused.
