@@ -43,7 +43,7 @@ _PLACEHOLDERS = re.compile(
     re.VERBOSE,
 )
 _BLOCK = re.compile(r"\{(?:%-?\s*|\{~?(?=[#/^]))(end|[#/^])?(\w+)")
-_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z\d][\w:.-]*)")
+_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z\d][\w:-]*)")  # without the classes of WebVTT: <c.red> is closed by </c>
 _PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _MESSAGE = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")

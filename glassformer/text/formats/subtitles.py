@@ -14,12 +14,14 @@ _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
 _DAMAGED_TIMES = re.compile(r"^(?:(?=.*\d:\d).*-->|[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-).*$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^[^\S\n]*\S.*(?:\n|\Z))+", re.MULTILINE)  # lines without a blank one between them
+_EMPTY_LINE = re.compile(r"^\r?$", re.MULTILINE)
 _NUMBER = re.compile(r"\n[ \t]*\d+\s*\Z")
 _TAG = re.compile(r"</?[A-Za-z][^<>\n]*>|<\d[\d:.]*>|\{\\[^{}\n]*\}")
 _NUMBER_LINE = re.compile(r"[ \t]*\d+[ \t]*\r?\n")
+_TEXT_LINE = re.compile(r"[^\r\n]*[^\s][^\r\n]*")
 _CLOSING_TAGS = re.compile(r"(?:\s*</[A-Za-z][^<>\n]*>)+\Z")
 # Who speaks: a dash, or a name in capitals.
-_LABEL = r"[^\W\d_a-z][^a-z:\n]{0,30}:[ \t]+"
+_LABEL = r"[^\W\d_a-z][^a-z:\n]{0,30}:(?:[ \t]+|[ \t]*$)"
 _SPEAKER = re.compile(rf"(?:{_TAG.pattern}|[ \t])*(?:(?P<dash>[-–—](?![-–—])[ \t]*)|(?P<label>{_LABEL}))")
 _VOICE = re.compile(r"\s*<v[ .]")
 # A line that is a sound, a sign or a song.
@@ -59,9 +61,10 @@ def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tup
         return []
     if is_subrip and end < len(text) and (number := _NUMBER.search(text, first - 1, end)):
         end = max(first, number.start())
+    if not is_subrip:  # ends at an empty line; one of white space is a part of it
+        empty = _EMPTY_LINE.search(text, first, end)
+        return [(first, empty.start() if empty else end)]
     blocks = [(found.start(), found.start() + len(found[0].rstrip())) for found in _BLOCK.finditer(text, first, end)]
-    if not is_subrip:
-        return [block for block in blocks[:1] if block[0] == first]
     # The number of a cue that has lost its times is none of its text.
     numbers = [_NUMBER_LINE.match(text, *block) if block[0] != first else None for block in blocks]
     return [(number.end() if number else start, end) for (start, end), number in zip(blocks, numbers, strict=True)]
@@ -69,7 +72,9 @@ def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tup
 
 def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], int | None]]:
     """Where each text of a cue is (of each speaker, without dash or name), and its longest line, if that matters."""
-    lines = [(start + found.start(), start + found.end()) for found in re.finditer(r"[^\r\n]+", text[start:end])]
+    lines = [(start + found.start(), start + found.end()) for found in _TEXT_LINE.finditer(text[start:end])]
+    if not lines:
+        return []
     speakers = [_SPEAKER.match(text, *line) for line in lines]
     apart = [_APART.fullmatch(text, *line) for line in lines]
     is_dialogue = any(speaker and speaker["dash"] for speaker in speakers[1:])
@@ -85,6 +90,8 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
         speaker, (begin, finish) = speakers[first], (lines[first][0], lines[following - 1][1])
         if speaker and (is_dialogue or speaker["label"]):
             begin = speaker.end()
+            if begin == lines[first][1] and following - first > 1:  # a label on a line of its own
+                begin = lines[first + 1][0]
         tags = [tag[0].startswith("</") for tag in _TAG.finditer(text, begin, finish) if tag[0].startswith("<")]
         closing = _CLOSING_TAGS.search(text, max(begin, finish - 200), finish) if sum(tags) > len(tags) / 2 else None
         finish = closing.start() if closing else finish
@@ -97,7 +104,7 @@ def _cue_texts(text: str, start: int, end: int) -> list[tuple[tuple[int, int], i
 def _cue_segment(
     text: str, span: tuple[int, int], line: int, *, longest: int | None, has_references: bool
 ) -> FileSegment:
-    inner = " ".join(line.strip() for line in text[slice(*span)].split("\n"))
+    inner = " ".join(line.strip() for line in text[slice(*span)].split("\n") if line.strip())
     parts = mark_codes([inner], _TAG, _tag)
     if has_references:
         parts = tuple(read_references(part) if isinstance(part, str) else part for part in parts)
