@@ -3,7 +3,7 @@
 A sentence is what the steps have left of a text; its translation is that of what the model read.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from glassformer.decoding.batching import EncodedSource, ModelInput, plan_decoding, read_sources
@@ -18,8 +18,6 @@ from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
 from glassformer.text.tokenizer.tokenizer import Tokenizers
-
-Report = Callable[[Sequence[ModelInput]], None]
 
 
 class SentenceTranslator:
@@ -36,12 +34,11 @@ class SentenceTranslator:
         options: DecodeConfig,
         attention: bool = False,
         check_content: bool = False,
-        report: Report = lambda _: None,
     ) -> list[Translation]:
         """The translation of each sentence, with the codes that it has."""
 
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
-            return self._search(self._inputs(texts, sentences), options, attention or with_attention, report)
+            return self._search(self._inputs(texts, sentences), options, attention or with_attention)
 
         is_checked = check_content and options.keep_codes and not options.sample
         parts = [one.parts for one in sentences]
@@ -49,8 +46,7 @@ class SentenceTranslator:
         doubts = [one.translation.warnings for one in attempts]
         if check_content:
             self._check_content(attempts, doubts, options)
-        found = [one.finish(more) for one, more in zip(attempts, doubts, strict=True)]
-        return found if attention else [_without_attention(one) for one in found]
+        return [one.finish(more, attention=attention) for one, more in zip(attempts, doubts, strict=True)]
 
     def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
         """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
@@ -83,14 +79,12 @@ class SentenceTranslator:
         return [
             ModelInput(source, Constraints(), 0)
             if number is None
-            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key, number)
+            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key)
             for (number, _), source in zip(texts, sources, strict=True)
         ]
 
-    def _search(
-        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, report: Report = lambda _: None
-    ) -> list[Translation]:
-        """The translation of each input as it is read; ``report`` gets those that each batch has done."""
+    def _search(self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool) -> list[Translation]:
+        """The translation of each input as it is read."""
         numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
         results = {n: self._result(one.source, [EMPTY]) for n, one in enumerate(inputs) if one.source.is_empty}
         lengths = [len(one.source.ids) for one in inputs]
@@ -104,7 +98,6 @@ class SentenceTranslator:
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 results[number] = self._result(inputs[number].source, hypotheses, name)
             self.used_engines.add(name)
-            report(batches[batch_number])
         return [results[number] for number in range(len(inputs))]
 
     def stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
@@ -125,11 +118,3 @@ class SentenceTranslator:
             pairs = zip(hypotheses, chances, strict=True)
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
-
-
-def _without_attention(translation: Translation) -> Translation:
-    """Without what only the codes needed."""
-    best, *others = translation.hypotheses
-    if best.attention is None:
-        return translation
-    return replace(translation, hypotheses=[replace(best, attention=None), *others])

@@ -4,20 +4,14 @@ Texts are sorted by length and translated in batches; the results are in the ord
 """
 
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.batching import (
-    ModelInput,
-    check_start,
-    check_texts,
-    refuse_one_str,
-)
+from glassformer.decoding.batching import check_start, check_texts, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
 from glassformer.decoding.engines.ctranslate2_run import load_engine
@@ -32,7 +26,7 @@ from glassformer.decoding.loading import (
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.restore.drafts import can_be_streamed
 from glassformer.decoding.scoring import Scored, score_pairs
-from glassformer.decoding.sentence_translator import Report, SentenceTranslator
+from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.sentences import RequestPassage, read_requests
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
@@ -47,7 +41,6 @@ if TYPE_CHECKING:
     from glassformer.decoding.engines.engine import Engine
     from glassformer.model import Transformer
 
-Progress = Callable[[int], None]
 Review = Callable[[Sequence[Parts], list[Translation]], list[Translation]]
 """Looks at the translations of sentences, and gives others where they lack something."""
 
@@ -227,21 +220,19 @@ class Translator:
         constraints: Sequence[Sequence[str]] | None = None,
         banned: Sequence[str] = (),
         attention: bool = False,
-        progress: Progress | None = None,
     ) -> list[Translation]:
         """One translation for each text, in order; a blank text gives an empty one.
 
         ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must contain, ``banned``
         the phrases that none may contain. ``attention`` adds the cross-attention weights to each best hypothesis, of
-        an ensemble those of the first model. ``progress`` is called after each batch with the number of texts done so
-        far. A text with more tokens than the model takes is cut and flagged ``source_truncated``. Raises
-        ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
+        an ensemble those of the first model. A text with more tokens than the model takes is cut and flagged
+        ``source_truncated``. Raises ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot
+        be tokenized.
         """
         check_texts("texts", texts)
-        check_type("progress", progress, Callable | None, "a function of how many texts are done")
         check_type("attention", attention, bool, "True or False")
         requests = make_requests(texts, prefixes, constraints, banned)
-        return self.translate_requests(requests, options, attention=attention, progress=progress)
+        return self.translate_requests(requests, options, attention=attention)
 
     def translate_stream(
         self,
@@ -340,7 +331,6 @@ class Translator:
         *,
         start: int = 0,
         attention: bool = False,
-        progress: Progress | None = None,
         steps: Sequence[Step] = STEPS,
         check_content: bool = False,
         review: Review | None = None,
@@ -356,30 +346,9 @@ class Translator:
         sentences = [one for of_request in read for one in of_request.sentences]
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))
-        report = _report(read, keys, list(unique), progress)
-        results = self._sentences.translate(list(unique.values()), options, attention, check_content, report)
+        results = self._sentences.translate(list(unique.values()), options, attention, check_content)
         if review is not None:
             results = review([one.parts for one in unique.values()], results)
         found = dict(zip(unique, results, strict=True))
         waiting = iter(keys)
         return [of_one.join([found[next(waiting)] for _ in of_one.sentences]) for of_one in read]
-
-
-def _report(
-    read: Sequence[RequestPassage], keys: Sequence[Any], unique: Sequence[Any], progress: Progress | None
-) -> Report:
-    """What counts the requests whose sentences were translated once, and tells ``progress``."""
-    if progress is None:
-        return lambda _: None
-    requests = [number for number, one in enumerate(read) for _ in one.sentences]
-    waiting, of = Counter(requests), defaultdict[Any, list[int]](list)
-    for number, key in zip(requests, keys, strict=True):
-        of[key].append(number)
-
-    def report(inputs: Sequence[ModelInput]) -> None:
-        nonlocal waiting
-        for one in inputs:
-            waiting -= Counter(of.pop(unique[one.number], ()) if one.number is not None else ())
-        progress(len(read) - len(waiting))
-
-    return report

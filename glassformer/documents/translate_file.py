@@ -8,7 +8,7 @@ import gc
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -85,7 +85,9 @@ class FileTranslator:
         """
         path, out = check_path("path", path), check_path("out", out)
         check_type("columns", columns, FormatOptions | None, "FormatOptions")
-        with Journal(out, self.key) as journal, _without_garbage_collection():
+        journal = Journal(out, self.key)
+        with ExitStack() as ended, _without_garbage_collection():
+            ended.push(journal.close)
             return self._translate(path, out, columns, journal)
 
     def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:

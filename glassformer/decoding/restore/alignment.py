@@ -8,39 +8,21 @@ from itertools import accumulate
 
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
-from glassformer.text.scripts import is_unspaced, word_spans
+from glassformer.text.scripts import AT_ENDS, find_words, is_unspaced
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, Tokenizer
 
 Span = tuple[int, int]
 TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
-SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
 _LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 _END = CONTROL_TOKENS[EOS_ID]
-_UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
 # which the last third to half was cut off, more than 25 %: tests/documents/test_content.py.
 _LEAST_ATTENTION = 0.4  # that a word of the source receives, of all that the words of the output give, 1 each
 _CONTENT = re.compile(r"[^\W\d_]{4}")  # letters in a row of a word that must not be missing: not so "is", "don't"
 _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative to what is typical
-
-
-def find_words(text: str) -> list[Span]:
-    """Where the words of a text are; of scripts without spaces each character is one."""
-    spans = [match.span() for match in _WORD.finditer(text)]
-    if text.isascii() or max(text) < _UNSPACED_FROM:  # fast path
-        return spans
-    found: list[Span] = []
-    for start, end in spans:
-        word = text[start:end]
-        if max(word) >= _UNSPACED_FROM and any(map(is_unspaced, word)):
-            found += [(start + first, start + last) for first, last in word_spans(word)]
-        else:
-            found.append((start, end))
-    return found
 
 
 def has_content(word: str) -> bool:
@@ -50,7 +32,7 @@ def has_content(word: str) -> bool:
 
 def stem(word: str) -> str:
     """A word without signs at its ends and without the letters that an ending may change."""
-    word = word.strip(SIGNS_AT_ENDS)
+    word = word.strip(AT_ENDS)
     return word[: max(3, len(word) - 2)]
 
 

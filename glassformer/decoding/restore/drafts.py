@@ -37,11 +37,12 @@ class Attempt:
     restored: list[Restored]
     lost: list[str]
 
-    def finish(self, doubts: Sequence[str]) -> Translation:
-        """The translation with its codes."""
+    def finish(self, doubts: Sequence[str], *, attention: bool) -> Translation:
+        """The translation with its codes, and with its attention if it is wanted."""
         hypotheses = []
         for one, found in zip(self.translation.hypotheses, self.restored, strict=True):
-            hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts))
+            seen = one.attention if attention else None
+            hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts, attention=seen))
         flags = (*self.restored[0].flags, *self.lost, *doubts)
         return replace(self.translation, hypotheses=hypotheses, flags=flags)
 

@@ -12,9 +12,8 @@ from glassformer.decoding.restore.alignment import Span
 from glassformer.text.codes.checks import is_code
 from glassformer.text.codes.code import Code, Part, Parts, join_parts, trim, unused_signs
 from glassformer.text.codes.draft import Placeholder
-from glassformer.text.scripts import is_unspaced
+from glassformer.text.scripts import AFTER_WORDS, is_unspaced
 
-_CLOSING_SIGNS = " .,;:!?…)]}»”"
 _NUMBER = r"\d++(?:[.,]\d++)*+"
 _NO_BREAK = re.compile(rf"(?:(?<![\d.,])({_NUMBER}))?([\u00a0\u202f])(?=({_NUMBER})?)")
 
@@ -69,7 +68,7 @@ class PartsWriter:
         if end == start:
             return
         following = self._text[start]
-        if self._run is not None and following not in _CLOSING_SIGNS:
+        if self._run is not None and following not in " " + AFTER_WORDS:
             neighbour = _neighbour(self._run.right, touches=self._has_tag or not self._run.has_tags[1])
             if _is_apart(following, neighbour, join_parts(self._run.parts)[-1:]):
                 self.parts.insert(self._after, " ")

@@ -10,21 +10,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from glassformer.decoding.restore.alignment import (
-    SIGNS_AT_ENDS,
-    Alignment,
-    Span,
-    TokenEnds,
-    find_words,
-    has_content,
-    stem,
-)
+from glassformer.decoding.restore.alignment import Alignment, Span, TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import PartsWriter, Placement
 from glassformer.decoding.translation import Translation
 from glassformer.text.codes.code import Code, Part, Parts, join_parts
 from glassformer.text.codes.draft import Draft, Placeholder, find_word
 from glassformer.text.codes.find import is_link
-from glassformer.text.scripts import OPENING
+from glassformer.text.scripts import AFTER_WORDS, AT_ENDS, OPENING, find_words
 
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
 _ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
@@ -240,7 +232,7 @@ class _Layout:
 
     def _same_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
         """The words that a pair encloses, if the translation has them once as they are."""
-        enclosed = self._draft.text[mark.start : mark.end].strip(SIGNS_AT_ENDS + " ")
+        enclosed = self._draft.text[mark.start : mark.end].strip(AT_ENDS + " ")
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
@@ -248,7 +240,7 @@ class _Layout:
     def _own_text(self, mark: Placeholder) -> str:
         """The translation of what a pair encloses alone, if there is one."""
         own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
-        return own.strip(SIGNS_AT_ENDS + " ")
+        return own.strip(AT_ENDS + " ")
 
     def _own_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
         """The adjacent words that its own text has, too: at least half of those, and one of content."""
@@ -340,7 +332,7 @@ class _Layout:
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
         touches_left = not mark.left.isspace() and mark.left not in OPENING
-        stays_behind = mark.right in ".,;:!?…)]}»”" or (touches_left and mark.right.isspace())
+        stays_behind = mark.right in AFTER_WORDS or (touches_left and mark.right.isspace())
         if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
             return end, end
         return start, start

@@ -14,7 +14,7 @@ from glassformer.text.codes.checks import DROPPED, drop_breaks
 from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
 from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
-from glassformer.text.scripts import OPENING, is_unspaced
+from glassformer.text.scripts import AFTER_WORDS, OPENING, is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
 _NUMBER = r"\d+(?:[.,\u00a0\u202f'/]\d+)*"
@@ -31,6 +31,7 @@ _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _TO_FIRST_LETTER, _TO_LAST_LETTER = re.compile(r"[\W_]*+[^\W_]"), re.compile(r".*[^\W_]", re.DOTALL)
 _KINDS = ("alone", "word", "opens", "closes")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
+_BEFORE_WORD, _BEHIND_WORD = f" \"'{OPENING}", f" \"'“{AFTER_WORDS}"
 _SEPARATORS = tuple(":;,|/–—-")
 _SEPARATOR, _SEPARATOR_AFTER = re.compile(r"[:;,|/–—-]++(?=\s)"), re.compile(r"\s?[:;,|/–—-]++(?=\s)")
 _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
@@ -257,7 +258,7 @@ class _Builder:
             self._space, text = self._length > 0 and not is_open, text[1:]
         if text:
             # Where a code was before a full stop, no space is left.
-            if self._space and not (self._after_run and text[0] in ".,;:!?…)]}»”"):
+            if self._space and not (self._after_run and text[0] in AFTER_WORDS):
                 self._append(" ")
             self._append(text.rstrip(" "))
             self._space, self._after_run = text[-1] == " ", False
@@ -302,7 +303,7 @@ class _Builder:
 
     def _stand_in(self, mark: Placeholder, atoms: list[_CodeGroup], end: int) -> str | None:
         """A word for a code that seems to be a part of the sentence."""
-        is_free = (not mark.left or mark.left in " ([„“«\"'") and (not mark.right or mark.right in " .,;:!?…)]”“»\"'")
+        is_free = mark.left in _BEFORE_WORD and mark.right in _BEHIND_WORD
         if len(atoms) != 1 or atoms[0].kind != "word" or not is_free:
             return None
         raw = join_parts(part for part in mark.parts if isinstance(part, Code) and part.kind == "alone")
