@@ -1,16 +1,19 @@
 """Subtitles: SubRip (.srt) and WebVTT (.vtt). A cue is one text, but each speaker has one, and each sound."""
 
 import re
+from dataclasses import replace
 from html import escape
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from glassformer.errors import TextError
 from glassformer.text.codes.code import Code, mark_codes, write_parts
 from glassformer.text.formats.segment import FileSegment, line_finder, line_number, replace_span
 from glassformer.text.formats.tags import read_references
+from glassformer.text.scripts import CLOSING
 
 _TIME = r"(?:\d+:)?\d+:\d\d(?:[,.]\d+)?"
+_ONE_TIME = re.compile(_TIME)
 _TIMES = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}(?![\d:,.]).*$", re.MULTILINE)
 _DAMAGED_TIMES = re.compile(r"^(?:(?=.*\d:\d).*-->|[ \t]*\d+:\d\d:\d\d[,.]\d+[ \t]*-).*$", re.MULTILINE)
 _BLOCK = re.compile(r"(?:^[^\S\n]*\S.*(?:\n|\Z))+", re.MULTILINE)  # lines without a blank one between them
@@ -27,6 +30,7 @@ _VOICE = re.compile(r"\s*<v[ .]")
 # A line that is a sound, a sign or a song.
 _APART = re.compile(rf"(?:{_TAG.pattern}|\s)*(?:\([^()\n]*\)|\[[^\[\]\n]*\]|♪.*♪)(?:{_TAG.pattern}|\s)*")
 _SPACE = re.compile(rf"(?:{_TAG.pattern})|(?<![)\]♪])( )(?![-–—(\[♪]|<v[ .]|{_LABEL})")  # where a line may be broken
+_PAUSE = 1.0  # seconds between two cues, over which a sentence goes on
 _LONGEST_LINE = 42  # characters; a longer text is broken into two lines, as subtitlers do
 
 
@@ -37,7 +41,7 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
         raise TextError(f"{path}: has no line like 00:00:01,000 --> 00:00:02,000, expected subtitles.")
     starts, ends = [time.end() for time in times], [time.start() for time in times]
     line_of = line_finder(text)
-    segments = []
+    cues = list[list[FileSegment]]()
     for start, end in zip([0, *starts], [*ends, len(text)], strict=True):
         damaged = _DAMAGED_TIMES.search(text, start, end)
         if damaged is not None:
@@ -45,13 +49,38 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
                 f"{path}:{line_number(text, damaged.start())}: found {damaged[0].strip()!r}, expected times like "
                 "00:00:01,000 --> 00:00:02,000. Correct the line."
             )
+        of_cue = list[FileSegment]()
         if start:
             for block in _cue_blocks(text, start, end, is_subrip=is_subrip):
-                segments += [
+                of_cue += [
                     _cue_segment(text, span, line_of(span[0]), longest=longest, has_references=not is_subrip)
                     for span, longest in _cue_texts(text, *block)
                 ]
-    return segments
+        cues.append(of_cue)
+    for number, (left, right) in enumerate(pairwise(cues[1:])):
+        if (
+            left
+            and right
+            and _goes_on(left[-1].text, right[0].text)
+            and _pause(*times[number : number + 2]) <= _PAUSE
+        ):
+            left[-1] = replace(left[-1], doubts=lambda _: ["the sentence goes on in the next cue: read both"])
+    return list(chain(*cues))
+
+
+def _goes_on(left: str, right: str) -> bool:
+    """Whether a sentence seems to go on: it has no end, and then comes a word in lower case."""
+    start, end = _TAG.sub("", right).lstrip(), _TAG.sub("", left).rstrip().rstrip(CLOSING)[-1:]
+    return start[:1].islower() and (end.isalnum() or end == ",")
+
+
+def _pause(left: re.Match[str], right: re.Match[str]) -> float:
+    """The seconds between two cues."""
+    end, start = (
+        sum(60**power * float(part.replace(",", ".")) for power, part in enumerate(reversed(time.split(":"))))
+        for time in (_ONE_TIME.findall(left[0])[1], _ONE_TIME.findall(right[0])[0])
+    )
+    return float(start - end)
 
 
 def _cue_blocks(text: str, start: int, end: int, *, is_subrip: bool) -> list[tuple[int, int]]:

@@ -191,6 +191,11 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
     position = node.inner
 
     def add_text(end: int) -> None:
+        nonlocal position
+        for found in _INSTRUCTION.finditer(text, position, end):
+            if found["raw"]:
+                parts.extend(filter(None, [_unescape(text[position : found.start()]), Code(found["raw"])]))
+                position = found.end()
         if end > position:
             parts.append(_unescape(text[position:end]))
 
@@ -214,6 +219,7 @@ def _is_protected(node: Node) -> bool:
     return node.attributes.get("translate") == "no" or node.attributes.get("mtype") in kinds
 
 
+_INSTRUCTION = re.compile(r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(?P<raw><\?.*?\?>)", re.DOTALL)
 _COMMENT_OR_CDATA = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 

@@ -11,9 +11,9 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders as library_decoders
-from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError, nearest
 from glassformer.text.lines import is_blank, without_surrogates
