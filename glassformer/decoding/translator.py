@@ -27,7 +27,7 @@ from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.restore.drafts import can_be_streamed
 from glassformer.decoding.scoring import Scored, score_pairs
 from glassformer.decoding.sentence_translator import SentenceTranslator
-from glassformer.decoding.sentences import RequestPassage, read_requests
+from glassformer.decoding.sentences import read_requests
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
@@ -111,31 +111,24 @@ class Translator:
         The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
         takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
-        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
-        run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
-        are torch and ctranslate2: the latter runs one model on the CPU or a CUDA GPU, exports it when it is first
-        used, and loads no PyTorch afterwards; its workers are threads, by default one a core, on a GPU one.
-        ``ConfigError`` for what it does not have. With ``shortlist`` it writes only tokens that may translate those
-        of the batch, as the run's shortlist says, and is faster. Auto is ctranslate2 with a shortlist, and with the
-        precisions int8 and, on a GPU, float16, which PyTorch does not have.
+        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this run
+        as PyTorch does; else PyTorch. A run is exported and compared once. Others are torch and ctranslate2: the
+        latter runs one model, and its workers are threads, by default one a core, on a GPU one. ``ConfigError`` for
+        what it does not have. With ``shortlist``, which needs ctranslate2, only tokens that may translate those of
+        the batch are written, as the run's shortlist says. The precisions int8 and, on a GPU, float16 need it, too.
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
-        confidence_file = RunDirectory(places[0]).confidence_file
-        loaded: Engine | None = None
+        run, loaded = RunDirectory(places[0]), None
         engine = choose_engine(engine, precision, shortlist=shortlist)
-        is_auto = engine == "auto" and len(places) == 1
-        fast_device = find_fast_device(device, precision) if is_auto else None
+        fast_device = find_fast_device(device, precision) if engine == "auto" and len(places) == 1 else None
         if fast_device is not None:
-            run = RunDirectory(places[0])
-            loaded, tokenizers, config = load_auto(
-                run, fast_device, partial(open_torch, run, device, workers), workers
-            )
+            loaded = load_auto(run, fast_device, partial(open_torch, run, device, workers), workers)
         elif engine == "ctranslate2":
-            loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
+            loaded = load_engine(places, device, precision, workers, shortlist=shortlist)
         if loaded is not None:
-            confidence = Confidence.read(confidence_file)
-            return cls.from_engine(loaded, tokenizers, config.decode, confidence, config.languages)
+            confidence = Confidence.read(run.confidence_file)
+            return cls.from_engine(*loaded[:2], loaded[2].decode, confidence, loaded[2].languages)
         from glassformer.threads import fit_threads
 
         first, *others = load_ensemble(places, device)
@@ -145,10 +138,10 @@ class Translator:
             first.src_tokenizer,
             first.tgt_tokenizer,
             first.config.decode,
-            others=[run.model for run in others],
+            others=[other.model for other in others],
             precision=precision,
             workers=workers,
-            confidence=Confidence.read(confidence_file),
+            confidence=Confidence.read(run.confidence_file),
             languages=first.config.languages,
         )
 
@@ -275,7 +268,8 @@ class Translator:
         if not isinstance(text, Request):
             check_texts("text", [text])
             text = Request(text)
-        (of_request,) = self._read([text], start, options, STEPS)
+        config = self._sentences.engine.config
+        (of_request,) = read_requests([text], start, options, config, self.tgt_tokenizer)
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
             if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
@@ -319,11 +313,6 @@ class Translator:
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
-    def _read(
-        self, requests: Sequence[Request], start: int, options: DecodeConfig, steps: Sequence[Step]
-    ) -> list[RequestPassage]:
-        return read_requests(requests, start, options, self._sentences.engine.config, self.tgt_tokenizer, steps=steps)
-
     def translate_requests(
         self,
         requests: Sequence[Request],
@@ -342,7 +331,8 @@ class Translator:
         each sentence and its translation.
         """
         options = self._options(options)
-        read = self._read(requests, start, options, steps)
+        config = self._sentences.engine.config
+        read = read_requests(requests, start, options, config, self.tgt_tokenizer, steps=steps)
         sentences = [one for of_request in read for one in of_request.sentences]
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))

@@ -68,7 +68,8 @@ class Alignment:
             if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
                 for word in tgt_of[tgt]:
                     votes[word].append(src_of[src][-1])
-        return [_most_frequent(each) if each else None for each in votes]
+        # Of words with equally many votes the first.
+        return [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
@@ -77,14 +78,6 @@ class Alignment:
     def tgt_in(self, span: Span) -> list[int]:
         """The words of the translation that lie in a span."""
         return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
-
-
-def _most_frequent(votes: list[int]) -> int:
-    """Of those that are equally frequent the first."""
-    if len(votes) == 1:  # fast path: one token
-        return votes[0]
-    counts = Counter(votes)
-    return max(counts, key=counts.__getitem__)
 
 
 def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[range]:
@@ -133,10 +126,13 @@ def is_short(translation: Translation, confidence: Confidence | None) -> bool:
 
 
 def content_doubts(translation: Translation, confidence: Confidence | None, ends: TokenEnds) -> list[str]:
-    """In words, what of the source the output seems to lack, by its attention, if it has any, and by its length."""
+    """Describe source words that the output seems to omit, by its attention if it has any, and by its length."""
     length = _relative_length(translation, confidence) if confidence is not None else 0.0
-    if is_short(translation, confidence) and (missing := _missing_words(translation, ends)):
-        return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
+    weights = translation.hypotheses[0].alignment()
+    if is_short(translation, confidence) and weights is not None and len(weights):
+        missing = _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+        if missing:
+            return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
     if not _TOO_SHORT <= length <= _TOO_LONG:
         return [f"the translation is much {'shorter' if length < 0 else 'longer'} than expected"]
     return []
@@ -153,14 +149,6 @@ def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
 
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
     return log_length_ratio(translation.source, translation.text) - confidence.length_ratio
-
-
-def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
-    """The longer words of the source that hardly any word of the output attends to."""
-    weights = translation.hypotheses[0].alignment()
-    if weights is None or not len(weights):
-        return []
-    return _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
 
 
 def _find_ignored_words(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:

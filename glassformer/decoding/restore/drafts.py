@@ -5,7 +5,6 @@ What lost a number or a sign is tried again with these as codes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 from glassformer.decoding.restore.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import keep_spaces
@@ -75,14 +74,14 @@ def translate_parts(
             if not draft.words:
                 plain[number] = draft, translation
                 continue
-            one = _put_codes_back(sources[number], draft, translation, ends)
+            one = _put_codes_back(sources[number], draft, translation, ends, {})
             if one is None or not is_better(plain[number][1], translation):
                 failed[number] = marked[number]
             else:
                 chosen[number] = one
                 again.pop(number, None)
         for number in again:
-            one = _put_codes_back(sources[number], *plain[number], ends)
+            one = _put_codes_back(sources[number], *plain[number], ends, {})
             assert one is not None, "a text without stand-ins is always restored"
             chosen[number] = one
         retried = again if checks_numbers else {}
@@ -111,11 +110,7 @@ def _translate(drafts: Sequence[tuple[int, Draft]], search: Search) -> list[Tran
 
 
 def _put_codes_back(
-    source: Parts,
-    draft: Draft,
-    translation: Translation,
-    ends: TokenEnds,
-    own: Mapping[str, str] = MappingProxyType({}),
+    source: Parts, draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str]
 ) -> Attempt | None:
     """The codes in each hypothesis, and the white space of the source.
 

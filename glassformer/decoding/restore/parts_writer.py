@@ -110,7 +110,7 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     """
     (before, source, after), (_, output, _) = trim(source), trim(output)
     both = (*source, *output)
-    numbers = {part for part in output if not isinstance(part, str) and _is_number(part)}
+    numbers = {part for part in output if isinstance(part, Code) and part.is_text and not is_code(part)}
     codes = dict.fromkeys([part for part in both if not isinstance(part, str) and part not in numbers])
     signs = dict(zip(codes, unused_signs(join_parts(both)), strict=False)) if codes else {}
     coded = [
@@ -121,11 +121,6 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     named = {sign: code for code, sign in signs.items()}
     pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
     return tuple([part for part in (before, *[named.get(piece, piece) for piece in pieces], after) if part != ""])
-
-
-def _is_number(part: Part) -> bool:
-    """Whether a code is a number or a sign of the text."""
-    return isinstance(part, Code) and part.is_text and not is_code(part)
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:

@@ -231,7 +231,11 @@ class _Builder:
         self._source, self._coded, self._signs, self._first = coded, coded.text, coded.signs, coded.first
         self._atoms, self._tags = iter(coded.atoms), coded.signs["opens"] + coded.signs["closes"]
         if attempt is not None:
-            self._names, self._counts = (_free_words(each, coded.plain, attempt) for each in (_NAMES, _COUNTS))
+            start = 2 * attempt  # each attempt begins with others
+            self._names, self._counts = (
+                iter([word for word in (*each[start:], *each[:start]) if not find_word(word, coded.plain)])
+                for each in (_NAMES, _COUNTS)
+            )
         self._opened: list[Placeholder] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -314,15 +318,8 @@ class _Builder:
         return next(self._counts if is_count != (self._attempt == 2) else self._names, None)
 
 
-def _free_words(words: Sequence[str], text: str, attempt: int) -> Iterator[str]:
-    """Those that the text does not have; each attempt begins with others."""
-    start = 2 * attempt % len(words)
-    return (word for word in (*words[start:], *words[:start]) if not find_word(word, text))
-
-
 def _before_separator(text: str, start: int, end: int) -> int:
-    """Where the signs begin that divide ``text[start:end]`` from what follows, with the space before them, or
-    ``end``."""
+    """Where the signs begin, with a space, that divide ``text[start:end]`` from what follows; else ``end``."""
     stripped = text[start:end].rstrip()
     without = stripped.rstrip("".join(_SEPARATORS))
     return end if without == stripped else start + len(without.rstrip())
@@ -330,7 +327,6 @@ def _before_separator(text: str, start: int, end: int) -> int:
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
     """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
-
     if word not in text:
         return []
 

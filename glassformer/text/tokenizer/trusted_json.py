@@ -79,26 +79,22 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _build(parts: dict[str, Any]) -> tuple[str, Library]:
     """The kind, and the tokenizer that training or an import makes with this vocabulary."""
     model, splitter, steps = parts["model"], parts["pre_tokenizer"], parts["normalizer"]["normalizers"]
-    kind = _find_kind(model["type"], splitter["type"])
+    types = (str(model["type"]), str(splitter["type"]))
+    kind = _TYPES.get(types)
+    if kind is None:
+        raise TokenizerError(
+            f"is a {_quote(model['type'])} model with a {_quote(splitter['type'])} pre-tokenizer, expected one of "
+            f"{', '.join(KINDS)}."
+        )
     contents = _read_contents(kind, model)
     if any(split.get("prepend_scheme") == "always" for split in splitter.get("pretokenizers", ())):
         collapses_spaces = any(step["type"] == "Strip" for step in steps)
         return kind, new_imported_library(contents["vocab"], _read_charsmap(steps), collapses_spaces)
     library = new_library(kind, {"type": "Lowercase"} in steps, **contents)
-    if (model["type"], splitter["type"]) == _OLD_BPE:
+    if types == _OLD_BPE:
         library.pre_tokenizer = CUT_AT_MARKS
     library.add_special_tokens(list(CONTROL_TOKENS))
     return kind, library
-
-
-def _find_kind(model: object, splitter: object) -> str:
-    """The kind of a tokenizer by the types of its model and its pre-tokenizer."""
-    types = (str(model), str(splitter))
-    if types not in _TYPES:
-        raise TokenizerError(
-            f"is a {_quote(model)} model with a {_quote(splitter)} pre-tokenizer, expected one of {', '.join(KINDS)}."
-        )
-    return _TYPES[types]
 
 
 def _read_contents(kind: str, model: dict[str, Any]) -> dict[str, Any]:
