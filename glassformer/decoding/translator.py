@@ -269,7 +269,7 @@ class Translator:
             check_texts("text", [text])
             text = Request(text)
         config = self._sentences.engine.config
-        (of_request,) = read_requests([text], start, options, config, self.tgt_tokenizer)
+        (of_request,) = read_requests([text], start, options, config, self.tgt_tokenizer, confidence=self.confidence)
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
             if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
@@ -332,7 +332,9 @@ class Translator:
         """
         options = self._options(options)
         config = self._sentences.engine.config
-        read = read_requests(requests, start, options, config, self.tgt_tokenizer, steps=steps)
+        read = read_requests(
+            requests, start, options, config, self.tgt_tokenizer, steps=steps, confidence=self.confidence
+        )
         sentences = [one for of_request in read for one in of_request.sentences]
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))

@@ -69,7 +69,8 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    read = [read_source_sentences(without_surrogates(text), options) for text in sources]
+    confidence = translator.confidence
+    read = [read_source_sentences(without_surrogates(text), options, confidence) for text in sources]
     if targets is None:  # as translate does, each sentence by itself
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
@@ -117,7 +118,9 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     ids = [int(part) for part in parts]
     ids = ids[:-1] if ids[-1] == config.eos_id else ids
     text = tokenizer.to_text(ids)
-    [read] = read_sources([" ".join(read_source_sentences(text, translator.config))], tokenizer, config)
+    [read] = read_sources(
+        [" ".join(read_source_sentences(text, translator.config, translator.confidence))], tokenizer, config
+    )
     if read.ids != [*ids, config.eos_id]:
         raise InputError(
             f"--from-ids: found {numbers!r}, which is the text {text!r}, but the model reads that as "

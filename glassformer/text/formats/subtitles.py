@@ -62,7 +62,7 @@ def subtitle_segments(text: str, path: Path, *, is_subrip: bool) -> list[FileSeg
             left
             and right
             and _goes_on(left[-1].text, right[0].text)
-            and _pause(*times[number : number + 2]) <= _PAUSE
+            and abs(_pause(*times[number : number + 2])) < _PAUSE
         ):
             left[-1] = replace(left[-1], doubts=lambda _: ["the sentence goes on in the next cue: read both"])
     return list(chain(*cues))
