@@ -31,7 +31,7 @@ from glassformer.decoding.sentences import read_requests
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig
+from glassformer.settings import DecodeConfig, RunConfig
 from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.steps.passage import STEPS
 from glassformer.text.steps.step import Step
@@ -52,9 +52,7 @@ class Translator:
     ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
     ``precision`` (float32, bf16) makes converted copies, which translate faster; ``workers`` starts processes
-    that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
-    ``used_engines`` names what has translated so far: torch, ctranslate2. ``languages`` are the codes of source and
-    target, such as ("en", "de"), or None where the run does not say them.
+    that share the batches and end with ``close`` or a ``with`` block. ``languages``: such as ("en", "de"), or None.
     """
 
     def __init__(
@@ -119,7 +117,8 @@ class Translator:
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
-        run, loaded = RunDirectory(places[0]), None
+        run = RunDirectory(places[0])
+        loaded: tuple[Engine, Tokenizers, RunConfig] | None = None
         engine = choose_engine(engine, precision, shortlist=shortlist)
         fast_device = find_fast_device(device, precision) if engine == "auto" and len(places) == 1 else None
         if fast_device is not None:
@@ -218,9 +217,8 @@ class Translator:
 
         ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must contain, ``banned``
         the phrases that none may contain. ``attention`` adds the cross-attention weights to each best hypothesis, of
-        an ensemble those of the first model. A text with more tokens than the model takes is cut and flagged
-        ``source_truncated``. Raises ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot
-        be tokenized.
+        an ensemble those of the first model. A text with more tokens than the model takes is cut and flagged. Raises
+        ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
         """
         check_texts("texts", texts)
         check_type("attention", attention, bool, "True or False")
@@ -260,8 +258,7 @@ class Translator:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
         Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
-        text's number in the whole input, which seeds sampling. The generator's value is the translation, which says,
-        for instance, whether the length limit cut it. Raises ``InputError`` as ``translate`` does.
+        text's number in the whole input, which seeds sampling. The generator's value is the translation.
         """
         options = self._options(options)
         check_start(start)
@@ -300,10 +297,7 @@ class Translator:
     def score_tokens(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` in detail: each token's log-probability, and the score with the length penalty.
-
-        ``start`` is the number of the first pair in the whole input, for error messages.
-        """
+        """``score`` by token and with the length penalty; ``start``: the first pair's number, for errors."""
         options = self._options(options)
         check_start(start)
         return score_pairs(sources, targets, self._sentences.engine, self._tokenizers, options, start=start)

@@ -173,9 +173,7 @@ def file_steps(memory: Memory | None, *, has_menu_marks: bool = False) -> tuple[
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The block makes millions of objects, none in circles, as tests/documents/test_translate_file.py shows; to look
-    for these would take a third of its time. Beside other threads, as in a server, they are looked for.
-    """
+    """The block makes millions of objects, none in circles: to look for these would take a third of its time."""
     is_on = gc.isenabled()
     if threading.active_count() == 1:
         gc.disable()

@@ -96,7 +96,7 @@ def walk_generation(
     sentences = read_sentences(translator, sources, [""] * len(sources))
     model = translator.model
     read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
-    limits = [output_limit(source, model.config, options) for source in read]
+    limits = [output_limit(source.ids, model.config, options) for source in read]
     # The search tells the sentence of each row, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
     job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)

@@ -7,7 +7,7 @@ A sentence ends at a line break, and after the end mark of any script and the qu
   small number ("der 3. Tag"), nor a short word that a number follows ("fig. 3"), unless the line ends there;
 - the next letter is not a lower-case letter ("approx. two", "«Come?» — she asked").
 
-sentencex knows the abbreviations; docs/translating.md compares it alone and with these rules.
+sentencex knows the abbreviations.
 """
 
 import re

@@ -420,9 +420,9 @@ def worst_first(monkeypatch):
 
 
 def truncated_as_ended(monkeypatch):
-    original = beam_search._truncated_candidates
+    original = beam_search._results
     changed = lambda *args: [replace(one, truncated=False) for one in original(*args)]  # noqa: E731
-    monkeypatch.setattr(beam_search, "_truncated_candidates", changed)
+    monkeypatch.setattr(beam_search, "_results", changed)
 
 
 def scores_without_penalty(monkeypatch):

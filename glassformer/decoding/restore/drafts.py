@@ -47,10 +47,7 @@ class Attempt:
 
 
 def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
-    """Whether what a model writes of a text stays as it is: it has no codes and no other white space.
-
-    ``numbers``: it may have numbers and signs, whose loss is not looked at.
-    """
+    """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
     draft = make_draft(source)
     is_plain = draft is not None and source == (draft.text,)
     return is_plain and (numbers or mark_numbers(source) == source)
@@ -112,10 +109,7 @@ def _translate(drafts: Sequence[tuple[int, Draft]], search: Search) -> list[Tran
 def _put_codes_back(
     source: Parts, draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str]
 ) -> Attempt | None:
-    """The codes in each hypothesis, and the white space of the source.
-
-    None if one lacks a stand-in, or, where there are some, something else.
-    """
+    """The codes in each hypothesis, with the spaces of the source; None if a draft with stand-ins lost anything."""
     results, lost = list[Restored](), list[list[str]]()
     for hypothesis in translation.hypotheses:
         is_only = len(translation.hypotheses) == 1
@@ -147,8 +141,7 @@ def _place_pairs(sources: Sequence[Parts], chosen: dict[int, Attempt], search: S
 def is_better(reference: Translation, translation: Translation) -> bool:
     """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
 
-    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
-    model is surer.
+    Without its first word, a text says little: there it is enough that the model is surer.
     """
     text, words = translation.text.lower(), split_words(reference.text.lower())
     if all(stem(word) in text for word in words if has_content(word)):

@@ -181,10 +181,7 @@ class _Layout:
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
     def _linked_words(self, mark: Placeholder, source: Span, free: list[int]) -> tuple[list[int], bool]:
-        """The words side by side, of those that are free, that were written from what a pair encloses.
-
-        None for a link whose words all seem to be missing: it goes behind the text.
-        """
+        """The free words side by side that were written from what a pair encloses; none for a link without words."""
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
         same = self._same_words(mark, free)

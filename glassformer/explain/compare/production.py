@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from glassformer.decoding.batching import EncodedSource, output_limit
+from glassformer.decoding.batching import output_limit
 from glassformer.decoding.engines.agreement import OutputPair, compare_outputs
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
@@ -52,13 +52,9 @@ class _WatchedSteps:
         self.log_probs.update(zip(self._rows, found.cpu().clone(), strict=True))
         return found
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, *, same_sources: bool = False) -> None:
         self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.select(rows)
-
-    def reorder_within_sources(self, rows: Tensor) -> None:
-        self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.reorder_within_sources(rows)
+        self._steps.select(rows, same_sources=same_sources)
 
     @property
     def source_mask(self) -> Tensor:
@@ -100,7 +96,7 @@ def search_sides(
     if decode.beam > 1 or decode.sample:
         jobs["search.greedy"] = DecodeConfig(beam=1, cache=decode.cache)
     for prefix, options in jobs.items():
-        wanted = (output_limit(EncodedSource("", ids, truncated=False), plain.config, options) for ids in sources)
+        wanted = (output_limit(ids, plain.config, options) for ids in sources)
         job = SearchJob(sources, [min(limit, longest) for limit in wanted], options)
         trace, expected = record_search(plain, job)
         engine = _WatchedEngine([used])

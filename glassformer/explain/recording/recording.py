@@ -59,7 +59,7 @@ def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[
     check_recording(model.config, len(job.sources), max(map(len, job.sources)), 1)
     with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:
         src_ids = pad_ids(job.sources, model.config.pad_id, device)
-        steps = _LimitedSteps.from_sources(model, src_ids, job.options)
+        steps = _LimitedSteps(model, src_ids, job.options)
         steps.trace = trace
         return trace, search(steps, job)
 

@@ -48,8 +48,8 @@ _FORMAT = 2  # 1 had no sums of the files
 class PreparedText:
     """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
-    ``valid_text`` are all validation pairs, for metrics; ``valid`` those that are neither too long nor lopsided, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
+    ``valid_text``: all validation pairs, for metrics; ``valid``: those neither too long nor lopsided, for the loss.
+    ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
     lower_starts (a side begins with a lower-case letter), copied (both sides are the same), garbled (in a wrong
     encoding), moved_from (0, or about the first pair that is out of step), repeats (of validation pairs), valid, the
     same of these from valid_too_long on, and valid_seen: those whose source the training pairs have too.

@@ -123,7 +123,7 @@ def silenced_translation(address: str, silent: list[int]) -> str:
         return heads
 
     with torch.no_grad(), tracing(translator.model, {address: silence}, only="src_mask"):
-        steps = DecoderSteps.from_sources(translator.model, torch.tensor([ids]), translator.config)
+        steps = DecoderSteps(translator.model, torch.tensor([ids]), translator.config)
         best = search(steps, SearchJob([ids], [50], translator.config))[0][0]
     return translator.tgt_tokenizer.to_text(best.ids)
 
