@@ -3,12 +3,11 @@
 The steps between are those of ``text/steps``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.request import Request, keeps_capital, tokenize_constraints
 from glassformer.decoding.search.job import Constraints
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
@@ -18,7 +17,6 @@ from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.codes.draft import make_draft
 from glassformer.text.lines import is_blank, normalize_source
 from glassformer.text.steps.passage import STEPS, Passage
-from glassformer.text.steps.signs import plain_signs
 from glassformer.text.steps.step import Step, TextOptions
 from glassformer.text.steps.style import Case
 from glassformer.text.tokenizer.tokenizer import Tokenizer
@@ -81,7 +79,7 @@ def read_requests(
     tokenizer: Tokenizer,
     *,
     steps: Sequence[Step] = STEPS,
-    confidence: Confidence | None = None,
+    plain_signs: Mapping[str, str] | None = None,
 ) -> list[RequestPassage]:
     """Let the text of each request pass the steps; the first request is number ``start`` of the whole input.
 
@@ -91,7 +89,7 @@ def read_requests(
     capital = partial(keeps_capital, tokenizer=tokenizer)
     found = list[RequestPassage]()
     for number, request in enumerate(requests, start):
-        passage = Passage(request.parts, text_options(options, request, capital, confidence), steps)
+        passage = Passage(request.parts, text_options(options, request, capital, plain_signs), steps)
         constraints = Constraints()
         if request.is_constrained or request.ban:
             constraints = _constraints(request, passage, tokenizer, f"texts[{number}]")
@@ -115,25 +113,27 @@ def text_options(
     options: DecodeConfig,
     request: Request,
     capital: partial[bool] | None = None,
-    confidence: Confidence | None = None,
+    plain_signs: Mapping[str, str] | None = None,
 ) -> TextOptions:
-    """How the text of a request is read; ``confidence`` knows which signs the model has seen."""
+    """How the text of a request is read; ``plain_signs`` are read for those that the model does not know."""
     return TextOptions(
         language=options.src_language,
         splits_sentences=options.split_sentences,
         keeps_codes=options.keep_codes,
         matches_style=options.match_style,
         copies_wordless=options.copy_wordless,
-        plain_signs={} if confidence is None else plain_signs(confidence.seen.characters),
+        plain_signs=plain_signs or {},
         keeps_capital=capital,
         prefix=request.prefix,
         phrases=request.must,
     )
 
 
-def read_source_sentences(text: str, options: DecodeConfig, confidence: Confidence | None = None) -> list[str]:
+def read_source_sentences(
+    text: str, options: DecodeConfig, plain_signs: Mapping[str, str] | None = None
+) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
-    reads_all = replace(text_options(options, Request(text), confidence=confidence), copies_wordless=False)
+    reads_all = replace(text_options(options, Request(text), plain_signs=plain_signs), copies_wordless=False)
     texts = Passage((text,), reads_all).texts
     drafts = (make_draft(parts, 0) or make_draft(parts) for parts in texts)
     return [draft.text for draft in drafts if draft is not None and draft.text] or [normalize_source(text)]
