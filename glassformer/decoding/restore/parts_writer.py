@@ -103,7 +103,7 @@ def _is_apart(character: str, neighbour: str, edge: str) -> bool:
     return neighbour.isspace() or ((character.isalnum() or character == "_") and not neighbour.isalnum())
 
 
-_LETTER_AND_DIGIT = re.compile(r"[^\W\d_](?=\d)")
+_LETTER_AND_DIGIT = re.compile(r"[^\W\d_](?=\d[\d.,]*(?!\w))")
 
 
 def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
