@@ -3,6 +3,7 @@
 A sentence is what the steps have left of a text; its translation is that of what the model read.
 """
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BROKEN = "\ufffd"
+_ONE_STOP = re.compile(r"(?<=[^.]\.)\.$")  # a doubled full stop; the text is the same without
 
 
 class SentenceTranslator:
@@ -213,8 +215,8 @@ class BatchTranslator:
         """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
         hypotheses = [self._hypothesis(candidate) for candidate in candidates]
         if not options.sample:  # other ids may be the same text
-            texts = [one.text for one in hypotheses]
-            return [one for number, one in enumerate(hypotheses) if one.text not in texts[:number]]
+            texts = [_ONE_STOP.sub("", one.text) for one in hypotheses]
+            return [one for number, one in enumerate(hypotheses) if texts[number] not in texts[:number]]
         if not options.mbr:
             return hypotheses
         best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
