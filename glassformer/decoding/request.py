@@ -93,7 +93,7 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
             raise InputError(f"{name}: {kind}: found an empty phrase, expected words. Leave it out.")
     if len(set(request.must)) < len(request.must):
         raise InputError(
-            f"{name}: must: found a phrase twice, expected each once: it may occur again. Leave one out."
+            f"{name}: must: found a phrase twice, expected each once. Leave one out."
         )
     banned: dict[tuple[int, ...], str] = {}
     for phrase in request.ban:
