@@ -92,9 +92,7 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
         if not all(phrase.strip() for phrase in phrases):
             raise InputError(f"{name}: {kind}: found an empty phrase, expected words. Leave it out.")
     if len(set(request.must)) < len(request.must):
-        raise InputError(
-            f"{name}: must: found a phrase twice, expected each once. Leave one out."
-        )
+        raise InputError(f"{name}: must: found a phrase twice, expected each once. Leave one out.")
     banned: dict[tuple[int, ...], str] = {}
     for phrase in request.ban:
         for form in (phrase, _after_a_word(phrase, tokenizer)):

@@ -8,16 +8,22 @@ from torch import Tensor
 
 from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
+from glassformer.decoding.request import Request
 from glassformer.decoding.search.steps import pad_ids
-from glassformer.decoding.sentences import read_source_sentences
+from glassformer.decoding.sentences import read_source_sentences, text_options
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.lines import has_letter, without_surrogates
+from glassformer.text.codes.code import join_parts
+from glassformer.text.lines import has_letter, normalize_source, without_surrogates
+from glassformer.text.steps.passage import Passage
+from glassformer.text.steps.signs import WRITTEN, plain_signs, read_signs
+from glassformer.text.steps.step import TextOptions
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
 _CPU = torch.device("cpu")
+_ALL_SIGNS = TextOptions(plain_signs=plain_signs("-.'\""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +109,24 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
         confidence=tuple(confidence),
     )
+
+
+def check_reading(translator: Translator, text: str) -> str:
+    """What the way back makes of the sentences that are read, in the place of answers: the text, if all is well.
+
+    Each step undoes what it has done; only the kind of white space and what is not read (``signs``) do not count.
+    Gives the empty text if it is undone, else what came out.
+    """
+    options = text_options(translator.config, Request(text), plain_signs=translator.plain_signs)
+    passage = Passage((text,), options)
+    restored = join_parts(passage.restore(passage.texts)[0])
+    signs = all(restored.count(sign) == text.count(sign) or plain in text for sign, plain in WRITTEN.items())
+    return "" if signs and _simplify(restored) == _simplify(text) else restored
+
+
+def _simplify(text: str) -> str:
+    (read,) = Passage((text,), _ALL_SIGNS, (read_signs,)).texts
+    return " ".join(normalize_source(join_parts(read)).split())
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:

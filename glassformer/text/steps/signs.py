@@ -16,7 +16,7 @@ _PLAIN = {
     "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "″": '"', "‘": "'", "’": "'", "‚": "'", "′": "'",
     "…": "...", "—": " - ", "–": "-", "‐": "-", "−": "-",
 }  # fmt: skip
-_WRITTEN = ("…", "—")
+WRITTEN = {"…": "...", "—": " - "}
 """Signs that the answer gets back: of quotation marks each language has its own."""
 
 
@@ -49,7 +49,7 @@ def read_signs(parts: Parts, options: TextOptions) -> Change | None:
     plain = {sign: other for sign, other in options.plain_signs.items() if sign in text}
     if not plain and _MARKS.search(text) is None:
         return None
-    written = {other: sign for sign, other in plain.items() if sign in _WRITTEN and other not in text}
+    written = {other: sign for sign, other in plain.items() if sign in WRITTEN and other not in text}
     if " - " in written:
         written[" - "] = " — " if re.search(r"\s—\s", text) else "—"
     found = [_read_plainly(part, plain) if isinstance(part, str) else part for part in _marks_to_codes(parts)]
