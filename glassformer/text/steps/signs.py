@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from glassformer.text.codes.code import Code, Part, Parts, join_parts
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, join_texts
 from glassformer.text.steps.step import Change, TextOptions
 
 MARKS = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -30,10 +30,10 @@ class Signs(Change):
         """The answer with the signs as the text has them."""
         if self.written and not is_whole:
             return ()
-        parts = answers[0]
+        parts = join_texts(answers[0])
         for plain, sign in self.written.items():
-            parts = tuple([part.replace(plain, sign) if isinstance(part, str) else part for part in parts])
-        return parts
+            parts = [part.replace(plain, sign) if isinstance(part, str) else part for part in parts]
+        return tuple(parts)
 
 
 def plain_signs(known: str) -> dict[str, str]:
