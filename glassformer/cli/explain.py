@@ -15,6 +15,7 @@ from glassformer.cli.streams import Console, check_outputs, from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.decoding import Translation
     from glassformer.explain import Walk
     from glassformer.explain.walks import WalkRequest, WalkResult
 
@@ -195,23 +196,41 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
 
 
 def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
-    """Whether ``translate`` writes what a walk without a target wrote."""
+    """Whether the text as typed is read and restored as stated, and ``translate`` prints that; prints the answer."""
     from glassformer.decoding import Translator
+    from glassformer.explain.recording.sentence_batch import check_reading
 
     sources = made.walk.sentences.sources if request.from_ids else request.sources
     if request.targets is not None or not all(map(str.strip, sources)):
         return True
+    walked = made.walk.translator
     with Translator.load(request.run, device=request.device) as translator:
         options = translator.config.with_changes(request.options)
         if options.sample:
             return True
-        found = [one.text for one in translator.translate(sources, options)]
-        same = found == list(made.walk.sentences.targets)
+        found, expected = translator.translate(sources, options), walked.translate(sources, options)
+        plain = {one.text for one in expected if one.read == one.source}  # which the walk has written
+        same = all(map(_agree, found, expected)) and plain <= set(made.walk.sentences.targets)
         engines = " and ".join(sorted(translator.used_engines))
-    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {found}'}.")
-    return same
+    undone = [check_reading(walked, text) for text in sources]
+    for text, wrong, one in zip(sources, undone, expected, strict=True):
+        typer.echo(f"typed {text!r}, read as {one.read!r}, printed as {one.text!r}.")
+        if wrong:
+            typer.echo(f"does not follow: what is done to {text!r} is not undone: {wrong!r}")
+    others = [[each.text for each in one.hypotheses] for one in found]
+    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {others}'}.")
+    return same and not any(undone)
 
 
+def _agree(one: "Translation", other: "Translation") -> bool:
+    """Whether two engines wrote the same; where their scores are equal up to rounding, the texts may differ."""
+    lists = one.hypotheses, other.hypotheses
+    return len(lists[0]) == len(lists[1]) and all(
+        a.text == b.text or abs(a.score - b.score) < _SCORE_TOLERANCE for a, b in zip(*lists, strict=True)
+    )
+
+
+_SCORE_TOLERANCE = 1e-3  # of a log-probability, between engines
 _WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
 _TOLERANCE = (

@@ -45,8 +45,9 @@ class DecodeConfig(Section):
         missing_in={"ctranslate2": "ends a search when beam outputs have ended"},
     )
     n_best: int = _search(
-        1, "translations returned for each source, best first; at most beam", low=1, high=1000, equal_in=_ALL
-    )
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000,
+        differs_in={"ctranslate2": "may miss a hypothesis of a lower rank"},
+    )  # fmt: skip
     min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000, differs_in=_RENORMALIZES)
     repetition_penalty: float = _search(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",

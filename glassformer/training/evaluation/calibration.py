@@ -25,6 +25,7 @@ from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.noise import misspell
 from glassformer.text.corpus.prepare import PreparedText, read_prepared
 from glassformer.training.evaluation.evaluation import to_nfc
+from glassformer.training.evaluation.metrics import is_same_text
 
 GOOD_CHRF = 50.0
 SHARE_OF_TRAINING = 0.03  # of its time, which the fit may take
@@ -152,7 +153,7 @@ def _translate(translator: Translator, texts: Sequence[str], until: float) -> It
 def _is_good(output: str, reference: str, *, exact: bool) -> bool:
     output, reference = to_nfc(output), to_nfc(reference)
     if exact:
-        return output == reference
+        return is_same_text(output, reference)
     return bool(CHRF().sentence_score(output, [reference]).score >= GOOD_CHRF)
 
 

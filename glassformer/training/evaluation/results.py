@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from glassformer.text.scripts import split_words
-from glassformer.training.evaluation.metrics import METRICS
+from glassformer.training.evaluation.metrics import METRICS, is_same_text
 
 NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
 
@@ -23,7 +23,7 @@ class Example:
     @property
     def is_exact(self) -> bool:
         """Whether the output is the reference."""
-        return self.output == self.reference
+        return is_same_text(self.output, self.reference)
 
     @property
     def is_near(self) -> bool:
