@@ -136,7 +136,7 @@ class DecoderSteps:
                 self._cache.reorder(rows)
         elif self._cache is not None:
             for layer in self._cache.layers:
-                layer.self_attention.reorder(rows)
+                layer.autoregressive.reorder(rows)
 
 
 class BeamSteps(DecoderSteps):

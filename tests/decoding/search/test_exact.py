@@ -33,6 +33,7 @@ def random_model(chance: random.Random) -> Transformer:
         positions=chance.choice(ModelConfig.choices("positions")), relative_clip=chance.randint(1, 3),
         norm=chance.choice(ModelConfig.choices("norm")), activation=chance.choice(ModelConfig.choices("activation")),
         attention_bias=chance.random() < 0.5, output_bias=True,
+        autoregressive_sublayer=chance.choice(ModelConfig.choices("autoregressive_sublayer")),
     )  # fmt: skip
     torch.manual_seed(chance.randrange(2**31))
     model = Transformer(config).eval()
