@@ -50,7 +50,7 @@ class SentenceTranslator:
         if check_content:
             self._check_content(attempts, doubts, options)
         found = [one.finish(more) for one, more in zip(attempts, doubts, strict=True)]
-        return found if attention else [_without_attention(one) for one in found]
+        return [_with_tensor(one) if attention else _without_attention(one) for one in found]
 
     def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
         """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
@@ -133,3 +133,13 @@ def _without_attention(translation: Translation) -> Translation:
     if best.attention is None:
         return translation
     return replace(translation, hypotheses=[replace(best, attention=None), *others])
+
+
+def _with_tensor(translation: Translation) -> Translation:
+    """With the attention as a tensor, whatever engine gave it."""
+    best, *others = translation.hypotheses
+    if best.attention is None:
+        return translation
+    import torch
+
+    return replace(translation, hypotheses=[replace(best, attention=torch.as_tensor(best.attention)), *others])

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from glassformer.interop.ctranslate2 import NEEDED
 from glassformer.settings import DecodeConfig, ModelConfig, flag
 from glassformer.text.corpus.workers import available_cores
 from glassformer.text.tokenizer.tokenizer import Tokenizers
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 NAME = "ctranslate2"
 # The precisions, as CTranslate2 calls them.
@@ -161,12 +157,11 @@ class CTranslate2Engine:
             yield list(ids)
         return self._rank(job, [(ids, self._log_probs([job.sources[0]], [ids])[0])])
 
-    def attention(
-        self, job: SearchJob, outputs: Sequence[Sequence[int]]
-    ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The mean of the heads of the last layer's cross-attention, with each output given as a prefix."""
-        import torch
+    def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]]) -> list[Any]:
+        """The mean of the heads of the last layer's cross-attention, with each output given as a prefix.
 
+        Arrays of NumPy with the axes of ``Engine.attention``: for the codes of a text nobody needs PyTorch.
+        """
         results = self._translator.translate_batch(
             [self._tokens(source) for source in job.sources],
             [self._target_tokens(ids) for ids in outputs],
@@ -174,7 +169,7 @@ class CTranslate2Engine:
             return_end_token=True,
         )  # fmt: skip
         return [
-            torch.tensor(result.attention[0][: len(ids)])[None, None]
+            np.array(result.attention[0][: len(ids)], np.float32)[None, None]
             for result, ids in zip(results, outputs, strict=True)
         ]
 

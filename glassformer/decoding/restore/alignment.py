@@ -178,7 +178,7 @@ def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
     weights = translation.hypotheses[0].alignment()
     if weights is None or not len(weights):
         return []
-    return _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+    return _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
 
 
 def _find_ignored_words(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:
