@@ -1,0 +1,209 @@
+"""The models of a server: translators in its own process, and a process for what only PyTorch can do.
+
+CTranslate2 translates without the interpreter's lock, so that threads are enough. Required phrases, prefixes,
+glossaries, alignments and explanations need PyTorch: 250 MB, in a process that starts when it is first needed.
+"""
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from glassformer.decoding import Translator
+from glassformer.decoding.engines.auto_engine import find_fast_device, load_auto
+from glassformer.decoding.request import Request
+from glassformer.decoding.search.job import SearchStoppedError, searching_while
+from glassformer.decoding.translation import Translation
+from glassformer.documents.glossary import Glossary, Term
+from glassformer.errors import InputError
+from glassformer.run_directory import RunDirectory
+from glassformer.serving.batcher import BatchKey
+from glassformer.serving.http_errors import HTTPError
+from glassformer.serving.languages import Languages
+from glassformer.settings import DecodeConfig
+
+T = TypeVar("T")
+Terms = tuple[tuple[str, tuple[str, ...]], ...]  # of a glossary, each with its accepted translations
+_OF_EXPLANATION = ("text", "tokens", "ids", "log_prob", "score", "truncated")
+_MAX_WAITING = 8  # calls of the process with PyTorch
+_NICE = 10  # its priority: below that of translations
+
+
+class Models:
+    """Translators by the names of their models; ``engines`` says what each of them runs on."""
+
+    def __init__(self, languages: Languages, engine: str) -> None:
+        """Raises ``GlassformerError`` for a model that cannot be loaded."""
+        self.languages, self._engine = languages, engine
+        self._pool, self._in_pool = _open_pool(), 0
+        self.load()
+
+    def load(self) -> None:
+        """Load all models, again where they were loaded before, and let each translate once."""
+        found = {one.name: self._open(one.path) for one in self.languages.models}
+        self.engines = {name: each.translate(["Hello."])[0].engine for name, each in found.items()}
+        self._translators = found
+
+    def _open(self, run: Path) -> Translator:
+        engine = self._engine
+        if engine == "auto" and find_fast_device("cpu", None) is not None:
+            engine = _known_engine(run) or _find_engine(run)
+        return Translator.load(run, device="cpu", engine=engine)
+
+    def translate(self, key: BatchKey, requests: Sequence[Request]) -> list[Translation]:
+        """The translations of a batch."""
+        translator = self._translators[key.model]
+        return translator.translate_requests(requests, _options(translator, key), check_content=True)
+
+    def translate_by_torch(
+        self, key: BatchKey, requests: Sequence[Request], terms: Terms, seconds: float, *, attention: bool
+    ) -> Future[list[Translation]]:
+        """The translations by PyTorch, which has to be done within some seconds, without and with links."""
+        call = partial(_translate, self._path(key), key, requests, terms, attention=attention)
+        return self.submit(call, seconds)
+
+    def explain(self, key: BatchKey, text: str, *, values: bool, seconds: float) -> Future[dict[str, Any]]:
+        """A sentence, its translation and its walk, with every number if ``values``."""
+        return self.submit(partial(_explain, self._path(key), key, text, values=values), seconds)
+
+    def page(self, key: BatchKey, text: str, number: str, ids: Sequence[int], seconds: float) -> Future[str]:
+        """The page of answer ``number``, which had these ids; ``InputError`` if the model writes others now."""
+        return self.submit(partial(_make_page, self._path(key), key, text, number, list(ids)), seconds)
+
+    def submit(self, call: Callable[[], T], seconds: float) -> Future[T]:
+        """Call something in the process with PyTorch; ``HTTPError`` if too much waits there."""
+        if self._in_pool >= _MAX_WAITING:
+            raise HTTPError(429, f"Slowdown: {self._in_pool} texts wait for PyTorch", retry_after=5)
+        try:
+            future = self._pool.submit(_run, call, time.time() + seconds)
+        except BrokenProcessPool:  # killed, or out of memory
+            self._pool = _open_pool()
+            future = self._pool.submit(_run, call, time.time() + seconds)
+        self._in_pool += 1
+        future.add_done_callback(self._forget)
+        return future
+
+    def _forget(self, _: Future[Any]) -> None:
+        self._in_pool -= 1
+
+    def _path(self, key: BatchKey) -> Path:
+        return next(one.path for one in self.languages.models if one.name == key.model)
+
+    def close(self) -> None:
+        """End the process with PyTorch, whatever it does."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.kill()
+
+
+def _options(translator: Translator, key: BatchKey) -> DecodeConfig:
+    return translator.config.with_changes({"keep_codes": True, "copy_wordless": True, **dict(key.changes)})
+
+
+class _NotComparedError(Exception):
+    """Nobody has compared the engines for a run yet."""
+
+
+def _known_engine(run: Path) -> str | None:
+    """The engine that was found to be right for a run before; None if nobody has looked."""
+
+    def refuse(_: Path) -> Any:
+        raise _NotComparedError
+
+    try:
+        auto, _, _ = load_auto(RunDirectory(run), "cpu", refuse, 1)
+        is_fast = auto.fast is not None
+    except _NotComparedError:
+        return None
+    auto.close()
+    return "ctranslate2" if is_fast else "torch"
+
+
+def _find_engine(run: Path) -> str:
+    """The same, by a process that compares the engines and ends, and its PyTorch with it."""
+    with _open_pool() as pool:
+        return pool.submit(_compare_engines, run).result()
+
+
+# What follows runs in the process with PyTorch.
+
+
+def _open_pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    os.nice(_NICE)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(0)
+
+
+def _run(call: Callable[[], T], until: float) -> T:
+    """What a call returns; ``HTTPError`` once its time has passed."""
+    try:
+        with searching_while(lambda: time.time() < until):
+            return call()
+    except SearchStoppedError:
+        raise HTTPError(503, "the time limit of the request has passed", retry_after=1) from None
+
+
+def _compare_engines(run: Path) -> str:
+    (found,) = Translator.load(run, device="cpu", engine="auto", workers=1).translate(["Hello."])
+    return found.engine
+
+
+@lru_cache(8)
+def _load(run: Path) -> Translator:
+    return Translator.load(run, device="cpu", engine="torch")
+
+
+def _translate(
+    run: Path, key: BatchKey, requests: Sequence[Request], terms: Terms, *, attention: bool
+) -> list[Translation]:
+    translator = _load(run)
+    options, review = _options(translator, key), None
+    if terms:
+        glossary = Glossary([Term(src, forms) for src, forms in terms])
+        review = partial(glossary.review, translator=translator, options=options)
+    found = translator.translate_requests(
+        requests, options, attention=attention, check_content=not attention, review=review
+    )
+    return [one.without_attention() for one in found]
+
+
+def _walk(run: Path, key: BatchKey, text: str) -> tuple[Any, str, Any]:
+    """The walk of a sentence, the sentence as it is read, and its best output."""
+    from glassformer.explain.walks import walk
+
+    ours = _load(run)
+    options = ours.config.with_changes(dict(key.changes))
+    translator = Translator(ours.model, ours.src_tokenizer, ours.tgt_tokenizer, options)
+    made = walk(translator, [text])
+    (source,) = made.sentences.sources
+    return made, source, translator.translate([source])[0].hypotheses[0]
+
+
+def _explain(run: Path, key: BatchKey, text: str, *, values: bool) -> dict[str, Any]:
+    made, source, best = _walk(run, key, text)
+    found = best.to_mapping(attention=False)
+    answer = {"source": source} | {name: found[name] for name in _OF_EXPLANATION}
+    return answer | {"engine": "torch", "walk": made.to_mapping(values=values)}
+
+
+def _make_page(run: Path, key: BatchKey, text: str, number: str, ids: Sequence[int]) -> str:
+    made, _, best = _walk(run, key, text)
+    if best.ids != ids:
+        raise InputError(f"{number}: the model has changed since that answer. Ask for a new one.")
+    return str(made.to_page(run=f"{key.model}, answer {number}", run_option=None))
