@@ -54,5 +54,4 @@ ENDPOINTS = (
     _POST("/imme", immersive, texts=("text_list",)),
     _POST("/kiss", kiss, texts=("texts", "text")),
     _POST("/deeplx", deeplx, texts=("text",)),
-    _POST("/deeplx/translate", deeplx, texts=("text",)),
 )

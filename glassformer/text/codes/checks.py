@@ -13,7 +13,8 @@ _NUMBER = re.compile(
     r"(?:(?<![^\0\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
 )
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
-_RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+`]+")
+# An & between words is a word.
+_RUN = re.compile(r"(?!(?<!\S)&(?!\S))[%{}\[\]$&\\<>@#~_^|=+`]+")
 # Currencies, ©, °, arrows, pictures.
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
