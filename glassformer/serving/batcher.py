@@ -63,7 +63,8 @@ class Batcher:
         self._changed = threading.Condition()
         self._is_closed = False
         self._usual = 0.0  # texts that come together: clients come again when they have their answers
-        self._idle, self._seconds_per_batch, self._seconds_per_token = 0, 0.0, 0.001  # running means
+        self._idle = self._running = 0  # threads, and texts that others translate
+        self._seconds_per_batch, self._seconds_per_token = 0.0, 0.001  # running means
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -166,7 +167,8 @@ class Batcher:
             if one.future.set_running_or_notify_cancel():
                 batch.append(one)
                 tokens += one.tokens
-        self._usual = max(len(batch) + len(self._waiting), _DECAY * self._usual)
+        self._running += len(batch)
+        self._usual = max(self._running + len(self._waiting), _DECAY * self._usual)
         return batch
 
     def _measure(self, batch: Sequence[_Waiting], seconds: float) -> None:
@@ -176,3 +178,5 @@ class Batcher:
         self._seconds_per_token += 0.1 * (seconds / tokens - self._seconds_per_token)
         self._metrics.batch_seconds.observe(seconds)
         self._metrics.batch_texts.observe(len(batch))
+        with self._changed:
+            self._running -= len(batch)

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from glassformer.decoding import Translator
+from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import find_fast_device, load_auto
+from glassformer.decoding.engines.ctranslate2_run import open_engine
 from glassformer.decoding.request import Request
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.decoding.translation import Translation
@@ -38,9 +40,9 @@ _NICE = 10  # its priority: below that of translations
 class Models:
     """Translators by the names of their models; ``engines`` says what each of them runs on."""
 
-    def __init__(self, languages: Languages, engine: str) -> None:
+    def __init__(self, languages: Languages, engine: str, threads: int) -> None:
         """Raises ``GlassformerError`` for a model that cannot be loaded."""
-        self.languages, self._engine = languages, engine
+        self.languages, self._engine, self._threads = languages, engine, threads
         self._pool, self._in_pool = _open_pool(), 0
         self.load()
 
@@ -52,9 +54,15 @@ class Models:
 
     def _open(self, run: Path) -> Translator:
         engine = self._engine
-        if engine == "auto" and find_fast_device("cpu", None) is not None:
-            engine = _known_engine(run) or _find_engine(run)
-        return Translator.load(run, device="cpu", engine=engine)
+        if engine == "auto":
+            has_both = find_fast_device("cpu", None) is not None
+            engine = (_known_engine(run) or _find_engine(run)) if has_both else "torch"
+        if engine == "torch":
+            return Translator.load(run, device="cpu", engine=engine)
+        fast, tokenizers, config = open_engine(RunDirectory(run), "cpu", None, self._threads)
+        fast.workers = 1  # for a batch: the threads have batches of their own
+        confidence = Confidence.read(RunDirectory(run).confidence_file)
+        return Translator.from_engine(fast, tokenizers, config.decode, confidence, config.languages)
 
     def translate(self, key: BatchKey, requests: Sequence[Request]) -> list[Translation]:
         """The translations of a batch."""

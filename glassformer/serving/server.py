@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from uvicorn.loops.auto import auto_loop_factory
@@ -25,14 +26,16 @@ from glassformer.text.corpus.workers import available_cores
 logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S = 75  # longer than clients and proxies, so that none uses a connection that is just closed
 _MAX_FILES = 65_536
+_CLOSING_S = 0.1  # for the answers to requests that were ended
 
 
 def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
     """Load the models; raises ``GlassformerError`` for what cannot be served."""
     metrics, languages = Metrics(), read_models(runs, langs)
-    models = Models(languages, config.engine)
+    threads = config.threads or available_cores()
+    models = Models(languages, config.engine, threads)
     try:
-        batcher = Batcher(models.translate, config.threads or available_cores(), config, metrics)
+        batcher = Batcher(models.translate, threads, config, metrics)
         return Serving(config, models, batcher, metrics)
     except GlassformerError:
         models.close()
@@ -77,9 +80,15 @@ def listen(config: ServeConfig) -> socket.socket:
     return listener
 
 
+class _Server(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; a second signal ends at once."""
+        self.should_exit, self.force_exit = True, self.should_exit
+
+
 async def _serve(serving: Serving, listener: socket.socket, report: Callable[[str], None]) -> None:
     config = serving.config
-    server = uvicorn.Server(
+    server = _Server(
         uvicorn.Config(
             make_app(serving), http="httptools", ws="none", lifespan="off", log_config=None, access_log=False,
             server_header=False, timeout_keep_alive=_KEEP_ALIVE_S, timeout_graceful_shutdown=round(config.drain_s),
@@ -90,6 +99,7 @@ async def _serve(serving: Serving, listener: socket.socket, report: Callable[[st
     loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, _reload, serving.models))
     report(_first_line(serving, listener))
     await server.serve(sockets=[listener])
+    await asyncio.sleep(_CLOSING_S)
 
 
 def _reload(models: Models) -> None:
