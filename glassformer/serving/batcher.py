@@ -23,8 +23,8 @@ MAX_BATCH = 32  # sentences; more are not faster
 _SECONDS_PER_TOKEN = 0.002  # of the delay in a sentence's rank
 _CHARACTERS_PER_TOKEN = 4
 _PATIENCE = 0.1  # share of the time of a batch that a thread waits for more texts
-_MAX_PATIENCE_S = 0.1
 _DECAY = 0.9  # of the usual number of texts that come together, after each batch
+_CLOSING_S = 5.0
 
 
 class BatchKey(NamedTuple):
@@ -64,7 +64,7 @@ class Batcher:
         self._is_closed = False
         self._usual = 0.0  # texts that come together: clients come again when they have their answers
         self._idle = self._running = 0  # threads, and texts that others translate
-        self._seconds_per_batch, self._seconds_per_token = 0.0, 0.001  # running means
+        self._seconds_per_batch = 0.0  # running mean
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -82,7 +82,7 @@ class Batcher:
     def check_room(self) -> None:
         """Raise ``HTTPError`` if too much is waiting."""
         if self.waiting >= self._config.queue:
-            seconds = self._seconds_per_token * sum(one.tokens for one in list(self._waiting)) / len(self._threads)
+            seconds = self._seconds_per_batch * self.waiting / MAX_BATCH / len(self._threads)
             raise HTTPError(429, f"Slowdown: {self.waiting:,} texts are waiting", retry_after=seconds)
 
     def put(self, key: BatchKey, requests: Sequence[Request], done: int = 0) -> list[Future[Translation]]:
@@ -108,6 +108,8 @@ class Batcher:
             for one in self._waiting:
                 one.future.cancel()
             self._changed.notify_all()
+        for thread in self._threads:
+            thread.join(_CLOSING_S)
 
     def _work(self) -> None:
         while batch := self._take():
@@ -119,7 +121,12 @@ class Batcher:
                     one.future.set_exception(answer)
                 else:
                     one.future.set_result(answer)
-            self._measure(batch, time.monotonic() - began)
+            seconds = time.monotonic() - began
+            self._metrics.batch_seconds.observe(seconds)
+            self._metrics.batch_texts.observe(len(batch))
+            with self._changed:
+                self._running -= len(batch)
+                self._seconds_per_batch += 0.1 * (seconds - self._seconds_per_batch)
 
     def _answers(self, batch: Sequence[_Waiting]) -> Iterator[Translation | Exception]:
         """A translation or an error for each; an error in one text of a batch is the answer to that text alone."""
@@ -154,7 +161,7 @@ class Batcher:
         tokens = sum(one.tokens for one in same[:MAX_BATCH])
         if len(same) >= share or tokens >= self._config.batch_tokens:
             return 0.0
-        seconds = max(self._config.patience_ms / 1000, min(_MAX_PATIENCE_S, _PATIENCE * self._seconds_per_batch))
+        seconds = max(self._config.patience_ms / 1000, _PATIENCE * min(1.0, self._seconds_per_batch))
         return max(idle_since, same[0].came) + seconds - time.monotonic()
 
     def _pop(self, same: Sequence[_Waiting]) -> list[_Waiting]:
@@ -170,13 +177,3 @@ class Batcher:
         self._running += len(batch)
         self._usual = max(self._running + len(self._waiting), _DECAY * self._usual)
         return batch
-
-    def _measure(self, batch: Sequence[_Waiting], seconds: float) -> None:
-        """Learn how long a batch took."""
-        tokens = sum(one.tokens for one in batch)
-        self._seconds_per_batch += 0.1 * (seconds - self._seconds_per_batch)
-        self._seconds_per_token += 0.1 * (seconds / tokens - self._seconds_per_token)
-        self._metrics.batch_seconds.observe(seconds)
-        self._metrics.batch_texts.observe(len(batch))
-        with self._changed:
-            self._running -= len(batch)

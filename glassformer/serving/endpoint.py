@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -315,34 +315,22 @@ class RequestContext:
         self, request: TranslationRequest, show: Callable[[str | Translation], bytes]
     ) -> StreamingResponse:
         """Server-sent events. An error before the first piece is an ordinary error response."""
-        events = self._events(request, show)
-        first = await anext(events)
+        self.serving.batcher.check_room()
+        seconds, pieces = self.serving.config.time_limit_s, self.serving.service.stream(request)
+        async with asyncio.timeout(seconds):
+            first = await anext(pieces)
 
-        async def all_events() -> AsyncGenerator[bytes, None]:
-            yield first
-            async with aclosing(events):
-                async for one in events:
-                    yield one
+        async def events() -> AsyncIterator[bytes]:
+            yield show(first)
+            try:
+                async with asyncio.timeout(seconds), aclosing(pieces):
+                    async for one in pieces:
+                        yield show(one)
+            except Exception as error:
+                known = error if isinstance(error, HTTPError) else HTTPError(500, INTERNAL)
+                yield event(error_body(self.request.url.path, known.status, known.message), "error")
 
-        return StreamingResponse(
-            all_events(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
-        )
-
-    async def _events(
-        self, request: TranslationRequest, show: Callable[[str | Translation], bytes]
-    ) -> AsyncGenerator[bytes, None]:
-        has_begun = False
-        try:
-            self.serving.batcher.check_room()
-            async with asyncio.timeout(self.serving.config.time_limit_s):
-                async for one in self.serving.service.stream(request):
-                    yield show(one)
-                    has_begun = True
-        except Exception as error:
-            if not has_begun:
-                raise
-            known = error if isinstance(error, HTTPError) else HTTPError(500, INTERNAL)
-            yield event(error_body(self.request.url.path, known.status, known.message), "error")
+        return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 def check(request: TranslationRequest, found: Translation, *, has_markup: bool = False) -> list[str]:

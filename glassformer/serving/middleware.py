@@ -73,6 +73,8 @@ def _to_http_error(error: BaseException) -> HTTPError:
         return error
     if isinstance(error, HTTPException):
         return HTTPError(error.status_code, error.detail, headers=error.headers)
+    if isinstance(error, TimeoutError):
+        return HTTPError(503, "the time limit of the request has passed", retry_after=1)
     if isinstance(error, asyncio.CancelledError):  # the client has left, or the server stops
         return HTTPError(503, "the server stops; ask another one, or ask again soon", retry_after=1)
     return bad_request(str(error)) if isinstance(error, GlassformerError) else HTTPError(500, INTERNAL)

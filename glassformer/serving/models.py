@@ -4,12 +4,13 @@ CTranslate2 translates without the interpreter's lock, so that threads are enoug
 glossaries, alignments and explanations need PyTorch: 250 MB, in a process that starts when it is first needed.
 """
 
+import asyncio
 import multiprocessing
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from glassformer.settings import DecodeConfig
 T = TypeVar("T")
 Terms = tuple[tuple[str, tuple[str, ...]], ...]  # of a glossary, each with its accepted translations
 _OF_EXPLANATION = ("text", "tokens", "ids", "log_prob", "score", "truncated")
-_MAX_WAITING = 8  # calls of the process with PyTorch
+_MAX_CALLS = 8  # of the process with PyTorch
 _NICE = 10  # its priority: below that of translations
 
 
@@ -43,7 +44,7 @@ class Models:
     def __init__(self, languages: Languages, engine: str, threads: int) -> None:
         """Raises ``GlassformerError`` for a model that cannot be loaded."""
         self.languages, self._engine, self._threads = languages, engine, threads
-        self._pool, self._in_pool = _open_pool(), 0
+        self._pool, self._calls = _open_pool(), 0
         self.load()
 
     def load(self) -> None:
@@ -69,39 +70,20 @@ class Models:
         translator = self._translators[key.model]
         return translator.translate_requests(requests, _options(translator, key), check_content=True)
 
-    def translate_by_torch(
-        self, key: BatchKey, requests: Sequence[Request], terms: Terms, seconds: float, *, attention: bool
-    ) -> Future[list[Translation]]:
-        """The translations by PyTorch, which has to be done within some seconds, without and with links."""
-        call = partial(_translate, self._path(key), key, requests, terms, attention=attention)
-        return self.submit(call, seconds)
-
-    def explain(self, key: BatchKey, text: str, *, values: bool, seconds: float) -> Future[dict[str, Any]]:
-        """A sentence, its translation and its walk, with every number if ``values``."""
-        return self.submit(partial(_explain, self._path(key), key, text, values=values), seconds)
-
-    def page(self, key: BatchKey, text: str, number: str, ids: Sequence[int], seconds: float) -> Future[str]:
-        """The page of answer ``number``, which had these ids; ``InputError`` if the model writes others now."""
-        return self.submit(partial(_make_page, self._path(key), key, text, number, list(ids)), seconds)
-
-    def submit(self, call: Callable[[], T], seconds: float) -> Future[T]:
-        """Call something in the process with PyTorch; ``HTTPError`` if too much waits there."""
-        if self._in_pool >= _MAX_WAITING:
-            raise HTTPError(429, f"Slowdown: {self._in_pool} texts wait for PyTorch", retry_after=5)
+    async def call(self, function: Callable[..., T], key: BatchKey, *given: Any, seconds: float) -> T:
+        """Call a function of this module in the process with PyTorch; ``HTTPError`` if too much waits there."""
+        if self._calls >= _MAX_CALLS:
+            raise HTTPError(429, f"Slowdown: {self._calls} texts wait for PyTorch", retry_after=5)
+        path = next(one.path for one in self.languages.models if one.name == key.model)
+        self._calls += 1
         try:
-            future = self._pool.submit(_run, call, time.time() + seconds)
+            future = self._pool.submit(_run, partial(function, path, key, *given), time.time() + seconds)
+            return await asyncio.wrap_future(future)
         except BrokenProcessPool:  # killed, or out of memory
             self._pool = _open_pool()
-            future = self._pool.submit(_run, call, time.time() + seconds)
-        self._in_pool += 1
-        future.add_done_callback(self._forget)
-        return future
-
-    def _forget(self, _: Future[Any]) -> None:
-        self._in_pool -= 1
-
-    def _path(self, key: BatchKey) -> Path:
-        return next(one.path for one in self.languages.models if one.name == key.model)
+            raise HTTPError(503, "the process with PyTorch ended; ask again", retry_after=1) from None
+        finally:
+            self._calls -= 1
 
     def close(self) -> None:
         """End the process with PyTorch, whatever it does."""
@@ -177,9 +159,10 @@ def _load(run: Path) -> Translator:
     return Translator.load(run, device="cpu", engine="torch")
 
 
-def _translate(
-    run: Path, key: BatchKey, requests: Sequence[Request], terms: Terms, *, attention: bool
+def translate(
+    run: Path, key: BatchKey, requests: Sequence[Request], terms: Terms, attention: bool
 ) -> list[Translation]:
+    """The translations by PyTorch, with the terms of a glossary; with links if ``attention``."""
     translator = _load(run)
     options, review = _options(translator, key), None
     if terms:
@@ -203,14 +186,16 @@ def _walk(run: Path, key: BatchKey, text: str) -> tuple[Any, str, Any]:
     return made, source, translator.translate([source])[0].hypotheses[0]
 
 
-def _explain(run: Path, key: BatchKey, text: str, *, values: bool) -> dict[str, Any]:
+def explain(run: Path, key: BatchKey, text: str, values: bool) -> dict[str, Any]:
+    """A sentence, its translation and its walk, with every number if ``values``."""
     made, source, best = _walk(run, key, text)
     found = best.to_mapping(attention=False)
     answer = {"source": source} | {name: found[name] for name in _OF_EXPLANATION}
     return answer | {"engine": "torch", "walk": made.to_mapping(values=values)}
 
 
-def _make_page(run: Path, key: BatchKey, text: str, number: str, ids: Sequence[int]) -> str:
+def make_page(run: Path, key: BatchKey, text: str, number: str, ids: Sequence[int]) -> str:
+    """The page of answer ``number``, which had these ids; ``InputError`` if the model writes others now."""
     made, _, best = _walk(run, key, text)
     if best.ids != ids:
         raise InputError(f"{number}: the model has changed since that answer. Ask for a new one.")

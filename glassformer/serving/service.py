@@ -6,7 +6,7 @@ two do, by way of a third language.
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,7 @@ from glassformer.serving.http_errors import bad_request
 from glassformer.serving.languages import ServedModel
 from glassformer.serving.markup import protect_links, read_html
 from glassformer.serving.models import Models
+from glassformer.serving.models import translate as translate_by_torch
 from glassformer.text.codes.checks import code_changes
 from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.codes.find import find_codes
@@ -134,10 +135,8 @@ class Service:
         """The translation of each sentence; a long document waits slice by slice."""
         if request.needs_torch and sentences:
             terms = tuple((src, tuple(forms)) for src, *forms in request.glossary)
-            future = self.models.translate_by_torch(
-                key, sentences, terms, self._time_limit_s, attention=request.alignment
-            )
-            return await asyncio.wrap_future(future)
+            given = sentences, terms, request.alignment
+            return await self.models.call(translate_by_torch, key, *given, seconds=self._time_limit_s)
         results, done = list[Translation](), 0
         for start in range(0, len(sentences), _SLICE):
             some = sentences[start : start + _SLICE]
@@ -145,7 +144,7 @@ class Service:
             done += sum(count_tokens(one.source) for one in some)
         return results
 
-    async def stream(self, request: TranslationRequest) -> AsyncIterator[str | Translation]:
+    async def stream(self, request: TranslationRequest) -> AsyncGenerator[str | Translation, None]:
         """The translation sentence by sentence, each as soon as it is complete, and at last all of it."""
         route = self._route(request)
         if len(route) != 1 or request.needs_torch or request.needs_model_output or request.format == "html":
@@ -240,19 +239,13 @@ class _QueuedFiles(FileTranslator):
 
 def _follow(first: Translation, second: Translation) -> Translation:
     """The translation of a translation, with what is to be said of both."""
-    best, *others = second.hypotheses
-    before = first.hypotheses[0]
+    before, (best, *others) = first.hypotheses[0], second.hypotheses
     chances = [one.confidence for one in (before, best) if one.confidence is not None]
-    both = replace(
-        best,
-        log_prob=before.log_prob + best.log_prob,
-        score=before.score + best.score,
-        confidence=min(chances, default=None),
-    )
+    sums = {"log_prob": before.log_prob + best.log_prob, "score": before.score + best.score}
     return replace(
         second,
         source=first.source,
-        hypotheses=[both, *others],
+        hypotheses=[replace(best, **sums, confidence=min(chances, default=None)), *others],
         engine=" and ".join(sorted({first.engine, second.engine} - {""})),
         doubt=first.doubt or second.doubt,
         flags=first.flags + second.flags,

@@ -60,7 +60,9 @@ def test_deepls_document_comes_back_well_formed_with_each_text_in_its_element(cl
     source, root = (ElementTree.fromstring(text.strip()) for text in (DOCUMENT, found))
     assert [one.tag for one in root.iter()] == [one.tag for one in source.iter()]
     assert root.findtext("content/raw") == "This sentence will not be translated."
-    texts = ["".join(root.find(path).itertext()).strip() for path in ("meta/title", "content/par[1]", "content/par[2]")]
+    texts = [
+        "".join(root.find(path).itertext()).strip() for path in ("meta/title", "content/par[1]", "content/par[2]")
+    ]
     assert all(texts)
     assert "Satz" in texts[2]
     assert not (root.find("content").text or "").strip()
@@ -223,7 +225,9 @@ def test_of_a_prompt_the_text_alone_is_translated(client, message, wanted):
 
 
 def test_of_json_the_values_are_translated(client):
-    found = content(chat(client, json.dumps({"1": "I am hungry.", "2": HOUSE, "lines": [{"id": "a", "text": HOUSE}]})))
+    found = content(
+        chat(client, json.dumps({"1": "I am hungry.", "2": HOUSE, "lines": [{"id": "a", "text": HOUSE}]}))
+    )
     assert json.loads(found) == {"1": "Ich habe Hunger.", "2": GERMAN, "lines": [{"id": "a", "text": GERMAN}]}
     fenced = f"Translate the JSON below into German:\n```json\n{json.dumps([HOUSE])}\n```"
     assert json.loads(content(chat(client, fenced))) == [GERMAN]

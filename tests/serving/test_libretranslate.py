@@ -1,7 +1,6 @@
 """LibreTranslate's contract: every row of what its clients send and read, and every text of an error."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest

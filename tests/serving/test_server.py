@@ -67,6 +67,7 @@ def test_the_process_with_pytorch_is_replaced_and_ends_with_its_server():
             (process,) = live.processes()
             os.kill(process, signal.SIGKILL)
             wait_for(lambda: not live.processes())
+            assert httpx.post(f"{live.url}/v1/translate", json=asked, timeout=60).status_code in (200, 503)
         httpx.post(f"{live.url}/v1/translate", json=asked, timeout=60)
         (process,) = live.processes()
         live.process.kill()

@@ -41,7 +41,9 @@ async def kiss(
     return {"text": found[0][1], "from": found[0][0], "to": to} | several
 
 
-async def deeplx(context: RequestContext, *, text: str, target_lang: str, source_lang: str = "auto") -> dict[str, Any]:
+async def deeplx(
+    context: RequestContext, *, text: str, target_lang: str, source_lang: str = "auto"
+) -> dict[str, Any]:
     """DeepLX's one text."""
     ((source, answer),) = await _translate(context, [text], source_lang, target_lang)
     languages = {"source_lang": source.upper(), "target_lang": target_lang.upper()}

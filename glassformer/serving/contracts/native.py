@@ -1,6 +1,5 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
-import asyncio
 from functools import partial
 from secrets import token_hex
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ from msgspec import Meta, Struct
 from starlette.responses import HTMLResponse, Response
 
 from glassformer.decoding.translation import Translation
+from glassformer.serving import models
 from glassformer.serving.batcher import BatchKey
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, check, event
 from glassformer.serving.http_errors import HTTPError, bad_request
@@ -95,8 +95,7 @@ async def explain(context: RequestContext, asked: ExplainBody) -> dict[str, Any]
     if len(text.splitlines()) != 1:
         raise bad_request("text: found none, or several lines, expected one sentence to explain")
     key, number = BatchKey(route[0].name, () if asked.beam is None else (("beam", asked.beam),)), token_hex(16)
-    waiting = context.serving.models.explain(key, text, values=asked.values, seconds=_EXPLAIN_S)
-    answer = await asyncio.wrap_future(waiting)
+    answer = await context.serving.models.call(models.explain, key, text, asked.values, seconds=_EXPLAIN_S)
     context.serving.explained[number] = (context.client, key, text, answer["ids"])
     return {"id": number, "page": f"/v1/explain/{number}"} | answer
 
@@ -108,8 +107,8 @@ async def page(context: RequestContext) -> HTMLResponse:
         kept_for = f"one is kept for {context.serving.config.explain_minutes:g} minutes, for who asked"
         raise HTTPError(404, f"there is no such answer: {kept_for}. Ask again: POST /v1/explain")
     key, text, ids = kept
-    waiting = context.serving.models.page(key, text, context.number, ids, _EXPLAIN_S)
-    return HTMLResponse(await asyncio.wrap_future(waiting))
+    given = text, context.number, ids
+    return HTMLResponse(await context.serving.models.call(models.make_page, key, *given, seconds=_EXPLAIN_S))
 
 
 ENDPOINTS = (

@@ -32,7 +32,9 @@ _REFUSED = (
     "the message holds an instruction, and this server follows none: it translates a text. Empty the program's prompt, "
     "or reduce it to the text: {text}"
 )
-_NOT_TEXT = re.compile(r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time)", re.IGNORECASE)
+_NOT_TEXT = re.compile(
+    r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time)", re.IGNORECASE
+)
 
 
 class Prompt(NamedTuple):
