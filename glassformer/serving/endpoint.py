@@ -136,7 +136,7 @@ class Endpoint:
         if kind.startswith("multipart/"):
             async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
                 items = [
-                    (name, _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read()))
+                    (_clean(name), _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read()))
                     for name, part in form.multi_items()
                 ]
             return self._collect([*_read_form(request.scope["query_string"]), *items])
@@ -189,13 +189,11 @@ def _read_json(body: bytes, charset: str | None) -> dict[str, Any]:
 
 def _read_form(body: bytes, charset: str | None = None) -> list[tuple[str, str]]:
     try:
-        found = parse_qsl(
-            body.decode("ascii", "surrogateescape"), keep_blank_values=True, encoding=charset or "utf-8",
-            errors="strict", max_num_fields=_MAX_FIELDS,
-        )  # fmt: skip
-        return [(name, _clean(value.replace("\r\n", "\n").replace("\r", "\n"))) for name, value in found]
+        text, kind = body.decode(charset or "utf-8"), charset or "utf-8"
+        found = parse_qsl(text, keep_blank_values=True, encoding=kind, errors="strict", max_num_fields=_MAX_FIELDS)
     except (ValueError, LookupError) as error:
         raise bad_request("the form cannot be read, expected UTF-8") from error
+    return [(_clean(name), _clean(value.replace("\r\n", "\n").replace("\r", "\n"))) for name, value in found]
 
 
 def _clean(value: Any) -> Any:

@@ -149,6 +149,8 @@ def test_json_with_a_mark_of_byte_order_and_in_utf_16(client, encoding):
         (b'{"q": "The caf\xe9 is small.", "source": "en", "target": "de"}', "application/json; charset=latin-1", 200, "Caf"),
         (b'{"q": "A half: \\ud83d", "source": "en", "target": "de"}', "application/json", 200, "translatedText"),
         (b"q=The+caf%E9+is+small.&source=en&target=de", "application/x-www-form-urlencoded", 400, "expected UTF-8"),
+        ("q=The café is small.&source=en&target=de".encode(), "application/x-www-form-urlencoded", 200, "Caf\u00e9 ist klein"),
+        (b"\xff=a&q=a&source=en&target=de", "application/x-www-form-urlencoded", 400, "expected UTF-8"),
         (b"q=The+house+is+small.&q=x&source=en&target=de", "application/x-www-form-urlencoded", 200, f'"{GERMAN}"'),
         (b'{"q": "a", "source": "en", "target": "de"', "application/json", 400, "Invalid JSON format"),
     ],
