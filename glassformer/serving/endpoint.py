@@ -31,7 +31,7 @@ from glassformer.serving.access import Access
 from glassformer.serving.batcher import Batcher
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, error_body
-from glassformer.serving.languages import Detected, Languages
+from glassformer.serving.languages import Languages
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.models import Models
 from glassformer.serving.service import Service, Text, TranslationRequest, check_codes
@@ -103,15 +103,11 @@ class Endpoint:
     def reads(self) -> type[Struct]:
         """The parameters of the handler as a record; a handler may take that record itself, as ``asked``."""
         given = list(signature(self.handler, eval_str=True).parameters.values())[1:]
-        if self._takes_record:
+        if given and given[0].name == "asked":
             return cast("type[Struct]", given[0].annotation)
         fields = [(one.name, one.annotation, NODEFAULT if one.default is one.empty else one.default) for one in given]
         renamed = {one.name: one.name.removesuffix("_") for one in given}
         return defstruct(f"{self.contract.name}.{self.handler.__name__}", fields, kw_only=True, rename=renamed)
-
-    @cached_property
-    def _takes_record(self) -> bool:
-        return "asked" in signature(self.handler).parameters
 
     async def _serve(self, serving: Serving, request: Request) -> Response:
         """The answer to a request; ``HTTPError`` for one that is not admitted or not understood."""
@@ -123,8 +119,9 @@ class Endpoint:
             context.admit(key, 0 if self.access == "free" else max(1, len(texts)), self.contract.key_statuses)
             context.check_size([text for text in texts if isinstance(text, str)])
         asked = self._convert(values)
-        fields = {name: getattr(asked, name) for name in asked.__struct_fields__}
-        answer = await self.handler(context, **({"asked": asked} if self._takes_record else fields))
+        is_record = "asked" in signature(self.handler).parameters
+        given = {"asked": asked} if is_record else {name: getattr(asked, name) for name in asked.__struct_fields__}
+        answer = await self.handler(context, **given)
         if not isinstance(answer, Response):
             answer = Response(msgspec.json.encode(answer), media_type="application/json")
         answer.headers.update(context.headers)
@@ -136,7 +133,10 @@ class Endpoint:
         if kind.startswith("multipart/"):
             async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
                 items = [
-                    (_clean(name), _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read()))
+                    (
+                        _clean(name),
+                        _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read()),
+                    )
                     for name, part in form.multi_items()
                 ]
             return self._collect([*_read_form(request.scope["query_string"]), *items])
@@ -218,7 +218,7 @@ class RequestContext:
     def __init__(self, serving: Serving, request: Request) -> None:
         self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
         self.number = str(request.path_params.get("number", ""))  # the id in the path
-        self.detected = list[Detected]()
+        self.detected = list[dict[str, Any]]()
 
     @property
     def languages(self) -> Languages:
@@ -239,7 +239,7 @@ class RequestContext:
         """The language of each text: the given one, or the detected one of each."""
         if given.strip().lower() in ("", "auto"):
             self.detected = [self.languages.detect(text)[0] for text in texts]
-            return [found.language for found in self.detected]
+            return [found["language"] for found in self.detected]
         return [self.languages.read(given)] * len(texts)
 
     def requests_for(self, request: TranslationRequest, texts: Sequence[Text]) -> list[TranslationRequest]:

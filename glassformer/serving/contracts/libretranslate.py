@@ -15,7 +15,6 @@ from starlette.responses import Response
 from glassformer.decoding.translation import Translation
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, Upload, file_endings
 from glassformer.serving.http_errors import HTTPError, bad_request
-from glassformer.serving.languages import Detected
 from glassformer.serving.service import TranslationRequest, check_codes
 from glassformer.settings import language_name
 
@@ -60,7 +59,7 @@ def _other_texts(source: str, answer: Translation, outputs: Translation) -> list
     return [other for other in texts if other != answer.text and not check_codes(source, other)]
 
 
-async def detect(context: RequestContext, *, q: str) -> list[Detected]:
+async def detect(context: RequestContext, *, q: str) -> list[dict[str, Any]]:
     """Which served language a text is in."""
     return context.languages.detect(q)
 
