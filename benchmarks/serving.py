@@ -27,7 +27,7 @@ sentences by a model that it downloads; where that cannot be, by the rules of a 
 
 An earlier checkout is compared with this one in turns, each server started anew in each of some rounds:
 
-    taskset -c 1 python benchmarks/serving.py --servers ours --before DIR --rounds 3 --clients 1 8 64 --engines ctranslate2
+    python benchmarks/serving.py --servers none --before DIR --rounds 3 --clients 1 8 64 --engines ctranslate2
 
 A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """

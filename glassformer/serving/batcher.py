@@ -174,6 +174,7 @@ class Batcher:
             if one.future.set_running_or_notify_cancel():
                 batch.append(one)
                 tokens += one.tokens
+        self._changed.notify()  # another thread, of what is left
         self._running += len(batch)
         self._usual = max(self._running + len(self._waiting), _DECAY * self._usual)
         return batch

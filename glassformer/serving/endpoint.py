@@ -132,14 +132,14 @@ class Endpoint:
         charset = rest.partition("charset=")[2].strip(' "') or None
         if kind.startswith("multipart/"):
             async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
-                items = [
+                parts: list[tuple[str, Any]] = [
                     (
                         _clean(name),
                         _clean(part) if isinstance(part, str) else Upload(part.filename or "", await part.read()),
                     )
                     for name, part in form.multi_items()
                 ]
-            return self._collect([*_read_form(request.scope["query_string"]), *items])
+            return self._collect([*_read_form(request.scope["query_string"]), *parts])
         body = await request.body()
         if ("json" in kind or self.contract.is_json) and (body or request.method != "GET"):
             return _read_json(body, charset)
@@ -155,7 +155,7 @@ class Endpoint:
         return {name: each if name in repeated and len(each) > 1 else each[0] for name, each in values.items()}
 
     def _convert(self, values: dict[str, Any]) -> Struct:
-        empty = (None, "", []) if self.contract.missing_message else (None,)
+        empty: tuple[Any, ...] = (None, "", []) if self.contract.missing_message else (None,)
         values = {name: value for name, value in values.items() if value not in empty}
         try:
             return msgspec.convert(values, self.reads, strict=False)

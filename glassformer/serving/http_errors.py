@@ -28,7 +28,7 @@ def bad_request(message: str) -> HTTPError:
     return HTTPError(400, f"Invalid request: {message}")
 
 
-def place_of(error: Exception) -> str:
+def place_of(error: BaseException) -> str:
     """The type of an exception and its line in the code: nothing of a client's text."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"

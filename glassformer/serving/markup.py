@@ -18,8 +18,10 @@ from glassformer.text.steps.step import Change, TextOptions
 _HTML = (Path("text.html"), FormatOptions())
 _PROTECTED = '<span translate="no" data-protected>{}</span>'  # what readers of HTML leave alone
 _TOKEN = re.compile(
-    r"<!--(?:(?!<!--|-->).)*-->|<!\[CDATA\[(?:(?!<!\[CDATA|\]\]>).)*\]\]>|<[?!][^<>]*>|<(/?)([^\s<>/!?]+)[^<>]*?(/?)>", re.DOTALL
-)  # fmt: skip
+    r"<!--(?:(?!<!--|-->).)*-->|<!\[CDATA\[(?:(?!<!\[CDATA|\]\]>).)*\]\]>|<[?!][^<>]*>"
+    r"|<(/?)([^\s<>/!?]+)[^<>]*?(/?)>",
+    re.DOTALL,
+)
 _ADDRESS = re.compile(r"(?:[@#]|\w+://|www\.)\S+")
 _LINK_CLASS = re.compile(r"\bclass\s*=\s*[\"'][^\"']*\b(?:mention|hashtag|h-card)\b", re.IGNORECASE)
 

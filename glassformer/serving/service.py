@@ -241,7 +241,7 @@ def _follow(first: Translation, second: Translation) -> Translation:
     """The translation of a translation, with what is to be said of both."""
     before, (best, *others) = first.hypotheses[0], second.hypotheses
     chances = [one.confidence for one in (before, best) if one.confidence is not None]
-    sums = {"log_prob": before.log_prob + best.log_prob, "score": before.score + best.score}
+    sums: dict[str, Any] = {"log_prob": before.log_prob + best.log_prob, "score": before.score + best.score}
     return replace(
         second,
         source=first.source,

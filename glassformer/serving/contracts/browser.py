@@ -1,4 +1,4 @@
-"""Contracts of programs that read pages in a browser: MTranServer's, Immersive Translate's, KISS Translator's, DeepLX's."""
+"""Contracts of a browser's tools: MTranServer, Immersive Translate, KISS Translator, DeepLX."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""The contract of DeepL: translate, languages, usage, and what its clients ask of glossaries, of which there are none.
+"""The contract of DeepL: translate, languages, usage; there are no glossaries.
 
 What a model cannot do, such as formality, is ignored or refused as DeepL does.
 """
@@ -79,7 +79,7 @@ async def translate(
     joined = [one.replace("\n", " ") for one in texts] if split_sentences == "nonewlines" else texts
     requests = context.requests_for(request, joined)
     answers = await context.translate(requests, markup=markup)
-    found = [
+    found: list[dict[str, Any]] = [
         {"detected_source_language": asked.source.upper(), "text": answer.text}
         for asked, answer in zip(requests, answers, strict=True)
     ]

@@ -47,7 +47,7 @@ async def translate(
     answers = await context.translate(requests, more)
     found, outputs = answers[: len(texts)], answers[len(texts) :]
     others = [_other_texts(*each)[:alternatives] for each in zip(texts, found, outputs, strict=False)]
-    answer = {"translatedText": [one.text for one in found]}
+    answer: dict[str, list[Any]] = {"translatedText": [one.text for one in found]}
     answer |= {"detectedLanguage": context.detected} if context.detected else {}
     answer |= {"alternatives": others or [[] for _ in texts]} if alternatives > 0 else {}
     return answer if isinstance(q, list) else {name: values[0] for name, values in answer.items()}

@@ -50,7 +50,7 @@ class _Chat(NamedTuple):
     write: Callable[[Sequence[Translation]], str]
     is_plain: bool = False
     languages: tuple[str, str] | None = None
-    terms: list[list[str]] = []
+    terms: tuple[list[str], ...] = ()
 
 
 async def models(context: RequestContext) -> dict[str, Any]:
@@ -101,7 +101,7 @@ async def chat(
     pair = _read_pair(context, model)
     asked = _read_weblate(text) or _read_plain(text)
     source, target = asked.languages or pair
-    request = TranslationRequest(text="", source=source, target=target, glossary=asked.terms)
+    request = TranslationRequest(text="", source=source, target=target, glossary=list(asked.terms))
     requests = context.requests_for(request, asked.texts)
     show = _chunks("-".join(pair), include_usage=stream_options.get("include_usage") is True)
     if stream and asked.is_plain:
@@ -154,7 +154,7 @@ def _read_weblate(text: str) -> _Chat | None:
         return json.dumps(written, ensure_ascii=False)
 
     languages = found.source_language, found.target_language
-    return _Chat([_parts_of(one) for one in found.strings], write, languages=languages, terms=terms)
+    return _Chat([_parts_of(one) for one in found.strings], write, languages=languages, terms=tuple(terms))
 
 
 def _mark_samples(text: str) -> Text:

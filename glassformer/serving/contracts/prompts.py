@@ -1,4 +1,4 @@
-"""Chat messages of programs that wrap a text in an instruction: the text alone is translated, or the message refused."""
+"""Chat messages that wrap a text in an instruction: the text alone is translated, or the message refused."""
 
 import json
 import re
@@ -9,28 +9,23 @@ from glassformer.serving.http_errors import bad_request
 from glassformer.text.lines import has_letter
 
 _VERB = r"(?:translate|render|localize|localise|convert|turn|rewrite|übersetze)"
+_SUBJECT = r"(?:following|below|above|texts?|lines?|tags?|json|subtitles?|markdown|sentences?|strings?|message)"
 _INSTRUCTION = re.compile(
-    rf"(?:^|[.!?:]\s+|\n)\W*(?:please |can you |could you |your task is to |you (?:will|must|should) )?{_VERB}\b"
-    r"[^.\n]*(?:\b(?:following|below|above|text|texts|lines?|tags?|json|subtitles?|markdown|sentences?|strings?|message)\b"
-    r"|\b(?:into|to|in|from|ins) [A-ZÄÖÜ{]\w+|:)"
-    r"|\byou are an? [^.\n]*\b(?:translat|assistant|expert)|\btranslation engine\b|^\W*act as an?\b"
+    rf"(?:^|[.!?:]\s|\n)\W{{0,9}}(?:please |can you |could you |your task is to |you (?:will|must|should) )?{_VERB}\b"
+    rf"[^.\n]{{0,200}}?(?:\b{_SUBJECT}\b|\b(?:into|to|in|from|ins) [A-ZÄÖÜ{{]\w|:)"
+    r"|\byou are an? [^.\n]{0,80}\b(?:translat|assistant|expert)|\btranslation engine\b|^\W{0,9}act as an?\b"
     r"|\b(?:only|nothing but|just) (?:the )?(?:translation|translated text|result|output)\b"
     r"|\b(?:no|without) (?:comments|explanations|notes)\b",
     re.IGNORECASE,
-)  # fmt: skip
-_WRAPPED = (
-    re.compile(r"(?P<before>.*?)^```\w*\n(?P<text>.*)\n```\s*$(?P<after>)", re.DOTALL | re.MULTILINE),
-    re.compile(r"(?P<before>.*?)<(?P<tag>\w+)>\s*(?P<text>.*?)\s*</(?P=tag)>(?P<after>\s*)$", re.DOTALL),
-    re.compile(
-        r"(?P<before>.*?)^\W*(?:source|original|input)?\s*text\W*?:\s*(?P<text>.*?)"
-        r"\s*^\W*(?:translat(?:ed text|ion)|output|target(?: text)?)\W*:?\s*(?P<after>)$",
-        re.DOTALL | re.MULTILINE | re.IGNORECASE,
-    ),
-    re.compile(r"(?P<before>[^\n]*?:|.*?:[ \t]*\n)\s*(?P<text>.+)(?P<after>)$", re.DOTALL),
 )
+_LOOKED_AT = 2000  # characters at both ends of a message
+_SOURCE_MARK = re.compile(r"^\W{0,9}(?:(?:source|original|input) )?text\W{0,3}:", re.IGNORECASE | re.MULTILINE)
+_TARGET_MARK = re.compile(r"\n\W{0,9}(?:translat(?:ed text|ion)|output)\W{0,9}$", re.IGNORECASE)
+_TAG = re.compile(r"<(\w+)>")
+_COLON = re.compile(r"[^\n:]{1,500}:[ \t]{1,9}(?=[^\s\W])|[^\0]{1,2000}?:[ \t]{0,9}\n")
 _REFUSED = (
-    "the message holds an instruction, and this server follows none: it translates a text. Empty the program's prompt, "
-    "or reduce it to the text: {text}"
+    "the message holds an instruction, and this server follows none: it translates a text. Empty the program's "
+    "prompt, or reduce it to the text: {text}"
 )
 _NOT_TEXT = re.compile(
     r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time)", re.IGNORECASE
@@ -47,17 +42,30 @@ class Prompt(NamedTuple):
 def read_prompt(message: str) -> Prompt:
     """Read a message; ``HTTPError`` for one whose instruction cannot be told from its text."""
     text = message
-    if _INSTRUCTION.search(message):
-        for form in _WRAPPED:
-            match = form.match(message)
-            if match and (_INSTRUCTION.search(match["before"]) or "tag" in match.groupdict()):
-                text = match["text"]
-                break
-    found = _read_json(text)
-    prompt = Prompt([text], lambda answers: answers[0]) if found is None else found
-    if any(map(_INSTRUCTION.search, prompt.texts)):
+    if _is_instruction(message):
+        text = next((inner for before, inner in _wrapped(message.rstrip()) if _is_instruction(before)), message)
+    prompt = _read_json(text) or Prompt([text], lambda answers: answers[0])
+    if any(map(_is_instruction, prompt.texts)):
         raise bad_request(_REFUSED)
     return prompt
+
+
+def _is_instruction(text: str) -> bool:
+    return any(map(_INSTRUCTION.search, (text[:_LOOKED_AT], text[-_LOOKED_AT:])))
+
+
+def _wrapped(message: str) -> Iterator[tuple[str, str]]:
+    """Each way in which a text may stand in a message: what is before it, and the text."""
+    before, fence, rest = message.partition("```")
+    if fence and rest.endswith("```"):
+        yield before, rest.removesuffix("```").partition("\n")[2].strip()
+    if (tag := _TAG.search(message)) and message.endswith(end := f"</{tag[1]}>"):
+        yield message[: tag.start()], message[tag.end() :].removesuffix(end).strip()
+    if mark := _SOURCE_MARK.search(message):
+        last = _TARGET_MARK.search(message, max(mark.end(), len(message) - 60))
+        yield message[: mark.start()], message[mark.end() : last.start() if last else None].strip()
+    if colon := _COLON.match(message):
+        yield colon[0], message[colon.end() :].strip()
 
 
 def _read_json(text: str) -> Prompt | None:
