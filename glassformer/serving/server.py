@@ -53,6 +53,7 @@ def run_server(
 ) -> None:
     """Serve until SIGTERM or SIGINT; SIGHUP loads the models again. Raises what ``listen`` and loading raise."""
     logging.basicConfig(format="%(asctime)s %(message)s", force=True)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings are answered to the client
     middleware.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # often 1,024; each connection takes one
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
