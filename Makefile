@@ -27,14 +27,14 @@ demo: $(BIN)/.installed  ## set up, translate, look inside, train on dates: thre
 
 # Compiling takes each process seconds: what is compiled is kept, even where the environment forbids it.
 test: $(BIN)/.ready  ## set up and run the tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest -m "not slow and not browser and not serving" --numprocesses auto --dist loadfile --durations 20
 
 $(BIN)/.bench: $(BIN)/.ready
 	$(BIN)/pip install --quiet --editable '.[dev,bench]'
 	@touch $@
 
 slow: $(BIN)/.bench  ## the tests that train, start processes or sample a large grid; FULL=1: the whole grids, every benchmark
-	$(BIN)/pytest -m "slow and not browser" --numprocesses auto
+	$(BIN)/pytest -m "slow and not browser" --numprocesses auto --durations 20
 
 types:  ## the types of the page's JavaScript, by TypeScript, its mistakes, by ESLint, and its format, by Prettier, from npm
 	npx --yes --package typescript@5 tsc --project tests/explain/page/jsconfig.json

@@ -126,7 +126,7 @@ def prepare(scratch: Path) -> int:
     from dataclasses import asdict
 
     from glassformer.checkpoint import save_checkpoint
-    from glassformer.explain.recording.sentences import read_sentences
+    from glassformer.explain.recording.sentence_batch import read_sentences
     from glassformer.run_directory import RunDirectory
     from glassformer.settings import TrainConfig
     from glassformer.training.loop.checkpointing import TrainState
@@ -203,7 +203,7 @@ def diff(scratch: Path) -> str:
     """The first line by which `diff` shows that two ways do not agree; nothing if all do."""
     from glassformer.explain.compare.passes import Mode
     from glassformer.explain.compare.runs import ModelPass, diff_sides
-    from glassformer.explain.recording.sentences import read_sentences
+    from glassformer.explain.recording.sentence_batch import read_sentences
     from glassformer.settings import DecodeConfig, RunConfig
 
     decode = DecodeConfig(max_length_a=1, max_length_b=4)

@@ -16,7 +16,7 @@ from smoke import new_parser, parse_options, write_json
 
 from glassformer import Translator
 from glassformer.documents import FileTranslator
-from glassformer.documents.report import DOUBTFUL
+from glassformer.documents.checklist import DOUBTFUL
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.code import Code
 from glassformer.text.codes.find import find_codes

@@ -43,7 +43,7 @@ def cost(name: str, rounds: int) -> dict[str, Any]:
     job = SearchJob(src_ids.tolist(), [LONGEST] * SENTENCES, OPTIONS)
 
     def translate() -> object:
-        return beam_search(DecoderSteps.from_sources(model, src_ids, OPTIONS), job)
+        return beam_search(DecoderSteps(model, src_ids, OPTIONS), job)
 
     arms = {
         "idle": idle, "without": without_taps, "traced": lambda: trace_model(model),

@@ -122,7 +122,7 @@ class TorchrunWorld(World):
         """``auto`` and ``cuda`` mean the GPU whose number is this process's rank on its machine."""
         if name.startswith("cuda:"):
             raise ConfigError(
-                f"device: found {name!r} for {self.size} processes, each of which takes its own GPU, expected auto, "
+                f"device: found {name!r} for {self.size} processes, and each takes its own GPU, expected auto, "
                 "cuda or cpu. To choose among GPUs, set CUDA_VISIBLE_DEVICES before torchrun."
             )
         if name == "cpu" or not torch.cuda.is_available():

@@ -1,6 +1,5 @@
 """The model that ships with the package: its files are complete and small, it works without ``--run``, its card is true."""
 
-import inspect
 import io
 import json
 import re
@@ -238,13 +237,6 @@ def test_the_demo_shows_the_bundled_model_in_80_columns(translator: Translator) 
     edited = walk_through(translator, plain.sentences, edits=parse_edits([edit[1]], plain, translator))
     moved = sum(one.before[0] != one.after[0] for one in find_changes(plain, edited, translator.tgt_tokenizer))
     assert f"{moved} of {len(plain.sentences.tgt_out_tokens[0])} next tokens changed" in " ".join(shown.split())
-
-
-def test_the_demo_leaves_time_for_the_rest_of_its_three_minutes() -> None:
-    """A figure of the settings, no measurement: the machine that runs the tests is busy with them."""
-    (command,) = (found for found in app.registered_commands if found.callback and found.callback.__name__ == "demo")
-    assert command.callback is not None
-    assert 60 * inspect.signature(command.callback).parameters["max_minutes"].default <= 90
 
 
 @pytest.mark.slow

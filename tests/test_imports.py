@@ -147,7 +147,7 @@ def test_text_is_read_and_prepared_without_pytorch(part):
 DOORS = [
     "cli.translate",
     "decoding",
-    "decoding.engines.batch_translator",
+    "decoding.sentence_translator",
     "decoding.batching",
     "decoding.engines.engine",
     "decoding.search.job",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from covering import only_full, sample
+from covering import sample
 
 from glassformer import ModelConfig, Transformer
 from glassformer.bundled import BUNDLED
@@ -173,18 +173,6 @@ def test_a_transformer_is_built_in_200_lines_that_need_pytorch_alone():
     code = _built_code()
     assert 100 < len([line for line in code.splitlines() if line.strip()]) <= 200
     assert set(re.findall(r"^(?:import|from) (\w+)", code, re.M)) == {"math", "random", "datetime", "torch"}
-
-
-@only_full  # the lesson itself, which trains it, too, runs with the others
-@pytest.mark.slow
-def test_the_built_transformer_learns_dates_without_the_package(tmp_path):
-    (tmp_path / "built.py").write_text(_built_code(), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "built.py"], capture_output=True, text=True, check=True, cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
-    )  # fmt: skip
-    right = re.search(r"(\d+) of 200 dates that it has never seen are right", done.stdout)
-    assert int(right[1] if right else 0) > 180, done.stdout
 
 
 def test_every_picture_of_a_page_says_what_it_is_and_is_there():

@@ -452,7 +452,7 @@ from glassformer.decoding.search.search import search
 options = DecodeConfig(beam=1)
 sources = [[*to_ids(source), EOS] for source, _ in test]
 with torch.no_grad():
-    steps = DecoderSteps.from_sources(to_package(model), pad(sources), options)
+    steps = DecoderSteps(to_package(model), pad(sources), options)
     found = search(steps, SearchJob(sources, [20] * len(sources), options))
 lesson.states(
     "step 10", "the package's greedy search, with our weights", [to_text(one[0].ids) for one in found], written

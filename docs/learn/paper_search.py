@@ -115,7 +115,7 @@ def find_best(model: Transformer, beam: int, alpha: float) -> tuple[float, list[
     """What the search takes for the best: score, ids, and whether it was cut short by the limit."""
     options = DecodeConfig(beam=beam, length_penalty=alpha)
     job = SearchJob(source.tolist(), [LONGEST], options)
-    best = beam_search(DecoderSteps.from_sources(model, source, options), job)[0][0]
+    best = beam_search(DecoderSteps(model, source, options), job)[0][0]
     return best.score, best.ids, best.truncated
 
 

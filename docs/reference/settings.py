@@ -53,7 +53,7 @@ def limits(knob: Field[Any], hint: Any) -> str:
     low, high = knob.metadata["low"], knob.metadata["high"]
     if get_origin(hint) is Literal:
         return ", ".join(code(plain(choice)) for choice in get_args(hint))
-    if get_origin(hint) is Union:  # words beside a type
+    if get_origin(hint) is Union:  # words and a type
         words, hint = get_args(hint)
         return f"{limits(knob, words)}, or {limits(knob, hint)}"
     if hint is bool:

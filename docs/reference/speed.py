@@ -53,7 +53,7 @@ def speed_page() -> str:
 
 
 def _summary(cells: dict[str, Any]) -> Iterator[str]:
-    """The figures that are asked for most."""
+    """The most wanted figures."""
     lines = read("engines.json")["inputs"]["10,000 lines"]["lines_per_s"]
     start = read("startup.json")["processes"]["glassformer"]["clock_s"]["median"]
     greedy = cells["small-greedy"]["ratios"]

@@ -15,7 +15,7 @@ WEIGHTS = {
     "docs/speed": 0.6, "docs/steps": 0.6, "docs/settings": 0.7, "docs/commands": 0.7, "docs/exchange": 0.8,
     "docs/howto": 1.6,
 }  # fmt: skip
-"""How much a section counts beside others: those of pages that few look for less, answers to questions more."""
+"""How much a section counts: those of pages that few look for less, answers to questions more."""
 
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1`*$", re.MULTILINE | re.DOTALL)

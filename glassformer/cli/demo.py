@@ -158,7 +158,7 @@ def _pause(console: Console) -> None:
     """Wait for Enter, at most ``LONGEST_PAUSE``; not in a pipe or an automatic build."""
     if os.environ.get("CI") or not (console.is_terminal and sys.stdin.isatty() and sys.stdout.isatty()):
         return
-    console.print(Text("\n[Enter] goes on", style="dim"), end="")
+    console.print(Text("\n[Enter] continues", style="dim"), end="")
     try:
         if select.select([sys.stdin], [], [], LONGEST_PAUSE)[0]:
             sys.stdin.readline()

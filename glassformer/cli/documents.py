@@ -22,7 +22,7 @@ from glassformer.text.formats import FormatOptions, endings, find_format
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
     from glassformer.documents import DocumentReport
-    from glassformer.documents.report import Remark
+    from glassformer.documents.checklist import Remark
     from glassformer.settings import DecodeConfig
 
 _PANEL = "Files in their own form"

@@ -252,7 +252,7 @@ def _report_faults(run: Callable[[], None]) -> None:
 def _share_the_machine() -> None:
     """No more threads than cores, and threads that sleep while they wait; to be set before PyTorch is loaded.
 
-    PyTorch's threads keep a core busy while they wait: beside other programs a command took ten times as long.
+    PyTorch's threads keep a core busy while they wait: next to other programs a command took ten times as long.
     torchrun sets 1 thread where nobody has named a number. ``threads.may_choose`` reads GLASSFORMER_THREADS.
     """
     from glassformer.text.corpus.workers import available_cores

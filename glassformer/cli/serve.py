@@ -13,7 +13,9 @@ from glassformer.serving.config import ServeConfig
 
 _RUNS = "The run directory of a trained model; repeat for further languages; by default bundled, English to German"
 _LANGS = "The languages of the runs that do not say theirs, in their order: en-de; repeat for several"
-_NEEDED = ("starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart", "httptools", "cachetools", "limits")
+_NEEDED = (
+    "starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart", "httptools", "cachetools", "limits"
+)  # fmt: skip
 
 
 @opt.options()

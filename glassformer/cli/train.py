@@ -44,7 +44,7 @@ class PairOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(PairOptions):
+class TrainingPairOptions(PairOptions):
     """Pairs to train on and pairs for validation."""
 
     valid: Annotated[Path | None, option("A file of pairs for validation, with PAIRS")] = None
@@ -81,7 +81,7 @@ class TeacherSettingOptions(SettingOptions):
 @opt.options()
 def train(
     *,
-    text: TextOptions,
+    text: TrainingPairOptions,
     task: Annotated[str | None, option("A generated task: dates, phrasebook-de, scan-length ...")] = None,
     run: opt.NewRun = None,
     config: Config = None,
@@ -115,7 +115,7 @@ def train(
 @opt.options()
 def diversify(
     *,
-    text: TextOptions,
+    text: TrainingPairOptions,
     run: Annotated[Path | None, option(_TEACHERS, "--run", metavar="DIR", parser=opt.new_directory)] = None,
     config: Config = None,
     model: Model = None,
@@ -155,7 +155,7 @@ def diversify(
 def distill(
     *,
     teacher: Annotated[str, argument("The teacher's run directory, or the bundled model: bundled", "RUN")],
-    text: TextOptions,
+    text: TrainingPairOptions,
     run: opt.NewRun = None,
     decoder_layers: Annotated[int, option("Decoder layers of the student", min=1)] = 1,
     encoder_layers: Annotated[int | None, option("Its encoder layers; default: the teacher's", min=1)] = None,

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from glassformer.decoding.search.outputs import Output as Output
     from glassformer.decoding.search.job import Constraints as Constraints, SearchJob as SearchJob
     from glassformer.decoding.request import Request as Request
-    from glassformer.decoding.search.sampling import sample as sample
     from glassformer.decoding.scoring import Scored as Scored
     from glassformer.decoding.search.steps import DecoderSteps as DecoderSteps, Steps as Steps
     from glassformer.decoding.translation import Hypothesis as Hypothesis, Translation as Translation

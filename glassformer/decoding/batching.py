@@ -9,6 +9,9 @@ from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.lines import is_blank
 from glassformer.text.tokenizer.tokenizer import Tokenizer
 
+_BATCHES_PER_WORKER = 2
+_MIN_BATCH = 256  # tokens from which on a batch is worth sending to a worker
+
 
 @dataclass(frozen=True)
 class EncodedSource:
@@ -48,16 +51,13 @@ def read_sources(
     ]
 
 
-def output_limit(source: EncodedSource, config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
-    """The longest output for ``source`` in ids, eos included.
+def output_limit(src_ids: Sequence[int], config: ModelConfig, options: DecodeConfig, n_prefix: int = 0) -> int:
+    """The longest output in ids, eos included, and the ``n_prefix`` ids of a prefix added.
 
-    ``max_length_a`` multiplies the source's tokens without eos. The ``n_prefix`` ids of a prefix are added.
+    ``max_length_a`` multiplies the source's tokens without eos.
     """
-    wanted = int(options.max_length_a * (len(source.ids) - 1)) + options.max_length_b
+    wanted = int(options.max_length_a * (len(src_ids) - 1)) + options.max_length_b
     return min(n_prefix + wanted, config.max_length)
-
-
-_BATCHES_PER_WORKER, _MIN_BATCH = 2, 256  # and the tokens from which on a batch is worth sending to a worker
 
 
 def plan_decoding(
@@ -72,13 +72,12 @@ def plan_decoding(
     """``numbers`` in batches, longest first; sources · rows_per_source · longest is at most ``batch_tokens`` in each.
 
     ``lengths`` are those of all texts; a text that is too long for a batch forms its own. None has more than
-    ``max_efficient_sources``. With several workers, batches are smaller where there would be too few to share evenly.
+    ``max_efficient_sources``. Batches are smaller where several workers could not share them evenly.
     """
-    batches: list[list[int]] = []
     if workers > 1:
         tokens = rows_per_source * sum(lengths[number] for number in numbers)
         batch_tokens = min(batch_tokens, max(_MIN_BATCH, tokens // (_BATCHES_PER_WORKER * workers)))
-    room = 0
+    batches, room = list[list[int]](), 0
     for number in sorted(numbers, key=lengths.__getitem__, reverse=True):
         if room == 0:
             batches.append([])
@@ -118,10 +117,8 @@ def check_pairs(
         )
     for index, target in enumerate(targets, start):
         if target.truncated:
-            raise InputError(
-                f"targets[{index}]: has more than the {config.max_length - 1} tokens "
-                "that the model takes. Shorten it."
-            )
+            most = config.max_length - 1
+            raise InputError(f"targets[{index}]: has more than the {most} tokens that the model takes. Shorten it.")
 
 
 def check_start(start: object) -> None:

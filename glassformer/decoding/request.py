@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from glassformer.decoding.batching import refuse_one_str
 from glassformer.decoding.search.job import Constraints, occurs
@@ -46,10 +45,7 @@ class Request:
         return bool(self.prefix.strip() or self.must)
 
     def __post_init__(self) -> None:
-        given: dict[str, Any] = {"must": self.must, "ban": self.ban}
-        for name, phrases in given.items():
-            if isinstance(phrases, tuple) and not phrases:  # fast path
-                continue
+        for name, phrases in (("must", self.must), ("ban", self.ban)):
             _check_list(name, phrases)
             if not all(isinstance(phrase, str) for phrase in phrases):
                 raise InputError(f"{name}: found {list(phrases)!r}, expected phrases, each of them a str.")
@@ -65,24 +61,20 @@ def make_requests(
     """A request for each text; raises ``InputError`` unless there is one prefix, or list of phrases, for each."""
     _check_list("banned", banned)
     for name, given in (("prefixes", prefixes), ("constraints", constraints)):
-        if given is not None:
-            _check_list(name, given)
-        if given is not None and len(given) != len(texts):
+        if given is None:
+            continue
+        _check_list(name, given)
+        if len(given) != len(texts):
             raise InputError(
                 f"{name}: found {len(given)} for {len(texts)} texts, expected one for each. "
                 f"Give {'an empty str' if name == 'prefixes' else 'an empty list'} where there is none."
             )
     for number, phrases in enumerate(constraints or ()):
         _check_list(f"constraints[{number}]", phrases)
-    return [
-        Request(
-            text,
-            prefix="" if prefixes is None else prefixes[number],
-            must=() if constraints is None else tuple(constraints[number]),
-            ban=tuple(banned),
-        )
-        for number, text in enumerate(texts)
-    ]
+    prefixes = [""] * len(texts) if prefixes is None else prefixes
+    constraints = [()] * len(texts) if constraints is None else constraints
+    every = zip(texts, prefixes, map(tuple, constraints), strict=True)
+    return [Request(text, prefix, must, tuple(banned)) for text, prefix, must in every]
 
 
 def _check_list(name: str, found: object) -> None:
@@ -98,21 +90,25 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
     """
     if not all(word.strip() for word in request.must):
         raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
-    forms = [(form, phrase) for phrase in request.ban for form in (phrase, _after_a_word(phrase, tokenizer))]
-    banned = {ids: phrase for form, phrase in forms if (ids := tuple(tokenizer.to_ids(form))) and UNK_ID not in ids}
-    required = {
-        word: _to_ids(_after_a_word(word, tokenizer), word, tokenizer, f"{name}: must") for word in request.must
-    }
-    for word, ids in required.items():
-        if clash := next((phrase for phrase in banned if occurs(phrase, ids)), None):
-            raise InputError(
-                f"{name}: must {word!r}: found with ban {banned[clash]!r}, expected one of them: no output can have "
-                "the one without the other. Leave one out."
-            )
+    banned: dict[tuple[int, ...], str] = {}
+    for phrase in request.ban:
+        for form in (phrase, _after_a_word(phrase, tokenizer)):
+            ids = tuple(tokenizer.to_ids(form))
+            if ids and UNK_ID not in ids:
+                banned[ids] = phrase
+    required = []
+    for word in request.must:
+        required.append(_to_ids(_after_a_word(word, tokenizer), word, tokenizer, f"{name}: must"))
+        for ids, phrase in banned.items():
+            if occurs(ids, required[-1]):
+                raise InputError(
+                    f"{name}: must {word!r}: found with ban {phrase!r}, expected one of them: no output can have "
+                    "the one without the other. Leave one out."
+                )
     prefix = request.prefix.strip()
     return Constraints(
         prefix=_to_ids(prefix, prefix, tokenizer, f"{name}: prefix"),
-        required=tuple(required[word] for word in request.must),
+        required=tuple(required),
         banned=tuple(banned),
     )
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 from glassformer.decoding.batching import check_pairs, check_texts, plan_decoding, read_sources
 from glassformer.decoding.engines.engine import Engine
@@ -26,14 +26,6 @@ class Scored:
     """``log_prob`` divided by the length penalty, like the score of a hypothesis."""
     source_truncated: bool
     """Whether tokens at the end of the source were cut off, because the model takes no more."""
-
-    @classmethod
-    def from_tokens(
-        cls, text: str, tokens: list[str], log_probs: list[float], options: DecodeConfig, *, source_truncated: bool
-    ) -> Self:
-        """From the tokens' log-probabilities; the options have the length penalty."""
-        log_prob = math.fsum(log_probs)
-        return cls(text, tokens, log_probs, log_prob, log_prob / options.penalty(len(tokens)), source_truncated)
 
     @property
     def perplexity(self) -> float:
@@ -65,13 +57,12 @@ def score_pairs(
     tgt = read_sources(targets, tokenizers[1], engine.config, "targets")
     check_pairs(src, tgt, engine.config, start)
     lengths = [max(len(source.ids), len(target.ids)) for source, target in zip(src, tgt, strict=True)]
-    log_probs: list[list[float]] = [[] for _ in src]
+    found: dict[int, Scored] = {}
     for batch in plan_decoding(lengths, range(len(src)), 1, options.batch_tokens):
         src_ids, tgt_ids = ([side[number].ids for number in batch] for side in (src, tgt))
-        for number, token_log_probs in zip(batch, engine.score(src_ids, tgt_ids), strict=True):
-            log_probs[number] = token_log_probs
-    tokens = [tokenizers[1].to_tokens(target.ids) for target in tgt]
-    return [
-        Scored.from_tokens(target.text, labels, of_tokens, options, source_truncated=source.truncated)
-        for source, target, labels, of_tokens in zip(src, tgt, tokens, log_probs, strict=True)
-    ]
+        for number, log_probs in zip(batch, engine.score(src_ids, tgt_ids), strict=True):
+            text, tokens = tgt[number].text, tokenizers[1].to_tokens(tgt[number].ids)
+            log_prob = math.fsum(log_probs)
+            score = log_prob / options.penalty(len(tokens))
+            found[number] = Scored(text, tokens, log_probs, log_prob, score, src[number].truncated)
+    return [found[number] for number in range(len(src))]

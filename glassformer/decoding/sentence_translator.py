@@ -3,23 +3,29 @@
 A sentence is what the steps have left of a text; its translation is that of what the model read.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from glassformer.decoding.batching import EncodedSource, ModelInput, plan_decoding, read_sources
+from glassformer.decoding.batching import EncodedSource, ModelInput, output_limit, plan_decoding, read_sources
 from glassformer.decoding.confidence.confidence import Confidence
-from glassformer.decoding.engines.batch_translator import BatchTranslator
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
 from glassformer.decoding.restore.drafts import Attempt, NumberedText, translate_parts
-from glassformer.decoding.search.job import Constraints
+from glassformer.decoding.search.job import Constraints, SearchJob
+from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
+from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.sentences import SentenceRequest
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
-from glassformer.text.tokenizer.tokenizer import Tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
 
-Report = Callable[[Sequence[ModelInput]], None]
+if TYPE_CHECKING:
+    from jaxtyping import Float
+    from torch import Tensor
+
+_BROKEN = "\ufffd"
 
 
 class SentenceTranslator:
@@ -36,12 +42,11 @@ class SentenceTranslator:
         options: DecodeConfig,
         attention: bool = False,
         check_content: bool = False,
-        report: Report = lambda _: None,
     ) -> list[Translation]:
         """The translation of each sentence, with the codes that it has."""
 
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
-            return self._search(self._inputs(texts, sentences), options, attention or with_attention, report)
+            return self._search(self._inputs(texts, sentences), options, attention or with_attention)
 
         is_checked = check_content and options.keep_codes and not options.sample
         parts = [one.parts for one in sentences]
@@ -49,8 +54,7 @@ class SentenceTranslator:
         doubts = [one.translation.warnings for one in attempts]
         if check_content:
             self._check_content(attempts, doubts, options)
-        found = [one.finish(more) for one, more in zip(attempts, doubts, strict=True)]
-        return [_with_tensor(one) if attention else _without_attention(one) for one in found]
+        return [one.finish(more, attention=attention) for one, more in zip(attempts, doubts, strict=True)]
 
     def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
         """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
@@ -83,14 +87,12 @@ class SentenceTranslator:
         return [
             ModelInput(source, Constraints(), 0)
             if number is None
-            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key, number)
+            else ModelInput(source, sentences[number].constraints, sentences[number].sample_key)
             for (number, _), source in zip(texts, sources, strict=True)
         ]
 
-    def _search(
-        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, report: Report = lambda _: None
-    ) -> list[Translation]:
-        """The translation of each input as it is read; ``report`` gets those that each batch has done."""
+    def _search(self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool) -> list[Translation]:
+        """The translation of each input as it is read."""
         numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
         results = {n: self._result(one.source, [EMPTY]) for n, one in enumerate(inputs) if one.source.is_empty}
         lengths = [len(one.source.ids) for one in inputs]
@@ -104,7 +106,6 @@ class SentenceTranslator:
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 results[number] = self._result(inputs[number].source, hypotheses, name)
             self.used_engines.add(name)
-            report(batches[batch_number])
         return [results[number] for number in range(len(inputs))]
 
     def stream(self, sentence: SentenceRequest, options: DecodeConfig) -> Generator[str, None, Translation]:
@@ -127,19 +128,89 @@ class SentenceTranslator:
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
 
-def _without_attention(translation: Translation) -> Translation:
-    """Without what only the codes needed."""
-    best, *others = translation.hypotheses
-    if best.attention is None:
-        return translation
-    return replace(translation, hypotheses=[replace(best, attention=None), *others])
+class BatchTranslator:
+    """From sentences to hypotheses, a batch at a time: the engine's candidates, detokenized and ranked."""
+
+    def __init__(self, engine: Engine, tokenizer: Tokenizer) -> None:
+        self.engine = engine
+        self._tokenizer = tokenizer
+
+    def translate(
+        self, batches: Sequence[Sequence[ModelInput]], options: DecodeConfig, *, attention: bool
+    ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
+        """The number of each batch, in any order, with the hypotheses of its sentences and the name of the engine.
+
+        With ``attention`` the best hypothesis of each sentence has the cross-attention of the first model.
+        """
+        # Which sample is best is known only after they were detokenized and compared.
+        jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
+        for number, result in self.engine.search(jobs):
+            hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
+            if attention:
+                weights, is_mean = result.attention, self.engine.mean_attention
+                if options.mbr:
+                    weights = self.engine.attention(jobs[number], [best.ids for best, *_ in hypotheses])
+                hypotheses = [
+                    [replace(best, attention=of_best, mean_attention=is_mean), *others]
+                    for (best, *others), of_best in zip(hypotheses, weights, strict=True)
+                ]
+            yield number, hypotheses, result.engine
+
+    def attention(
+        self, sources: Sequence[ModelInput], outputs: Sequence[Sequence[int]], options: DecodeConfig
+    ) -> "Iterator[Float[Tensor, 'layers heads tgt src']]":
+        """The cross-attention with which the first model writes the given output of each sentence, in order."""
+        lengths = [len(one.source.ids) for one in sources]
+        found: dict[int, Any] = {}
+        for batch in plan_decoding(lengths, range(len(sources)), 1, options.batch_tokens):
+            job = self._job([sources[number] for number in batch], options, attention=True)
+            found |= dict(zip(batch, self.engine.attention(job, [outputs[number] for number in batch]), strict=True))
+        return (found[number] for number in range(len(sources)))
+
+    def stream(self, source: ModelInput, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
+        """The best hypothesis's text in pieces, each as soon as it is certain; its value is the hypothesis."""
+        given = ""
+        steps = self.engine.stream(self._job([source], options, attention=False))
+        while True:
+            try:
+                certain = next(steps)
+            except StopIteration as end:
+                best = self._hypotheses(end.value, options)[0]
+                break
+            piece = certain_text(self._tokenizer, certain)[len(given) :]
+            yield piece
+            given += piece
+        yield best.text[len(given) :]
+        return best
+
+    def _job(self, sources: Sequence[ModelInput], options: DecodeConfig, *, attention: bool) -> SearchJob:
+        config = self.engine.config
+        return SearchJob(
+            sources=[one.source.ids for one in sources],
+            limits=[output_limit(one.source.ids, config, options, len(one.constraints.prefix)) for one in sources],
+            sample_keys=[one.sample_key for one in sources],
+            options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
+            constraints=[one.constraints for one in sources],
+            attention=attention,
+        )
+
+    def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:
+        """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
+        hypotheses = [self._hypothesis(candidate) for candidate in candidates]
+        if not options.sample:  # other ids may be the same text
+            texts = [one.text for one in hypotheses]
+            return [one for number, one in enumerate(hypotheses) if one.text not in texts[:number]]
+        if not options.mbr:
+            return hypotheses
+        best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())
+        return [replace(hypotheses[index], utility=utility) for index, utility in best]
+
+    def _hypothesis(self, candidate: Output) -> Hypothesis:
+        text, tokens = self._tokenizer.to_text(candidate.ids), self._tokenizer.to_tokens(candidate.ids)
+        unmet = tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet)
+        return Hypothesis(text, tokens, **{**vars(candidate), "unmet": unmet})
 
 
-def _with_tensor(translation: Translation) -> Translation:
-    """With the attention as a tensor, whatever engine gave it."""
-    best, *others = translation.hypotheses
-    if best.attention is None:
-        return translation
-    import torch
-
-    return replace(translation, hypotheses=[replace(best, attention=torch.as_tensor(best.attention)), *others])
+def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of growing ids that later ones leave as it is: a broken character at its end may be completed."""
+    return tokenizer.to_text(ids).rstrip(_BROKEN)

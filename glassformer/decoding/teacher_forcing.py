@@ -16,16 +16,12 @@ def forced_token_log_probs(
     models: Sequence[Transformer], src_ids: Int[Tensor, "batch src"], outputs: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """The log-probability of each id of each source's output; of an ensemble that of the mean probability."""
-    out_ids = pad_ids(outputs, models[0].config.pad_id, src_ids.device)
-    log_probs = mean_log_probs(torch.stack([_log_probs_of(model, src_ids, out_ids) for model in models]))
-    return [row[: len(output)] for row, output in zip(log_probs.tolist(), outputs, strict=True)]
-
-
-def _log_probs_of(
-    model: Transformer, src_ids: Int[Tensor, "batch src"], out_ids: Int[Tensor, "batch tgt"]
-) -> Float[Tensor, "batch tgt"]:
-    log_probs = token_log_probs(model(src_ids, _shift_right(out_ids, model)), model.config)
-    return log_probs.gather(2, out_ids[:, :, None]).squeeze(2)
+    out_ids, found = pad_ids(outputs, models[0].config.pad_id, src_ids.device), []
+    for model in models:
+        log_probs = token_log_probs(model(src_ids, _shift_right(out_ids, model)), model.config)
+        found.append(log_probs.gather(2, out_ids[:, :, None]).squeeze(2))
+    rows = mean_log_probs(torch.stack(found)).tolist()
+    return [row[: len(output)] for row, output in zip(rows, outputs, strict=True)]
 
 
 def forced_attention(

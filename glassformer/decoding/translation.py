@@ -52,10 +52,9 @@ class Hypothesis:
         return f"Hypothesis({self.text!r}, score={self.score:.4f}, {len(self.tokens)} tokens{cut})"
 
     def alignment(self, layer: int | None = None, head: int | None = None) -> "Float[Tensor, 'tgt src'] | None":
-        """The cross-attention of a layer and a head, from 0; each row sums to 1. None without attention.
+        """The cross-attention of a layer (else the last) and a head (else the mean of all).
 
-        Without ``layer`` it is the last one, without ``head`` the mean of all heads. Raises ``InputError`` for one
-        that the model does not have, and for any where the engine gives that mean only.
+        None without attention. ``InputError`` for one that the model, or the engine, does not have.
         """
         if self.attention is None:
             return None
@@ -120,17 +119,16 @@ class Doubt:
     @property
     def text(self) -> str:
         """The reason in words."""
-        shown, others = ", ".join(map(_quote, self.named[:_MAX_NAMED])), len(self.named) - _MAX_NAMED
+        quoted = [
+            f'"{named}"' if named.isprintable() else " ".join(f"U+{ord(one):04X}" for one in named)
+            for named in self.named[:_MAX_NAMED]
+        ]
+        shown, others = ", ".join(quoted), len(self.named) - _MAX_NAMED
         return REASONS[self.reason].format(f"{shown} and {others} more" if others > 0 else shown)
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {"reason": self.reason, "named": list(self.named), "text": self.text}
-
-
-def _quote(named: str) -> str:
-    """A word or a character in quotes; what cannot be seen by its number."""
-    return f'"{named}"' if named.isprintable() else " ".join(f"U+{ord(one):04X}" for one in named)
 
 
 @dataclass(frozen=True)
@@ -215,10 +213,7 @@ class Translation:
         return shown + heads_html(layers)
 
     def links(self, layer: int | None = None, head: int | None = None) -> list[tuple[int, int]] | None:
-        """Pairs of source and target token indices: ``hard_alignment`` of the best hypothesis, without end tokens.
-
-        A token whose greatest weight is on </s> has no link. None without attention.
-        """
+        """Source and target indices by ``hard_alignment``, without </s>; None without attention."""
         best = self.hypotheses[0]
         aligned = best.hard_alignment(layer, head)
         if aligned is None:

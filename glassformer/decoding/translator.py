@@ -4,20 +4,14 @@ Texts are sorted by length and translated in batches; the results are in the ord
 """
 
 import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from glassformer.bundled import BUNDLED
-from glassformer.decoding.batching import (
-    ModelInput,
-    check_start,
-    check_texts,
-    refuse_one_str,
-)
+from glassformer.decoding.batching import check_start, check_texts, refuse_one_str
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import AutoEngine, find_fast_device, load_auto
 from glassformer.decoding.engines.ctranslate2_run import load_engine
@@ -32,12 +26,12 @@ from glassformer.decoding.loading import (
 from glassformer.decoding.request import Request, make_requests
 from glassformer.decoding.restore.drafts import can_be_streamed
 from glassformer.decoding.scoring import Scored, score_pairs
-from glassformer.decoding.sentence_translator import Report, SentenceTranslator
-from glassformer.decoding.sentences import RequestPassage, read_requests
+from glassformer.decoding.sentence_translator import SentenceTranslator
+from glassformer.decoding.sentences import read_requests
 from glassformer.decoding.translation import Translation
 from glassformer.errors import ConfigError, InputError, check_type
 from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig
+from glassformer.settings import DecodeConfig, RunConfig
 from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.steps.passage import STEPS
 from glassformer.text.steps.step import Step
@@ -47,7 +41,6 @@ if TYPE_CHECKING:
     from glassformer.decoding.engines.engine import Engine
     from glassformer.model import Transformer
 
-Progress = Callable[[int], None]
 Review = Callable[[Sequence[Parts], list[Translation]], list[Translation]]
 """Looks at the translations of sentences, and gives others where they lack something."""
 
@@ -59,9 +52,7 @@ class Translator:
     ``confidence``. The models stay on their device and are in evaluation mode for the duration of a call.
 
     ``precision`` (float32, bf16) makes converted copies, which translate faster; ``workers`` starts processes
-    that share the batches and end with ``close`` or a ``with`` block. Walks and traces use the models themselves.
-    ``used_engines`` names what has translated so far: torch, ctranslate2. ``languages`` are the codes of source and
-    target, such as ("en", "de"), or None where the run does not say them.
+    that share the batches and end with ``close`` or a ``with`` block. ``languages``: such as ("en", "de"), or None.
     """
 
     def __init__(
@@ -118,31 +109,25 @@ class Translator:
         The default, also named "bundled", is the small English-German model that comes with the package. An ensemble
         takes its options from the first run. Raises ``TokenizerError`` if the runs' tokenizers differ.
 
-        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this
-        run as PyTorch does; else PyTorch. A run is exported and compared once, when its training has ended. Others
-        are torch and ctranslate2: the latter runs one model on the CPU or a CUDA GPU, exports it when it is first
-        used, and loads no PyTorch afterwards; its workers are threads, by default one a core, on a GPU one.
-        ``ConfigError`` for what it does not have. With ``shortlist`` it writes only tokens that may translate those
-        of the batch, as the run's shortlist says, and is faster. Auto is ctranslate2 with a shortlist, and with the
-        precisions int8 and, on a GPU, float16, which PyTorch does not have.
+        ``engine`` auto is CTranslate2 where it is installed, has these options, and was shown to translate this run
+        as PyTorch does; else PyTorch. A run is exported and compared once. Others are torch and ctranslate2: the
+        latter runs one model, and its workers are threads, by default one a core, on a GPU one. ``ConfigError`` for
+        what it does not have. With ``shortlist``, which needs ctranslate2, only tokens that may translate those of
+        the batch are written, as the run's shortlist says. The precisions int8 and, on a GPU, float16 need it, too.
         """
         check_loading(engine, precision, workers, shortlist)
         places = find_runs(directory)
-        confidence_file = RunDirectory(places[0]).confidence_file
-        loaded: Engine | None = None
+        run = RunDirectory(places[0])
+        loaded: tuple[Engine, Tokenizers, RunConfig] | None = None
         engine = choose_engine(engine, precision, shortlist=shortlist)
-        is_auto = engine == "auto" and len(places) == 1
-        fast_device = find_fast_device(device, precision) if is_auto else None
+        fast_device = find_fast_device(device, precision) if engine == "auto" and len(places) == 1 else None
         if fast_device is not None:
-            run = RunDirectory(places[0])
-            loaded, tokenizers, config = load_auto(
-                run, fast_device, partial(open_torch, run, device, workers), workers
-            )
+            loaded = load_auto(run, fast_device, partial(open_torch, run, device, workers), workers)
         elif engine == "ctranslate2":
-            loaded, tokenizers, config = load_engine(places, device, precision, workers, shortlist=shortlist)
+            loaded = load_engine(places, device, precision, workers, shortlist=shortlist)
         if loaded is not None:
-            confidence = Confidence.read(confidence_file)
-            return cls.from_engine(loaded, tokenizers, config.decode, confidence, config.languages)
+            confidence = Confidence.read(run.confidence_file)
+            return cls.from_engine(*loaded[:2], loaded[2].decode, confidence, loaded[2].languages)
         from glassformer.threads import fit_threads
 
         first, *others = load_ensemble(places, device)
@@ -152,10 +137,10 @@ class Translator:
             first.src_tokenizer,
             first.tgt_tokenizer,
             first.config.decode,
-            others=[run.model for run in others],
+            others=[other.model for other in others],
             precision=precision,
             workers=workers,
-            confidence=Confidence.read(confidence_file),
+            confidence=Confidence.read(run.confidence_file),
             languages=first.config.languages,
         )
 
@@ -227,21 +212,18 @@ class Translator:
         constraints: Sequence[Sequence[str]] | None = None,
         banned: Sequence[str] = (),
         attention: bool = False,
-        progress: Progress | None = None,
     ) -> list[Translation]:
         """One translation for each text, in order; a blank text gives an empty one.
 
         ``prefixes`` are what each output begins with, ``constraints`` the phrases that each must contain, ``banned``
         the phrases that none may contain. ``attention`` adds the cross-attention weights to each best hypothesis, of
-        an ensemble those of the first model. ``progress`` is called after each batch with the number of texts done so
-        far. A text with more tokens than the model takes is cut and flagged ``source_truncated``. Raises
+        an ensemble those of the first model. A text with more tokens than the model takes is cut and flagged. Raises
         ``InputError`` if ``texts`` is not a list of str, or for constraints that cannot be tokenized.
         """
         check_texts("texts", texts)
-        check_type("progress", progress, Callable | None, "a function of how many texts are done")
         check_type("attention", attention, bool, "True or False")
         requests = make_requests(texts, prefixes, constraints, banned)
-        return self.translate_requests(requests, options, attention=attention, progress=progress)
+        return self.translate_requests(requests, options, attention=attention)
 
     def translate_stream(
         self,
@@ -276,15 +258,15 @@ class Translator:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
         Greedy search and sampling yield each token, a beam search what all its hypotheses share. ``start`` is the
-        text's number in the whole input, which seeds sampling. The generator's value is the translation, which says,
-        for instance, whether the length limit cut it. Raises ``InputError`` as ``translate`` does.
+        text's number in the whole input, which seeds sampling. The generator's value is the translation.
         """
         options = self._options(options)
         check_start(start)
         if not isinstance(text, Request):
             check_texts("text", [text])
             text = Request(text)
-        (of_request,) = self._read([text], start, options, STEPS)
+        config = self._sentences.engine.config
+        (of_request,) = read_requests([text], start, options, config, self.tgt_tokenizer)
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
             if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
@@ -315,10 +297,7 @@ class Translator:
     def score_tokens(
         self, sources: Sequence[str], targets: Sequence[str], options: DecodeConfig | None = None, *, start: int = 0
     ) -> list[Scored]:
-        """``score`` in detail: each token's log-probability, and the score with the length penalty.
-
-        ``start`` is the number of the first pair in the whole input, for error messages.
-        """
+        """``score`` by token and with the length penalty; ``start``: the first pair's number, for errors."""
         options = self._options(options)
         check_start(start)
         return score_pairs(sources, targets, self._sentences.engine, self._tokenizers, options, start=start)
@@ -328,11 +307,6 @@ class Translator:
         check_type("options", options, DecodeConfig, "a DecodeConfig. Write DecodeConfig(beam=5)")
         return options
 
-    def _read(
-        self, requests: Sequence[Request], start: int, options: DecodeConfig, steps: Sequence[Step]
-    ) -> list[RequestPassage]:
-        return read_requests(requests, start, options, self._sentences.engine.config, self.tgt_tokenizer, steps=steps)
-
     def translate_requests(
         self,
         requests: Sequence[Request],
@@ -340,7 +314,6 @@ class Translator:
         *,
         start: int = 0,
         attention: bool = False,
-        progress: Progress | None = None,
         steps: Sequence[Step] = STEPS,
         check_content: bool = False,
         review: Review | None = None,
@@ -352,34 +325,14 @@ class Translator:
         each sentence and its translation.
         """
         options = self._options(options)
-        read = self._read(requests, start, options, steps)
+        config = self._sentences.engine.config
+        read = read_requests(requests, start, options, config, self.tgt_tokenizer, steps=steps)
         sentences = [one for of_request in read for one in of_request.sentences]
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))
-        report = _report(read, keys, list(unique), progress)
-        results = self._sentences.translate(list(unique.values()), options, attention, check_content, report)
+        results = self._sentences.translate(list(unique.values()), options, attention, check_content)
         if review is not None:
             results = review([one.parts for one in unique.values()], results)
         found = dict(zip(unique, results, strict=True))
         waiting = iter(keys)
         return [of_one.join([found[next(waiting)] for _ in of_one.sentences]) for of_one in read]
-
-
-def _report(
-    read: Sequence[RequestPassage], keys: Sequence[Any], unique: Sequence[Any], progress: Progress | None
-) -> Report:
-    """What counts the requests whose sentences were translated once, and tells ``progress``."""
-    if progress is None:
-        return lambda _: None
-    requests = [number for number, one in enumerate(read) for _ in one.sentences]
-    waiting, of = Counter(requests), defaultdict[Any, list[int]](list)
-    for number, key in zip(requests, keys, strict=True):
-        of[key].append(number)
-
-    def report(inputs: Sequence[ModelInput]) -> None:
-        nonlocal waiting
-        for one in inputs:
-            waiting -= Counter(of.pop(unique[one.number], ()) if one.number is not None else ())
-        progress(len(read) - len(waiting))
-
-    return report

@@ -2,7 +2,7 @@
 
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.memory import Memory
-from glassformer.documents.report import DocumentReport
+from glassformer.documents.checklist import DocumentReport
 from glassformer.documents.translate_file import FileTranslator
 from glassformer.text.formats import FormatOptions
 

@@ -85,7 +85,8 @@ class Glossary:
         self._numbers: defaultdict[tuple[bool, str], list[int]] = defaultdict(list)
         self._lengths: defaultdict[str, set[int]] = defaultdict(set)  # in words, by the first word
         for number, term in enumerate(self.terms):
-            self._numbers[_key(term.src)].append(number)
+            has_case = term.src != term.src.lower()
+            self._numbers[has_case, term.src if has_case else _fold(term.src)].append(number)
             spans = _word_spans(term.src)
             if not 0 < len(spans) <= MAX_WORDS or len(term.forms) > MAX_FORMS:
                 raise InputError(
@@ -201,11 +202,6 @@ def _touches(text: str, edge: int, index: int) -> bool:
     """Whether the character next to the edge of a term belongs to a word with it."""
     neighbour = text[max(0, index) : index + 1]
     return (neighbour.isalnum() or neighbour == "_") and not is_unspaced(text[edge])
-
-
-def _key(src: str) -> tuple[bool, str]:
-    """Whether the case of a term counts, and the term as it is looked up."""
-    return (False, _fold(src)) if src == src.lower() else (True, src)
 
 
 def writable_terms(terms: Sequence[Term], tokenizer: Tokenizer) -> tuple[list[Term], list[str]]:

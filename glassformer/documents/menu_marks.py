@@ -19,7 +19,7 @@ _IN_BRACKETS = re.compile(r"\s?\(([&_~])(\w)\)(?=[\s.…:]*\Z)")
 _AT_WORD = re.compile(r"(?<![\w&~])([&_~])([^\W\d_])(?!\w*;)")
 # In a word that begins with a capital, so that neither AT&T nor my_file has one.
 _IN_WORD = re.compile(r"(?<![^\W_])(?![a-z])[^\W\d_]+([&_~])([^\W\d_A-Z])(?!\w*;)")
-_END = re.compile(r"[\s.…:]*\Z")
+_END = re.compile(r"[\s.…:]*\Z")  # what follows an entry
 
 
 class MenuMark(NamedTuple):
@@ -77,12 +77,6 @@ def put_mark(parts: Parts, mark: MenuMark) -> Parts:
                 continue
             place, written = found.start(), mark.sign
             if is_unspaced(found[0]):
-                place, written = _end(str(part)), f"({mark.sign}{mark.letter.upper()})"
+                place, written = len(_END.sub("", str(part))), f"({mark.sign}{mark.letter.upper()})"
             return (*parts[:number], f"{part[:place]}{written}{part[place:]}", *parts[number + 1 :])
     return parts
-
-
-def _end(text: str) -> int:
-    """Where a text ends but for the signs that follow an entry."""
-    found = _END.search(text)
-    return len(text) if found is None else found.start()

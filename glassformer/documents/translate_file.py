@@ -8,7 +8,7 @@ import gc
 import shlex
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,12 +18,12 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.documents import journal as journals
+from glassformer.documents.checklist import DocumentReport, Remark
 from glassformer.documents.filling import Filling
 from glassformer.documents.glossary import Glossary
 from glassformer.documents.journal import Journal
 from glassformer.documents.memory import Memory
 from glassformer.documents.menu_marks import read_menu_mark
-from glassformer.documents.report import DocumentReport, Remark
 from glassformer.errors import StorageError, TextError, check_path, check_type
 from glassformer.files import write_output
 from glassformer.settings import DecodeConfig
@@ -85,7 +85,9 @@ class FileTranslator:
         """
         path, out = check_path("path", path), check_path("out", out)
         check_type("columns", columns, FormatOptions | None, "FormatOptions")
-        with Journal(out, self.key) as journal, _without_garbage_collection():
+        journal = Journal(out, self.key)
+        with ExitStack() as ended, _without_garbage_collection():
+            ended.push(journal.close)
             return self._translate(path, out, columns, journal)
 
     def _translate(self, path: Path, out: Path, columns: FormatOptions | None, journal: Journal) -> DocumentReport:
@@ -169,9 +171,7 @@ def file_steps(memory: Memory | None) -> tuple[Step, ...]:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """The block makes millions of objects, none in circles, as tests/documents/test_translate_file.py shows; to look
-    for these would take a third of its time. Beside other threads, as in a server, they are looked for.
-    """
+    """The block makes millions of objects, none in circles: to look for these would take a third of its time."""
     is_on = gc.isenabled()
     if threading.active_count() == 1:
         gc.disable()

@@ -1,4 +1,4 @@
-"""The model explained: what each tensor of a run is, how big, and what is in it; on the terminal and as JSON."""
+"""What each tensor of a run is, its size and its values; on the terminal and as JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
 from glassformer.explain.recording import attribution
@@ -13,21 +13,7 @@ from glassformer.explain.recording.walk_data import WalkStep
 from glassformer.explain.walks import walk
 
 __all__ = [
-    "Story",
-    "SummaryRow",
-    "Walk",
-    "WalkStep",
-    "attribution",
-    "narrate_step",
-    "print_attention",
-    "print_heads",
-    "print_heatmap",
-    "print_summary",
-    "print_walk",
-    "record_pass",
-    "resolved_axes",
-    "story_of",
-    "summary_rows",
-    "symbols",
-    "walk",
-]
+    "Story", "SummaryRow", "Walk", "WalkStep", "attribution", "narrate_step", "print_attention", "print_heads",
+    "print_heatmap", "print_summary", "print_walk", "record_pass", "resolved_axes", "story_of", "summary_rows",
+    "symbols", "walk",
+]  # fmt: skip

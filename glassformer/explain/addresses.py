@@ -1,4 +1,4 @@
-"""What an address says: the kind of module, the stage of a walk, and which side its axes belong to."""
+"""What an address says: kind of module, stage of a walk, and side of its axes."""
 
 from glassformer.axes import LEGEND
 from glassformer.errors import check_type
@@ -8,7 +8,7 @@ _WEIGHTS = {"weight", "bias", "gain", "table", "key_table", "value_table"}
 
 
 def kind_of(address: str) -> str:
-    """The kind of module of an address: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
+    """The kind of module: ``cross_attention``, ``add_norm``, ``encoder_layer`` ..."""
     path = [part for part in address.split(".")[:-1] if not part.isdigit()]
     if not path:
         return "model"
@@ -35,7 +35,7 @@ _IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection"
 
 
 def layer_of(address: str) -> tuple[str, int] | None:
-    """The stack (``encoder`` or ``decoder``) and the layer, from 0, of an address; None outside layers."""
+    """The stack, ``encoder`` or ``decoder``, and the layer, from 0; None outside layers."""
     stack, *rest = address.split(".")
     if len(rest) > 1 and rest[0] == "layers" and rest[1].isdecimal():
         return stack, int(rest[1])
@@ -43,7 +43,7 @@ def layer_of(address: str) -> tuple[str, int] | None:
 
 
 def stage_of(address: str, token: int | None = None) -> str:
-    """The title of the stage of an address; in a generation ``token``, from 0, is part of it."""
+    """The title of an address's stage, with the ``token``, from 0, of a generation."""
     name = address.rpartition(".")[2]
     if address.startswith("search.") and name.startswith("result"):
         return "Result"
@@ -60,20 +60,14 @@ _SRC_ROOTS = ("encoder", "src_embedding", "src_mask")
 
 
 def resolved_axes(step: Step) -> tuple[str, ...]:
-    """The step's axis words, with ``src`` or ``tgt`` in place of ``position``, ``query`` and ``key``."""
+    """The step's axes, with ``src`` or ``tgt`` for ``position``, ``query`` and ``key``."""
     check_type("step", step, Step, "a step of a trace")
-    return tuple(_resolve(step.address, word) for word in step.axes)
+    parts = step.address.split(".")
+    own = "src" if parts[0] in _SRC_ROOTS else "tgt"
+    sides = {"position": own, "query": own, "key": "src" if "cross_attention" in parts else own}
+    return tuple(sides.get(word, word) for word in step.axes)
 
 
 def symbols(step: Step) -> tuple[str, ...]:
-    """The walkthroughs' symbol of each axis: ``nbatches``, ``h``, ``n_seq_tgt``, ``n_seq_src``, ``d_k`` ..."""
+    """The walkthroughs' symbol of each axis: ``nbatches``, ``h``, ``n_seq_tgt`` ..."""
     return tuple(LEGEND[word].symbol for word in resolved_axes(step))
-
-
-def _resolve(address: str, word: str) -> str:
-    if word not in ("position", "query", "key"):
-        return word
-    parts = address.split(".")
-    if parts[0] in _SRC_ROOTS or (word == "key" and "cross_attention" in parts):
-        return "src"
-    return "tgt"

@@ -1,8 +1,7 @@
-"""Proof of the gradients of a training step: each from those after it, and along one direction from the loss alone.
+"""Proof of a training step's gradients: each from those after it, and slopes from the loss alone.
 
-Backward: the gradient of a step is the sum, over the equations that read it, of their derivative times the gradient
-of their result. Along a direction: the slope of the loss in float64, between two positions of a group of weights,
-against the slope by the recorded gradients. The direction is the gradient plus a random one.
+Backward: a step's gradient is the sum, over the equations that read it, of derivative times gradient of the result.
+Slope: the loss in float64 on both sides of a group of weights, against the slope by the recorded gradients.
 """
 
 import copy
@@ -23,14 +22,14 @@ from glassformer.trace import Trace, tracing
 
 TOLERANCE = 1e-5  # of a gradient, relative to the greatest of its tensor or to the gradients that it is a sum of
 SLOPE_TOLERANCE = 1e-4  # of a slope, relative to the norm of the group's gradients
-# How far the weights move: next to nothing, so that hardly a relu passes its kink; where one does, less.
+# How far the weights move: so little that hardly a relu passes its kink.
 _STEPS = (1e-7, 1e-8)
 _ROUNDING = 1e-14  # of a loss in float64, relative
 
 
 @dataclass(frozen=True)
 class GradientCheck:
-    """The error of a gradient, of a step or a group of weights; ``what`` says where they differ."""
+    """The error of the gradient of a step or of a group of weights."""
 
     where: str
     error: float
@@ -45,7 +44,7 @@ class GradientCheck:
 
 @dataclass
 class _Sum:
-    """A gradient as the sum of what the equations give, and the greatest gradient there."""
+    """A gradient as the sum of the equations' parts, and its scale."""
 
     value: Tensor | None = None
     size: float = 0.0
@@ -56,7 +55,7 @@ class _Sum:
 
 
 class _DifferentiableScope(Scope):
-    """A scope whose values are leaves of a graph, by place in the trace or by name."""
+    """A scope whose values are leaves of a graph, by place or name."""
 
     def __init__(self, record: Record, place: int) -> None:
         super().__init__(record, place)
@@ -73,11 +72,7 @@ class _DifferentiableScope(Scope):
 
 
 def check_backward(trace: Trace, record: Record) -> tuple[list[GradientCheck], dict[str, tuple[Tensor, float]]]:
-    """Follow the recorded steps backward from the loss, whose gradient is 1.
-
-    Returns the checks of all steps that have a gradient, and for ``PassContext.weight_gradients`` what the equations
-    give for each weight.
-    """
+    """Follow the steps back from the loss: checks, and ``PassContext.weight_gradients``."""
     sums: dict[int | str, _Sum] = defaultdict(_Sum)
     checks = []
     last = next(place for place, step in enumerate(record.steps) if step.address == "loss.mean")
@@ -101,7 +96,6 @@ def _check(address: str, recorded: Tensor, summed: _Sum) -> GradientCheck:
 
 
 def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[int | str, _Sum]) -> None:
-    """Add what the equation of one step gives for each value and weight that it reads."""
     compute = entry_of(scope.step.address).compute
     if compute is None:
         return
@@ -117,7 +111,7 @@ def _add_derivatives(scope: _DifferentiableScope, gradient: Tensor, sums: dict[i
 
 
 def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterator[tuple[str, tuple[Tensor, float]]]:
-    """Zero for a weight that is frozen, under any of its names, or that no equation reads."""
+    """Zero for a weight that is frozen or that no equation reads."""
     frozen = record.context.frozen
     for name, weight in record.weights.items():
         found = sums.get(name)
@@ -128,7 +122,7 @@ def _weight_gradients(record: Record, sums: Mapping[int | str, _Sum]) -> Iterato
 
 
 def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
-    """One check for each group of weights that are not all frozen, with the walk's own dropout masks."""
+    """A check for each group of weights, with the walk's dropout masks."""
     double = copy.deepcopy(model).cpu().double().train()
     groups: dict[str, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     for name, weight in double.named_parameters():
@@ -140,7 +134,7 @@ def check_slopes(walk: WalkData, model: Transformer) -> list[GradientCheck]:
 
 
 def _group(weight: str) -> str:
-    """The embedding, projection, norm or sublayer of a weight, in all layers."""
+    """A weight's embedding, projection, norm or sublayer, in all layers."""
     parts = weight.split(".")
     return f"{parts[0]}.layers.*.{parts[3]}" if parts[1] == "layers" else ".".join(parts[:2])
 
@@ -148,7 +142,6 @@ def _group(weight: str) -> str:
 def _check_slope(
     group: str, pairs: list[tuple[Tensor, Tensor]], double: Transformer, walk: WalkData, draw: torch.Generator
 ) -> GradientCheck:
-    """The slope of the loss by the recorded gradients and by two losses."""
     before, norms = [weight.clone() for weight, _ in pairs], [float(gradient.norm()) for _, gradient in pairs]
     random = [torch.randn(weight.shape, generator=draw, dtype=weight.dtype) for weight in before]
     ways = [
@@ -175,7 +168,6 @@ def _check_slope(
 
 
 def _loss(double: Transformer, walk: WalkData) -> float:
-    """The mean smoothed loss, from the logits, with the dropout masks of the walk."""
     kept = iter([step.value for step in walk.trace if step.name == "kept"])
     edits = (
         {"*dropout.kept": lambda drawn: next(kept).to(drawn)} if "src_embedding.dropout.kept" in walk.trace else {}

@@ -15,7 +15,7 @@ def printable(text: str) -> str:
 
 
 def clip_text(text: str, width: int) -> str:
-    """The text in at most ``width`` terminal columns; the last one is … where it was cut."""
+    """The text in at most ``width`` terminal columns; … marks a cut."""
     shown = printable(text)
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"
 
@@ -31,7 +31,7 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def number_text(number: float | bool) -> str:
-    """A number in at most eight columns: an integer, three decimals or an exponent."""
+    """A number in at most eight columns."""
     if isinstance(number, bool):
         return "yes" if number else "no"
     if isinstance(number, int):

@@ -1,12 +1,8 @@
-"""Proof of a trace: every step recomputed by its equation from the steps before it, and compared.
+"""Proof of a trace: each step is recomputed from the steps before it and compared.
 
-A step is exact when all its bits agree, close when every number agrees to 1e-6, given when it is an input of the
-pass, and off otherwise. Differences are absolute where a number of the pass is below one, and relative for rates,
-moments and the change of a weight, which are small at the start of a training. NaN agrees with NaN.
-
-For a pass with a forced target a dispatch mode records each operation that torch carries out before each step, and
-then those of the step's equation: they must be the same. Operations that only move numbers or number positions do not
-count, nor do those that only ask: whether ids are valid, what a mask hides, which type a number has.
+A step is exact if all bits agree, close within 1e-6, given if it is an input, else off. Differences are relative
+above one, and for rates, moments and changes of weights; NaN equals NaN. With a forced target, torch's operations
+before each step must be those of its equation, without those that only move numbers or ask about them.
 """
 
 from collections import Counter
@@ -47,10 +43,7 @@ _QUESTIONS = {"aminmax", "equal", "is_nonzero", "promote_types", "_local_scalar_
 
 @dataclass(frozen=True)
 class StepCheck:
-    """One step compared with its equation: ``result`` is ``exact``, ``close``, ``off``, or ``given`` for an input.
-
-    ``error`` is the greatest difference, at ``cell``, relative to what its entry says: ``error_scale`` and ``floor``.
-    """
+    """One step: ``exact``, ``close``, ``off`` or ``given``; ``error`` is at ``cell``."""
 
     address: str
     call: int
@@ -61,7 +54,7 @@ class StepCheck:
 
 @dataclass(frozen=True)
 class Verification:
-    """The checks of every step of a trace, in order; of a training step also those of its gradients."""
+    """The checks of every step, in order, and of a training step's gradients."""
 
     steps: tuple[StepCheck, ...]
     gradients: tuple[GradientCheck, ...] = ()
@@ -103,7 +96,7 @@ class Verification:
         }  # fmt: skip
 
     def gradient_lines(self) -> Iterator[str]:
-        """Of a training step: how many gradients follow backward and along a direction, and which do not."""
+        """How many gradients of a training step follow, and which do not."""
         if not self.gradients:
             return
         slopes = [check for check in self.gradients if check.tolerance == SLOPE_TOLERANCE]
@@ -142,10 +135,7 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
 
 
 def verify(steps: Sequence[Step], context: PassContext, prefix: str = "") -> Verification:
-    """Recompute every step of a whole trace whose address starts with ``prefix``.
-
-    Raises ``TraceError`` when a tap has no entry, or an equation lacks a step because only some were recorded.
-    """
+    """Recompute the steps below ``prefix``; ``TraceError`` if an earlier one is missing."""
     record = Record(steps, context)
     places = [place for place, step in enumerate(steps) if step.address.startswith(prefix)]
     with torch.no_grad():
@@ -169,7 +159,7 @@ def _check(scope: Scope) -> StepCheck:
 
 
 class OperationLog(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's own is untyped
-    """Counts the operations that compute, by the number of steps in ``trace`` at that time."""
+    """Counts computing operations by the number of steps in ``trace`` so far."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's own is untyped
@@ -217,7 +207,7 @@ class OperationAudit:
 
     @property
     def complete(self) -> bool:
-        """Whether every operation is accounted for, and no equation states one that was not carried out."""
+        """Whether the equations state exactly the operations carried out."""
         return not self.mismatches and not self.left_over
 
     def __str__(self) -> str:
@@ -246,10 +236,7 @@ def audit_operations(
 
 @dataclass(frozen=True)
 class Agreement:
-    """What translating and training compute as they run, compared with the plain pass and the traced search.
-
-    ``searches`` checks the steps of those searches, ``tokens`` counts the log-probabilities that are compared.
-    """
+    """Translating and training as they run, compared with the plain pass over so many ``tokens``."""
 
     translated: Difference
     trained: Difference
@@ -283,10 +270,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Proof:
-    """The verification of every step, and the agreement with what translating and training compute.
-
-    ``audit`` is that of a forced target. ``agreement`` is None for a model with numbers that are not finite.
-    """
+    """All checks of a walk; ``audit`` needs a forced target, ``agreement`` finite weights."""
 
     verification: Verification
     audit: OperationAudit | None
@@ -294,7 +278,7 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        """Whether every step follows, no operation is hidden, and translating and training agree."""
+        """Whether all steps follow, no operation is hidden, and real use agrees."""
         others = [self.audit is None or self.audit.complete, self.agreement is None or self.agreement.holds]
         return self.verification.holds and all(others)
 
@@ -305,7 +289,7 @@ class Proof:
         return {**self.verification.to_mapping(), "holds": self.holds, **counts}
 
     def lines(self) -> Iterator[str]:
-        """The report: by kind of module, then the totals, then whatever does not follow."""
+        """The report: a table by kind, the totals, and what does not follow."""
         yield from _lines_by_kind(self.verification.steps)
         yield str(self.verification)
         yield from self.verification.gradient_lines()
@@ -321,7 +305,7 @@ class Proof:
 
 
 def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Proof:
-    """Verify a whole walk of ``model``; ``decode`` are the options of translating that it lacks."""
+    """Verify a whole walk of ``model``; ``decode`` are options that it lacks."""
     batch = walk.sentences.batch
     forced = walk.kind == "forced"
     audit = audit_operations(model, batch.src_ids, batch.tgt_in_ids) if forced else None
@@ -330,7 +314,7 @@ def prove(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None
 
 
 def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | None = None) -> Agreement:
-    """Translate and train on the sentences of a walk without a trace, by its options."""
+    """Translate and train on a walk's sentences without a trace."""
     results = walk.trace["search.results"][:, 0] if walk.kind == "generation" else walk.sentences.batch.tgt_out_ids
     sources, targets = (
         [row[row != walk.config.pad_id].tolist() for row in ids] for ids in (walk.sentences.batch.src_ids, results)
@@ -349,7 +333,6 @@ def check_agreement(walk: WalkData, model: Transformer, decode: DecodeConfig | N
 
 
 def _lines_by_kind(steps: tuple[StepCheck, ...]) -> Iterator[str]:
-    """One line for each kind of module: steps recomputed, exact among them, largest error."""
     kinds = list(dict.fromkeys(kind_of(step.address) for step in steps))
     width = max(map(len, kinds), default=0)
     yield f"{'':{width}}  recomputed  exact  off  largest error"

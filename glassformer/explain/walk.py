@@ -11,7 +11,7 @@ from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes, stage_of
 from glassformer.explain.entries import story_of
 from glassformer.explain.page.writer import FRAME_HEIGHT, MAX_FRAME_NUMBERS, PageFrame, page_html
-from glassformer.explain.recording.sentences import SentenceBatch
+from glassformer.explain.recording.sentence_batch import SentenceBatch
 from glassformer.explain.recording.walk_data import RowLabels, WalkData, WalkStep
 from glassformer.explain.render.json import walk_mapping, write_text
 from glassformer.explain.render.notebook import attention_html, walk_html
@@ -30,10 +30,9 @@ class Walk(WalkData):
     translator: Translator = field(repr=False, kw_only=True)
 
     def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
-        """The walk as one HTML page that a browser opens from disk, without a network; written to ``path`` if given.
+        """The walk as one HTML page that works offline, also written to ``path``; see ``page_html``.
 
-        ``run`` and ``run_option`` are those of ``page_html``. Raises ``TraceError`` for a walk that is not one whole
-        forced pass, ``StorageError`` when the file cannot be written.
+        Raises ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` if ``path`` is not writable.
         """
         self._check_whole("to_page")
         text = page_html(self, self.translator, run=run, run_option=run_option)
@@ -42,10 +41,9 @@ class Walk(WalkData):
         return text
 
     def frame(self, *, model: bool = True, height: int = FRAME_HEIGHT) -> PageFrame:
-        """The page for a notebook: an iframe of ``height`` pixels without a network, which the end of a cell shows.
+        """The page in an iframe for a notebook; with ``model`` it computes, and the notebook grows by the model.
 
-        With ``model`` it computes, as ``to_page`` does, and the notebook grows by the model's size. Raises
-        ``TraceError`` for a walk that is not one whole forced pass.
+        Raises ``TraceError`` unless the walk is one whole forced pass.
         """
         self._check_whole("frame")
         page = page_html(self, self.translator if model else None, most=MAX_FRAME_NUMBERS)
@@ -53,7 +51,7 @@ class Walk(WalkData):
 
     @property
     def is_whole(self) -> bool:
-        """Whether this is one pass with a forced target, every step of it: what a page shows."""
+        """Whether this is every step of one pass with a forced target, as a page needs."""
         return self.kind == "forced" and self.only == "*" and len(self.steps) == len(self.trace.steps)
 
     def _check_whole(self, what: str) -> None:
@@ -82,18 +80,12 @@ class Walk(WalkData):
         write_text(path, self.to_json(values=values))
 
     def save(self, directory: str | Path) -> None:
-        """Write a directory with the trace, as ``Trace.save`` does, and ``to_json`` as ``walk.json``.
-
-        Raises ``StorageError`` when the directory holds something else or cannot be written.
-        """
+        """Write the trace and ``walk.json`` to a directory; ``StorageError`` if it holds other files."""
         self.trace.save(directory)
         self.write_json(Path(directory) / "walk.json")
 
     def to_markdown(self, *, values: bool = False, sentence: int = 0, ids: bool = False) -> str:
-        """The walk as Markdown: a table for each stage, and with ``values`` the numbers of one sentence, from 0.
-
-        ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there.
-        """
+        """The walk in Markdown; ``values`` adds one ``sentence``'s numbers, ``ids`` the batch's."""
         return walk_markdown(self, values=values, sentence=sentence, ids=ids)
 
     def write_markdown(self, path: str | Path, *, values: bool = False, sentence: int = 0, ids: bool = False) -> None:
@@ -109,15 +101,13 @@ class Walk(WalkData):
         title: str | None = None,
         size: tuple[float, float] | None = None,
     ) -> "Figure":
-        """A matplotlib figure of one step, with tokens on its axes; all heads side by side unless ``head`` names one.
+        """A matplotlib figure of one step: all heads, or the ``head`` from 0; ``size`` is in inches.
 
-        ``size`` is width and height in inches; ``figure.savefig("weights.svg")`` writes it. Raises ``TraceError`` for
-        what is not there, and without matplotlib, which the extra ``plot`` installs.
+        Raises ``TraceError`` for what is not there, and without matplotlib, which the extra ``plot`` installs.
         """
         return plot_step(self, address, head=head, sentence=sentence, title=title, size=size)
 
     def _repr_html_(self) -> str:
-        """In a notebook: the page, without its model; if not of a whole pass, maps of all heads, and its text."""
         return self.frame(model=False)._repr_html_() if self.is_whole else walk_html(self)
 
 

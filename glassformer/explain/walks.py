@@ -1,7 +1,6 @@
-"""The kinds of walks: one pass with a forced target, a generation, a training step; and what `trace` asks for.
+"""The kinds of walks: a pass with a forced target, a generation, a training step; and what `trace` asks for.
 
-A training step is made on a copy of the model by the functions of training. Its dropout masks are its own: a training
-leaves padding out and draws others.
+A training step runs on a copy of the model, with its own dropout masks.
 """
 
 import copy
@@ -22,7 +21,7 @@ from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.errors import ConfigError, check_type
 from glassformer.explain.recording.edits import parse_edits
 from glassformer.explain.recording.recording import check_recording, record_pass, record_search
-from glassformer.explain.recording.sentences import SentenceBatch, read_sentences, text_of_ids
+from glassformer.explain.recording.sentence_batch import SentenceBatch, read_sentences, text_of_ids
 from glassformer.explain.walk import Walk, build_walk
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import WARMUP, DecodeConfig, TrainConfig, flag
@@ -45,12 +44,11 @@ def walk(
     only: str = "*",
     edits: Mapping[str, Edit] | None = None,
 ) -> Walk:
-    """Run the translator's model over sentences and keep each step whose address matches the glob ``only``.
+    """Run the model over sentences and keep each step whose address matches the glob ``only``.
 
-    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``.
-    Without ``targets`` the sentences are translated first, without ``edits``, and the best outputs are the targets.
-    ``edits`` are those of ``tracing``. Raises ``InputError`` for sentences that do not fit the model, ``TraceError``
-    for an ``only`` that matches nothing.
+    In a glob ``*`` stands for any characters, dots too, and ``?`` for one: ``encoder.layers.?.output``. Without
+    ``targets`` the model translates first, without ``edits``, which are those of ``tracing``. Raises ``InputError``
+    for sentences that do not fit the model, ``TraceError`` if nothing matches.
     """
     check_selection(only, edits)
     check_type("translator", translator, Translator, "a Translator; Translator.load gives one")
@@ -64,22 +62,19 @@ def walk_through(
 ) -> Walk:
     """``walk`` over sentences that ``read_sentences`` has read."""
     model = translator.model
-    # The choice is computed from the probabilities, which a glob for the choice alone would leave out.
+    # The choice is computed from the probabilities.
     chooses = any(fnmatchcase(address, only) for address in _CHOICE)
     needed = "*" if chooses and not fnmatchcase(_PROBABILITIES, only) else only
     if needed == "*":
         n_sentences, n_src = sentences.batch.src_ids.shape
         check_recording(model.config, n_sentences, n_src, sentences.batch.tgt_in_ids.shape[1])
     trace = record_pass(model, sentences.batch.src_ids, sentences.batch.tgt_in_ids, needed, edits=edits)
-    choice = _choice(trace[_PROBABILITIES]) if chooses else []
-    trace.steps = [step for step in (*sentences.steps, *trace, *choice) if fnmatchcase(step.address, only)]
+    steps = [*sentences.steps, *trace]
+    if chooses:
+        best, ids = trace[_PROBABILITIES].max(dim=-1)
+        steps += [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
+    trace.steps = [step for step in steps if fnmatchcase(step.address, only)]
     return build_walk(translator, sentences, trace, only=only)
-
-
-def _choice(probabilities: Tensor) -> list[Step]:
-    """The most probable token at each position, and how probable it is."""
-    best, ids = probabilities.max(dim=-1)
-    return [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
 
 
 def walk_generation(
@@ -90,11 +85,10 @@ def walk_generation(
     only: str = "*",
     constraints: Sequence[Constraints] | None = None,
 ) -> Walk:
-    """Translate the sentences as one batch and keep every step, of the model and of the search.
+    """Translate the sentences as one batch and keep every step of model and search.
 
-    A blank source is decoded, too. ``options`` are those of ``Translator.translate``, ``constraints`` has one entry
-    for each source. Raises ``InputError`` for sentences that do not fit the model and constraints that no output can
-    meet, ``TraceError`` for an ``only`` that matches nothing.
+    ``options`` are those of ``Translator.translate``; ``constraints`` has one entry a source. Raises ``InputError``
+    for sentences and constraints that cannot be met, ``TraceError`` if ``only`` matches nothing.
     """
     check_selection(only, None)
     check_texts("sources", sources)
@@ -102,8 +96,8 @@ def walk_generation(
     sentences = read_sentences(translator, sources, [""] * len(sources))
     model = translator.model
     read = read_sources(sentences.sources, translator.src_tokenizer, model.config)
-    limits = [output_limit(source, model.config, options) for source in read]
-    # The search says which sentence each row of the decoder is, so it is always recorded.
+    limits = [output_limit(source.ids, model.config, options) for source in read]
+    # The search tells the sentence of each row, so it is always recorded.
     needed = only if fnmatchcase("search.", only) else "*"
     job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
     trace, found = record_search(model, job, needed)
@@ -124,10 +118,9 @@ def walk_training(
     run: Path | None = None,
     only: str = "*",
 ) -> Walk:
-    """Update a copy of the translator's model once on the pairs, and keep every step with its gradient.
+    """Update a copy of the model once on the pairs and keep every step with its gradient; raises as ``walk``.
 
-    Counters and Adam's moments are those of the latest checkpoint of ``run``, or zero without it. One pass is shown,
-    where R-Drop makes two, and in float32, as every walk. Raises what ``walk`` raises.
+    Counters and moments are those of the latest checkpoint of ``run``, else zero. One float32 pass, without R-Drop.
     """
     train = replace(
         train, r_drop=0.0, precision="float32", warmup=train.warmup or WARMUP[translator.model.config.norm]
@@ -163,10 +156,7 @@ class WalkResult:
 
 @dataclass(frozen=True, kw_only=True)
 class WalkRequest:
-    """A walk of a trained model. ``options`` are the decode options that were given, for ``generate``.
-
-    With ``from_ids`` the sources are ids, such as ``"40 3047 481"``, of a text that the tokenizer spells by them.
-    """
+    """A walk of a run; ``options`` are for ``generate``. With ``from_ids`` a source is ids, such as "40 3047"."""
 
     run: Path
     sources: Sequence[str]
@@ -206,7 +196,7 @@ class WalkRequest:
             raise ConfigError(f"{names}: found without --generate, and only --generate searches or samples. Add it.")
 
     def make(self) -> WalkResult:
-        """Load the run and make the walk; raises whatever loading and walking raise."""
+        """Load the run and make the walk."""
         directory = RunDirectory(self.run)
         run = directory.load(self.device)
         confidence = Confidence.read(directory.confidence_file)

@@ -16,7 +16,7 @@ LARGEST_TOTAL = 8 * 2**30  # bytes of all members together
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip file whose members stay inside it and are of bounded size; ``CheckpointError`` that names it if not."""
+    """A zip file whose members stay inside it and are of bounded size; else ``CheckpointError``."""
     try:
         archive = zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
@@ -69,7 +69,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
 
 
 def _array(data: bytes) -> npt.NDArray[np.generic]:
-    """The array of an .npy file; ``ValueError`` if its header promises other data than there is, or objects."""
+    """The array of an .npy file; ``ValueError`` if it holds objects or its header is wrong."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

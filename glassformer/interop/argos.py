@@ -1,7 +1,4 @@
-"""A run as a package of Argos Translate, which LibreTranslate's servers hold: one .argosmodel file.
-
-It is a zip of metadata.json, a SentencePiece model, and a CTranslate2 model whose source vocabulary is its pieces.
-"""
+"""A run as an .argosmodel, a zip for Argos Translate and LibreTranslate."""
 
 import json
 import shutil
@@ -20,7 +17,6 @@ from glassformer.settings import language_name
 if TYPE_CHECKING:
     from glassformer.model import Transformer
     from glassformer.run_directory import LoadedRun
-    from glassformer.settings import RunConfig
 
 ENDING = ".argosmodel"
 _METADATA, _PIECES, _MODEL = "metadata.json", "sentencepiece.model", "model"
@@ -37,12 +33,15 @@ def is_argos(place: Path) -> bool:
 def export_argos(
     run: "LoadedRun", directory: Path, quantization: str | None = None, langs: str | None = None
 ) -> list[str]:
-    """Write a package to ``directory``, which is new or empty; returns how to install it.
-
-    Raises ``ConfigError`` without languages (``langs``, such as en-de), and for what a package cannot hold.
-    """
+    """Write a package to a new ``directory``; returns how to install it."""
     check_supported(run.config.model, quantization)
-    source, target = _languages(run.config, langs)
+    text = run.config.text if langs is None else replace(run.config.text, languages=langs)
+    if text.language_pair is None:
+        raise ConfigError(
+            "text.languages: found none, expected the languages of the run, which a package has to say. "
+            "Add --langs en-de."
+        )
+    source, target = text.language_pair
     pieces = to_sentencepiece(run.src_tokenizer, run.tgt_tokenizer)
     codes, names = [_CODES.get(one, one) for one in (source, target)], list(map(language_name, (source, target)))
     name = f"translate-{codes[0]}_{codes[1]}"
@@ -74,19 +73,8 @@ def export_argos(
     return notes
 
 
-def _languages(config: "RunConfig", langs: str | None) -> tuple[str, str]:
-    text = config.text if langs is None else replace(config.text, languages=langs)
-    if text.language_pair is None:
-        raise ConfigError(
-            "text.languages: found none, expected the languages of the run, which a package has to say. "
-            "Add --langs en-de."
-        )
-    source, target = text.language_pair
-    return source, target
-
-
 def _with_positions(model: "Transformer") -> "Transformer":
-    """The same model with vectors for as many positions as a text of Argos may have, where they are computed."""
+    """The model with computed positions for the longest text of Argos."""
     from glassformer.model import Transformer
 
     if model.config.positions == "learned" or model.config.max_length >= _POSITIONS:
@@ -97,7 +85,6 @@ def _with_positions(model: "Transformer") -> "Transformer":
 
 
 def _zip(folder: Path, path: Path) -> None:
-    """Pack a folder, and delete it."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
             member = zipfile.ZipInfo(file.relative_to(folder.parent).as_posix(), _MADE)

@@ -1,7 +1,6 @@
-"""Rules of normalisation as SentencePiece reads them; the longest one that fits is used.
+"""SentencePiece's rules of normalisation, of which the longest that fits is used, as a charsmap.
 
-They are a double-array trie (Yata et al. 2007) in the layout of Darts-clone: 32-bit units, each with the label that
-leads to it and where its children begin.
+It is a double-array trie (Yata et al. 2007) of 32-bit units: a label, and where the children begin.
 """
 
 import struct
@@ -14,10 +13,7 @@ _MAX_OPEN = 16  # blocks in which free units are looked for
 
 
 def compile_charsmap(rules: Mapping[bytes, bytes]) -> bytes:
-    """The rules, keyed by what they take the place of, as the bytes of a ``precompiled_charsmap``.
-
-    A key that begins with another one has no zero byte behind that, because it marks a rule's end.
-    """
+    """The rules as a ``precompiled_charsmap``; no key continues another one with a zero byte."""
     trie: dict[int, Any] = {}
     texts, places = bytearray(), dict[bytes, int]()
     for key, text in rules.items():
@@ -35,7 +31,7 @@ def compile_charsmap(rules: Mapping[bytes, bytes]) -> bytes:
 
 
 class _Units:
-    """The units of a trie. A child of a node lies at the exclusive or of the node's base and the child's label."""
+    """The units of a trie. A child lies at its node's base XOR its own label."""
 
     def __init__(self) -> None:
         self.values: list[int] = []

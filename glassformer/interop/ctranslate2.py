@@ -1,7 +1,6 @@
 """A model and its tokenizers as a CTranslate2 directory.
 
-Three things are always written, because CTranslate2 would have something else in their place: the table of positions,
-the tokens of all ids, and an output bias so low for <pad> and <s> that no output holds them.
+It always has the positions, the tokens of all ids, and an output bias that bans <pad> and <s>.
 """
 
 import json
@@ -38,7 +37,7 @@ APPENDS_EOS = {
     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
     "special_tokens": {_EOS: {"id": _EOS, "ids": [EOS_ID], "tokens": [_EOS]}},
 }
-"""The last step of a tokenizer of the ``tokenizers`` library that ends each text with </s>."""
+"""The post-processor of a ``tokenizers`` tokenizer that ends each text with </s>."""
 
 
 def is_ctranslate2(place: Path) -> bool:
@@ -53,10 +52,9 @@ def export_ctranslate2(
     origin: Mapping[str, Any] | None = None,
     shortlist: "Shortlist | None" = None,
 ) -> list[str]:
-    """Write a run's model and tokenizers to ``directory``, which is new or empty; whole or not at all. No notes.
+    """Write a run to a new ``directory``, whole or not at all; returns no notes.
 
-    A ``shortlist`` becomes a vocabulary map; ``origin`` says in the manifest what it was made of. Raises
-    ``ConfigError`` for settings that CTranslate2 does not have, ``RunError`` and ``StorageError``.
+    A ``shortlist`` becomes a vocabulary map; ``origin`` enters the manifest. ``ConfigError`` for other settings.
     """
     check_supported(run.model.config, quantization)
     tokenizers = (run.src_tokenizer, run.tgt_tokenizer)
@@ -80,6 +78,7 @@ def check_supported(config: ModelConfig, quantization: str | None = None) -> Non
     """Raise ``ConfigError`` unless CTranslate2 computes what these settings say."""
     expected: dict[str, Collection[Any]] = {
         "positions": ("sinusoidal", "learned", "relative", "rotary"), "d_v": (config.d_k,),
+        "autoregressive_sublayer": ("self_attention",),
     }  # fmt: skip
     check_choices(config, expected, "CTranslate2", "Use the torch engine, which has all.")
     if quantization is not None and quantization not in QUANTIZATIONS:
@@ -89,7 +88,7 @@ def check_supported(config: ModelConfig, quantization: str | None = None) -> Non
 
 
 def check_choices(config: ModelConfig, choices: Mapping[str, Collection[Any]], program: str, advice: str) -> None:
-    """Raise ``ConfigError`` for the first setting with another value than the ``choices`` that ``program`` has."""
+    """Raise ``ConfigError`` for the first setting that is not among the program's ``choices``."""
     for name, values in choices.items():
         if getattr(config, name) not in values:
             raise ConfigError(
@@ -107,10 +106,10 @@ def convert(
     banned: Collection[int] = (),
     source_rows: Sequence[int] | None = None,
 ) -> None:
-    """Write a CTranslate2 model with these tokens of source and target over what is there, without tokenizers.
+    """Write a CTranslate2 model with these tokens over what is there, without tokenizers.
 
-    No output holds the ids that are ``banned``, <pad> and <s>. ``source_rows`` is for a source vocabulary that is
-    not ours: our id of each of its tokens; then CTranslate2 adds </s>, and else the caller.
+    No output holds ``banned`` ids, <pad> or <s>. ``source_rows`` are our ids of a source vocabulary that is not ours;
+    then CTranslate2 adds </s>, else the caller.
     """
     try:
         from ctranslate2.converters import Converter
@@ -130,7 +129,7 @@ def convert(
 
 
 def read_arrays(model: "Transformer", vocabularies: Vocabularies) -> "dict[str, NDArray[np.float32]]":
-    """The vectors and matrices that ``convert`` writes of a model, in float32, by CTranslate2's names."""
+    """The float32 arrays that ``convert`` writes of a model, by CTranslate2's names."""
     specification = _specification(model, vocabularies, ())
     specification.validate()
     arrays = {name: variable.numpy() for name, variable in specification.variables().items()}
@@ -160,7 +159,6 @@ def _specification(model: "Transformer", vocabularies: Vocabularies, banned: Col
 
 
 def _shape(config: ModelConfig) -> dict[str, Any]:
-    """What CTranslate2 has to know of the layers of either side."""
     from ctranslate2.specs.common_spec import Activation
 
     from glassformer.model.layers import ACTIVATIONS
@@ -181,7 +179,7 @@ def _shape(config: ModelConfig) -> dict[str, Any]:
 
 
 def _output_bias(model: "Transformer", banned: Collection[int]) -> "NDArray[Any]":
-    """The output bias, zeros if the model has none, and very low for pad, bos and ``banned``."""
+    """The output bias, very low for pad, bos and ``banned``."""
     import numpy as np
 
     bias = model.output_projection.linear.bias

@@ -1,4 +1,4 @@
-"""The search settings of Hugging Face's ``generate``: generation_config.json is read and written, with notes."""
+"""Reads and writes generation_config.json, the search settings of Hugging Face."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
@@ -18,7 +18,7 @@ _FILTERS = {
     "temperature": ("temperature", 1.0), "top_k": ("top_k", 50), "top_p": ("top_p", 1.0), "min_p": ("min_p", 0.0),
     "typical_p": ("typical_p", 1.0),
 }  # fmt: skip
-# What changes outputs there and has no equal here, with the value that changes nothing.
+# Their settings without an equal here, with the value that changes nothing.
 _WITHOUT_EQUAL = {
     "num_beam_groups": 1, "encoder_no_repeat_ngram_size": 0, "encoder_repetition_penalty": 1.0,
     "exponential_decay_length_penalty": None, "suppress_tokens": None, "begin_suppress_tokens": None,
@@ -45,7 +45,7 @@ def read_generation(place: Path) -> dict[str, Any]:
 
 
 def read_ids(place: Path, settings: Mapping[str, Any], size: int) -> dict[str, Any]:
-    """The ids of pad, start and end, as ``generate`` finds them; ``CheckpointError`` for one that is no id."""
+    """The ids of pad, start and end, as ``generate`` finds them."""
     ids: dict[str, Any] = dict.fromkeys(_IDS)
     for file, found in (("config.json", settings), (FILE, read_generation(place))):
         own = {part: _only(found[name]) for part, name in _IDS.items() if found.get(name) is not None}
@@ -59,22 +59,23 @@ def _only(number: Any) -> Any:
     return number[0] if isinstance(number, list) and len(number) == 1 else number
 
 
+def conflicting_ids(place: Path) -> dict[str, tuple[Any, Any]]:
+    """The ids that config.json and generation_config.json state differently."""
+    files = read_json(place / "config.json"), read_generation(place)
+    pairs = {name: (_only(files[0].get(name)), _only(files[1].get(name))) for name in _IDS.values()}
+    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
+
+
 def note_ids(place: Path) -> list[str]:
-    """A note on each id that config.json has otherwise."""
-    other, found = read_json(place / "config.json"), read_generation(place)
+    """A note on each of the ``conflicting_ids``."""
     return [
-        f"{place}/{FILE}: {name} = {found[name]!r} is taken, as in generate(), and not the {other[name]!r} of "
-        "config.json."
-        for name in _IDS.values()
-        if None not in (other.get(name), found.get(name)) and _only(other[name]) != _only(found[name])
+        f"{place}/{FILE}: {name} = {found!r} is taken, as in generate(), and not the {other!r} of config.json."
+        for name, (other, found) in conflicting_ids(place).items()
     ]
 
 
 def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict[str, Any], list[str]]:
-    """The section ``decode``, and notes on what is not in it; ``ConfigError`` for a value of another type.
-
-    No output of ours holds the ids in ``never``, so that theirs may be forbidden to.
-    """
+    """The section ``decode``, and notes; no output of ours has the ids ``never``."""
     found, where = {**read_json(place / "config.json"), **read_generation(place)}, f"{place}/{FILE}"
     decode: dict[str, Any] = {
         "beam": read_value(found, "num_beams", 1, where), "length_norm": "power", "max_length_a": 0.0,
@@ -82,7 +83,8 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
         "length_penalty": read_value(found, "length_penalty", 1.0, where),
         "early_stopping": _early_stopping(found, where),
         "no_repeat_ngram": read_value(found, "no_repeat_ngram_size", 0, where),
-        "min_length": _least_length(found, where), "max_length_b": _greatest_length(found, where),
+        "min_length": _new_length(found, "min", 1, where),
+        "max_length_b": _new_length(found, "max", read_value(found, "max_position_embeddings", 512, where), where),
     }  # fmt: skip
     dropped = find_dropped(found, _WITHOUT_EQUAL) | _dropped_ids(found, eos, never)
     for part in (_repetition_penalty, _sampling):
@@ -92,7 +94,7 @@ def decode_settings(place: Path, eos: int, never: Collection[int]) -> tuple[dict
 
 
 def _repetition_penalty(found: Mapping[str, Any], beam: int, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Ours and what is dropped: without a beam search theirs divides logits, which may be positive."""
+    """Ours and what is dropped: without a beam theirs divides logits."""
     value = {"repetition_penalty": read_value(found, "repetition_penalty", 1.0, where)}
     is_ours = beam > 1 and not found.get("do_sample") and value["repetition_penalty"] >= 1.0
     return (value, {}) if is_ours else ({}, {} if value["repetition_penalty"] == 1.0 else value)
@@ -115,20 +117,14 @@ def _early_stopping(found: Mapping[str, Any], where: str) -> str:
     return _STOPPING[value]
 
 
-def _least_length(found: Mapping[str, Any], where: str) -> int:
-    """Their ``min_length`` counts the start, their ``min_new_tokens`` does not and comes first."""
-    counted = read_value(found, "min_length", 0, where)
-    return read_value(found, "min_new_tokens", max(counted - 1, 0), where)
-
-
-def _greatest_length(found: Mapping[str, Any], where: str) -> int:
-    """Their ``max_length`` counts the start, their ``max_new_tokens`` does not and comes first."""
-    positions = read_value(found, "max_position_embeddings", 512, where)
-    return read_value(found, "max_new_tokens", read_value(found, "max_length", positions, where) - 1, where)
+def _new_length(found: Mapping[str, Any], bound: str, default: int, where: str) -> int:
+    """Their min_length counts the start; min_new_tokens does not, and wins."""
+    counted = read_value(found, f"{bound}_length", default, where)
+    return read_value(found, f"{bound}_new_tokens", max(counted - 1, 0), where)
 
 
 def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> dict[str, Any]:
-    """The forbidden and the forced ids that a search of ours does not know; another forced end is documented."""
+    """The forbidden and forced ids that our search lacks."""
     dropped = {}
     banned, forced = found.get("bad_words_ids") or [], found.get("forced_eos_token_id")
     if not isinstance(banned, list) or any(word not in [[number] for number in never] for word in banned):
@@ -139,7 +135,7 @@ def _dropped_ids(found: Mapping[str, Any], eos: int, never: Collection[int]) -> 
 
 
 def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) -> dict[str, Any]:
-    """The ``generation_config.json``: the search of the run as far as Hugging Face has it."""
+    """The ``generation_config.json`` of a run's search."""
     written = {
         "num_beams": 1 if options.sample else options.beam, "length_penalty": options.length_penalty,
         "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[options.early_stopping],
@@ -173,5 +169,5 @@ def search_notes(options: DecodeConfig) -> list[str]:
 
 
 def _penalizes_repetition_alike(options: DecodeConfig) -> bool:
-    """Whether Hugging Face multiplies log-probabilities, too; without a beam search it divides logits."""
+    """Whether Hugging Face multiplies log-probabilities; without a beam it divides logits."""
     return options.beam > 1 and not options.sample and options.repetition_penalty > 1.0

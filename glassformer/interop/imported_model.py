@@ -1,8 +1,7 @@
 """A model of another program as a run of ours: its weights, ids and tokenizers in our order.
 
-Two exact permutations do it. The width: others keep all sines of the position table before all cosines, the paper
-interleaves them. The ids: ours begin with <pad>, <s>, </s> and <unk>. A model whose targets start with another token
-gets an <s> with that token's row. What is added has an output bias so low that its probability is exactly 0.
+The width is permuted, since others have all sines before all cosines, and so are the ids: ours begin with <pad>, <s>,
+</s>, <unk>. If targets start with another token, <s> gets its row. Added entries have a bias that bans them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
-# The axis of d_model of each kind of weight, by the end of its name; other weights have none.
+# The axis of d_model, by the end of a weight's name; others have none.
 _WIDTH_AXES = {
     "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
     "w_o.weight": 0, "w_o.bias": 0, "w_1.weight": 1, "w_2.weight": 0, "w_2.bias": 0, "linear.weight": 1,
@@ -36,7 +35,7 @@ _WIDTH_AXES = {
 
 
 def interleave(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a model with sines before cosines, for one with both interleaved; names are ours."""
+    """Weights for sines before cosines, turned into weights for both interleaved."""
     return {name: _permute_width(name, value, inverse=False) for name, value in weights.items()}
 
 
@@ -55,7 +54,7 @@ def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
 
 
 def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:
-    """Raise ``CheckpointError`` if one of the ``parts`` is no id of a vocabulary of that ``size``."""
+    """Raise ``CheckpointError`` if one of the ``parts`` is no id below ``size``."""
     for name, number in parts.items():
         if type(number) is not int or not 0 <= number < size:
             raise CheckpointError(f"{where}: {name}: found {number!r}, expected an id from 0 to {size - 1}.")
@@ -63,7 +62,7 @@ def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """One side's entries in the order of another program's ids, and which of them play which part."""
+    """One side's entries in the order of another program's ids, and its control ids."""
 
     entries: Sequence[str]
     pad: int
@@ -71,7 +70,7 @@ class Vocabulary:
     eos: int
     unk: int
     extra: tuple[str, ...] = ()
-    """Pieces that the tokenizer knows and the vocabulary does not: they are read as <unk>."""
+    """Pieces that only the tokenizer knows: they are read as <unk>."""
     adds_pad: bool = False
     """Whether the other program has no padding among its entries."""
     has_start: bool = False
@@ -105,7 +104,7 @@ class Vocabulary:
         ]
 
     def check_names(self, where: str) -> None:
-        """Raise ``TokenizerError`` if an id with a part of its own is that of an entry which texts may hold."""
+        """Raise ``TokenizerError`` if a control id is that of an ordinary entry."""
         expected = {"pad": CONTROL_TOKENS, "start": CONTROL_TOKENS, "eos": (EOS,), "unk": (UNKNOWN,)}
         for name, names in expected.items():
             entry = self.entries[getattr(self, name)]
@@ -118,7 +117,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """A run that is not on disk yet, and where it came from; ``notes`` name the settings that were not taken over."""
+    """A run that is not on disk yet; ``notes`` name the settings that were dropped."""
 
     config: RunConfig
     weights: dict[str, Tensor]
@@ -127,7 +126,7 @@ class ImportedModel:
     notes: Sequence[str] = ()
 
     def with_languages(self, languages: str) -> Self:
-        """The same model, which translates from and to these ``languages``, such as en-de; raises ``ConfigError``."""
+        """The model with ``languages`` such as en-de; raises ``ConfigError``."""
         return replace(self, config=replace(self.config, text=replace(self.config.text, languages=languages)))
 
     def model(self) -> Transformer:
@@ -138,33 +137,30 @@ class ImportedModel:
         return model.eval()
 
     def write(self, directory: Path) -> None:
-        """Write a run, whole or not at all. Raises ``RunError`` for a directory in use, and ``StorageError``."""
+        """Write a run, whole or not at all; ``RunError`` for a directory in use."""
         RunDirectory(directory).check_name()
         with write_whole(directory, "--run") as temporary:
-            self._write(RunDirectory(temporary))
-
-    def _write(self, run: RunDirectory) -> None:
-        run.create()
-        src, tgt = self.tokenizers
-        run.write_tokenizers(src, tgt)
-        state = {
-            "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
-            "model": self.config.model.to_mapping(),
-            "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
-        }  # fmt: skip
-        save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)
-        run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
+            run, (src, tgt) = RunDirectory(temporary), self.tokenizers
+            run.create()
+            run.write_tokenizers(src, tgt)
+            state = {
+                "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
+                "model": self.config.model.to_mapping(),
+                "src_tokenizer": src.digest, "tgt_tokenizer": tgt.digest,
+            }  # fmt: skip
+            save_checkpoint(run.final, 0, {WEIGHTS: self.weights}, state)
+            run.write_config(self.config, {"imported": self.source, "glassformer": __version__})
 
 
 def read_settings(settings: Mapping[str, Any], names: Mapping[str, str], where: str, kind: str) -> dict[str, Any]:
-    """Another program's ``settings`` by our names; raises ``ConfigError`` if one of that ``kind`` is missing."""
+    """Another program's ``settings`` by our names; ``ConfigError`` if one is missing."""
     missing = [theirs for theirs in names.values() if theirs not in settings]
     if missing:
         raise ConfigError(f"{where}: has no {missing[0]!r}, expected the settings of a {kind}.")
     return {ours: settings[theirs] for ours, theirs in names.items()}
 
 
-# For each type of a default the types that a setting may have, and what they are in words.
+# For each default's type the types that a setting may have, and their name.
 _TYPES: dict[type, tuple[set[type], str]] = {
     int: ({int}, "a whole number"),
     float: ({int, float}, "a number"),
@@ -174,7 +170,7 @@ Value = TypeVar("Value", int, float, bool)
 
 
 def read_value(settings: Mapping[str, Any], name: str, default: Value, where: str) -> Value:
-    """The setting of that ``name``, the ``default`` if there is none; ``ConfigError`` unless it is such a value."""
+    """A setting or its ``default``; ``ConfigError`` for another type."""
     value = settings.get(name)
     types, words = _TYPES[type(default)]
     if value is not None and type(value) not in types:
@@ -185,7 +181,7 @@ def read_value(settings: Mapping[str, Any], name: str, default: Value, where: st
 def run_config(
     model: Mapping[str, Any], tokenizers: Tokenizers, decode: Mapping[str, Any], where: str, languages: str = ""
 ) -> RunConfig:
-    """The settings of the run; ``ConfigError`` that says ``where`` one came from which ours cannot have."""
+    """The settings of the run; ``ConfigError`` with ``where`` for one that ours cannot have."""
     src, tgt = tokenizers
     text = {
         "tokenizer": src.kind, "vocab_size": model["src_vocab"], "lowercase": src.lowercases,
@@ -198,12 +194,12 @@ def run_config(
 
 
 def find_dropped(settings: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``settings`` that are named in ``neutral`` and have another value than that, which changes nothing."""
+    """The ``settings`` whose value is not the ``neutral`` one."""
     return {name: settings[name] for name, value in neutral.items() if settings.get(name) not in (None, value)}
 
 
 def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list[str]:
-    """A note on settings of another program's search that were not taken over; none if there are none."""
+    """A note on search settings that were dropped, if there are any."""
     names = ", ".join(f"{name} = {repr(value)[:40]}" for name, value in dropped.items())
     return [f"{where}: not taken over: {names}. Outputs may differ from those of {other}."] if dropped else []
 
@@ -211,10 +207,7 @@ def describe_dropped(dropped: Mapping[str, Any], where: str, other: str) -> list
 def order_weights(
     weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, tie: str, where: str
 ) -> dict[str, Tensor]:
-    """Weights in another program's order in ours: interleaved, with the rows of our ids, without biases of 0.
-
-    Raises ``CheckpointError`` for one that is missing.
-    """
+    """The weights interleaved, by our ids, without biases of 0."""
     _check_rows(weights, src, tgt, where)
     try:
         found = interleave(weights)
@@ -231,11 +224,14 @@ def order_weights(
         found.pop(TGT, None)
     if tie != "none":
         found.pop(OUT, None)
-    return _without_zero_biases(found)
+    biases = {name for name in found if name.endswith(("w_q.bias", "w_k.bias", "w_v.bias", "w_o.bias"))}
+    if any(bool(found[name].any()) for name in biases):
+        return found
+    return {name: value for name, value in found.items() if name not in biases}
 
 
 def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary, where: str) -> None:
-    """Raise ``CheckpointError`` unless each matrix of a vocabulary has a row for each of its entries."""
+    """Raise ``CheckpointError`` unless each matrix has a row for each entry."""
     for name, side in ((SRC, src), (TGT, tgt), (OUT, tgt), (OUT_BIAS, tgt)):
         ndim, rows = 1 if name == OUT_BIAS else 2, len(side.entries)
         if name in weights and (weights[name].ndim != ndim or len(weights[name]) != rows):
@@ -245,15 +241,8 @@ def _check_rows(weights: Mapping[str, Tensor], src: Vocabulary, tgt: Vocabulary,
             )
 
 
-def _without_zero_biases(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    biases = [name for name in weights if name.endswith(("w_q.bias", "w_k.bias", "w_v.bias", "w_o.bias"))]
-    if any(bool(weights[name].any()) for name in biases):
-        return weights
-    return {name: value for name, value in weights.items() if name not in biases}
-
-
 def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str) -> None:
-    """Raise ``CheckpointError`` unless these are the parameters of such a model, by name and by shape."""
+    """Raise ``CheckpointError`` unless names and shapes are those of such a model."""
     expected = {name: tuple(value.shape) for name, value in Transformer.without_values(config).named_parameters()}
     odd = sorted(expected.keys() ^ weights.keys())
     if odd:
@@ -267,7 +256,7 @@ def check_weights(config: ModelConfig, weights: Mapping[str, Tensor], where: str
 
 
 def extra_pieces(entries: Sequence[list[str]], spm: SentencePieceModel) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The ``extra`` of source and target, from the source's .spm; with the same entries both get the same rows."""
+    """The ``extra`` pieces of source and target, from the source's .spm."""
     known = {*entries[0], *CONTROL_TOKENS}
     extra = tuple(piece for piece in spm.scores if piece not in known)
     return extra, extra if entries[0] == entries[1] else ()

@@ -1,4 +1,4 @@
-"""A new directory for an import or an export: it is there with all that belongs in it, or not at all."""
+"""A new directory for an import or an export, written whole or not at all."""
 
 import secrets
 import shutil
@@ -13,7 +13,7 @@ from glassformer.files import WRITING, check_directory, make_directory, real_pat
 
 
 def require_name(directory: Path, option: str) -> Path:
-    """The absolute path; raises ``RunError`` for the current directory and the root. ``option`` is to be changed."""
+    """The absolute path; ``RunError`` for the current directory and the root."""
     try:
         place, is_current = directory.absolute(), directory.exists() and directory.samefile(".")
     except OSError as error:
@@ -25,7 +25,7 @@ def require_name(directory: Path, option: str) -> Path:
 
 
 def check_new_directory(directory: Path, option: str) -> Path:
-    """The path without links. Raises what ``write_whole`` raises, before there is something to write."""
+    """The path without links; raises early what ``write_whole`` would raise."""
     place = real_path(require_name(directory, option))
     with storage_errors(directory, f"Name another {option}."):
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
@@ -36,10 +36,7 @@ def check_new_directory(directory: Path, option: str) -> Path:
 
 @contextmanager
 def write_whole(directory: Path, option: str) -> Iterator[Path]:
-    """A directory to write to, which becomes ``directory`` if the block ends without an error.
-
-    Raises ``RunError`` if ``directory`` holds something, ``StorageError`` if it cannot be written: change ``option``.
-    """
+    """A directory that becomes ``directory`` if the block ends without an error."""
     place = check_new_directory(directory, option)
     temporary = place.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:

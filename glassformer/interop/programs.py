@@ -1,4 +1,4 @@
-"""The register of other programs: how a model of each is recognized, read and written, and where models are found.
+"""The register of other programs: how a model of each is recognized, read, written and fetched.
 
 A new program is an entry here and its file in this folder.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """Another program. What has no ``read`` cannot be imported, what has no ``write`` cannot be exported."""
+    """Another program; imports need its ``read``, exports its ``write``."""
 
     name: str
     """What ``--to`` calls it."""
@@ -34,14 +34,14 @@ class Program:
     advice: str = ""
     """What to do with a model that cannot be imported."""
     hub_files: tuple[str, ...] = ()
-    """What is fetched from the hub: the file with the weights, by which a revision is chosen, and patterns."""
+    """What is fetched from the hub: the weights, which choose a revision, and patterns."""
     write: Callable[..., list[str]] | None = None
-    """Writes a ``LoadedRun`` to a new directory, with the options that it ``takes``; returns notes for a reader."""
+    """Writes a ``LoadedRun`` to a new directory with the options it ``takes``; returns notes."""
     takes: tuple[str, ...] = ()
 
 
 def _lazy(address: str) -> Callable[..., Any]:
-    """A function of this folder, as ``module.function``, whose module is loaded when it is called."""
+    """A ``module.function`` of this folder that is imported when called."""
     module, _, function = address.partition(".")
 
     def call(*args: Any, **options: Any) -> Any:
@@ -88,7 +88,7 @@ PROGRAMS = (
 
 
 def export_targets(option: str = "") -> list[str]:
-    """The names of the programs that a run can be exported to; with an ``option``, of those that take it."""
+    """The programs that a run can be exported to, or those that take an ``option``."""
     return [each.name for each in PROGRAMS if each.write is not None and (not option or option in each.takes)]
 
 
@@ -98,14 +98,14 @@ def import_sources() -> list[str]:
 
 
 def find_program(place: Path) -> Program | None:
-    """The program that the model at ``place`` is of; None for a run of ours, and for what is no model."""
+    """The program of the model at ``place``; None for our runs and for other files."""
     return next((each for each in reversed(PROGRAMS) if each.recognizes(place)), None)
 
 
 def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
-    """The model at ``source``: a directory, a .zip, or a name on the hub; raises ``RunError`` if it is none of these.
+    """The model at ``source``, a directory, .zip or name on the hub; ``RunError`` for anything else.
 
-    A name without hf: is asked of the hub if nothing here has it. ``report`` is called before that.
+    The hub is asked for a name without hf: if nothing here has it, after a ``report``.
     """
     from glassformer.run_directory import RunDirectory
 
@@ -130,7 +130,7 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
 
 
 def download(name: str, report: Callable[[str], None]) -> Path:
-    """The directory of a model of the hub, with the weights of main or a pull request; raises ``RunError``."""
+    """The directory of a model of the hub, from main or a pull request."""
     try:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
@@ -162,10 +162,7 @@ def _revision_with(files: set[str], hub: Any, name: str) -> str:
 
 
 def export_model(place: Path, to: str, out: Path, **options: Any) -> list[str]:
-    """Write the run at ``place`` for the program named ``to``; returns what a reader should know of the result.
-
-    Raises ``ConfigError`` for an unknown program and for an option (not None) that it does not take.
-    """
+    """Write the run at ``place`` for the program ``to``; returns notes."""
     from glassformer.interop.new_directory import check_new_directory
     from glassformer.interop.shortlist import read_shortlist
     from glassformer.run_directory import load_run

@@ -1,7 +1,7 @@
-"""A lexical shortlist: for each source token the target tokens that may translate it, whose logits are computed.
+"""A lexical shortlist: for each source token the target tokens whose logits are computed.
 
-Jean et al. 2015 (arXiv 1412.2007), section 3.4. IBM Model 1 (Brown et al. 1993, section 4.4), with the end token of
-each source as the null word, counts them in text pairs. CTranslate2 takes it as a vocabulary map.
+Jean et al. 2015 (arXiv 1412.2007), 3.4. IBM Model 1 (Brown et al. 1993, 4.4) counts them in text pairs; </s> is the
+null word. CTranslate2 takes it as a vocabulary map.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _ADVICE = "Free some space, or copy the run to a place that can."
 
 @dataclass(frozen=True)
 class Shortlist:
-    """The ``frequent`` target tokens, which are always candidates, and the ``candidates`` of each source token."""
+    """The ``candidates`` of each source token, and the ``frequent`` ones of all."""
 
     frequent: tuple[int, ...]
     candidates: Mapping[int, tuple[int, ...]]
@@ -46,7 +46,7 @@ class Shortlist:
 
     @classmethod
     def from_ids(cls, texts: Sides, tokenizers: Tokenizers) -> Self:
-        """Count in encoded pairs, each text with its </s>. Raises ``ConfigError`` if a token has white space."""
+        """Count in encoded pairs with </s>; ``ConfigError`` if a token has white space."""
         src, tgt = tokenizers
         for entry in (*src.entries(), *tgt.entries()):
             if not entry or any(character in entry for character in " \t\n\r"):  # which parts tokens in the map
@@ -71,13 +71,13 @@ class Shortlist:
         return cls(tuple(frequent), {source: tuple(ids) for source, ids in found.items()}, (src.digest, tgt.digest))
 
     def to_vocabulary_map(self, vocabularies: tuple[Sequence[str], Sequence[str]]) -> str:
-        """Lines of CTranslate2's ``vmap.txt``: a source token, a tab, its candidates; first those of every source."""
+        """CTranslate2's ``vmap.txt``: lines of a source token, a tab and its candidates."""
         src, tgt = vocabularies
         rows = {"": self.frequent, **{src[source]: ids for source, ids in self.candidates.items()}}
         return "".join(f"{source}\t{' '.join(tgt[number] for number in ids)}\n" for source, ids in rows.items())
 
     def write(self, path: Path) -> None:
-        """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
+        """Save as JSON, sealed by a SHA-256 sum."""
         candidates = {str(source): ids for source, ids in self.candidates.items()}
         values = {"tokenizers": self.tokenizers, "frequent": self.frequent, "candidates": candidates}
         with storage_errors(path, _ADVICE):
@@ -85,7 +85,7 @@ class Shortlist:
 
     @classmethod
     def read(cls, path: Path, tokenizers: Tokenizers) -> Self | None:
-        """What ``write`` saved, None if there is no file; ``CheckpointError`` if damaged or of other tokenizers."""
+        """What ``write`` saved, or None; ``CheckpointError`` if it is damaged or does not fit."""
         if not path.exists() and not path.is_symlink():
             return None
         advice = f"Make it again: glassformer shortlist --run {path.parent}"
@@ -107,7 +107,7 @@ def read_shortlist(run: LoadedRun) -> Shortlist | None:
 
 
 class TranslationTable(NamedTuple):
-    """Source and target tokens that share a pair: how often the target was written for the source; t(tgt | src)."""
+    """Tokens that share a pair: how often tgt translates src, and t(tgt | src)."""
 
     src: Ints
     tgt: Ints
@@ -116,10 +116,7 @@ class TranslationTable(NamedTuple):
 
 
 def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> TranslationTable:
-    """IBM Model 1 by expectation maximisation: each target token is written for one token of its source.
-
-    It reads as many pairs, spread over the text, as have ``MAX_LINKS`` of a source and a target token.
-    """
+    """IBM Model 1 by expectation maximisation, over pairs with ``MAX_LINKS`` links."""
     chunks = []
     for pairs in _chunks(texts):
         links, per_target = _links(texts, pairs, tgt_vocab)
@@ -140,7 +137,7 @@ def translation_table(texts: Sides, src_vocab: int, tgt_vocab: int) -> Translati
 
 
 def _chunks(texts: Sides) -> Iterator[Ints]:
-    """The numbers of the pairs that are counted, in parts of some ``_LINKS_AT_ONCE``."""
+    """The indices of the counted pairs, in parts of some ``_LINKS_AT_ONCE``."""
     links = texts.src_side.lengths.astype(np.int64) * texts.tgt_side.lengths
     total = len(links)
     share = min(1.0, MAX_LINKS / max(1, int(links.sum())))
@@ -151,7 +148,7 @@ def _chunks(texts: Sides) -> Iterator[Ints]:
 
 
 def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
-    """Each target token with each source token of its pair, as source · vocab + target; and how many each has."""
+    """Each link of a pair as source · vocab + target, and how many a target has."""
     src, tgt = (side.take(pairs) for side in (texts.src_side, texts.tgt_side))
     per_target = np.repeat(src.lengths.astype(np.int64), tgt.lengths)
     src_starts = np.repeat(np.cumsum(src.lengths) - src.lengths, tgt.lengths)
@@ -161,7 +158,7 @@ def _links(texts: Sides, pairs: Ints, tgt_vocab: int) -> tuple[Ints, Ints]:
 
 
 def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Callable[[str], None]) -> Shortlist:
-    """Write a run's shortlist from ``pairs`` or its own text; raises ``RunError`` or ``TextError`` without any."""
+    """Write a run's shortlist from ``pairs`` or its own text; ``RunError`` without any."""
     config, _ = run.read_config()
     with storage_errors(run.shortlist_file, _ADVICE):
         refuse_link(run.shortlist_file)

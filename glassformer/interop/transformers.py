@@ -1,6 +1,6 @@
-"""Hugging Face's MarianMT and Pegasus directories in; ``transformers_export`` writes them.
+"""Reads Hugging Face's MarianMT and Pegasus directories, without ``transformers``.
 
-MarianMT norms after each sublayer, Pegasus before; else they are the same model. ``transformers`` is not imported.
+MarianMT norms after each sublayer, Pegasus before; else they are the same model.
 """
 
 import json
@@ -97,7 +97,7 @@ def is_transformers(place: Path) -> bool:
 
 
 def import_transformers(place: Path) -> ImportedModel:
-    """Read a directory; ``ConfigError`` for a model that cannot be ours, ``CheckpointError`` for damaged files."""
+    """Read a directory; ``ConfigError`` for another kind of model."""
     settings = read_json(place / "config.json")
     model = _model_settings(settings, f"{place}/config.json")
     tie, named = _by_our_names(settings, _read_weights(place), place)
@@ -116,7 +116,7 @@ def import_transformers(place: Path) -> ImportedModel:
 
 
 def _read_languages(place: Path) -> str:
-    """``text.languages``, as the tokenizer's settings name the languages of both sides; empty if they do not."""
+    """``text.languages`` by the tokenizer's settings; empty if they name none."""
     file = place / "tokenizer_config.json"
     found = read_json(file) if file.is_file() else {}
     src, tgt = (found.get(name) for name in ("source_lang", "target_lang"))
@@ -127,7 +127,7 @@ def _read_languages(place: Path) -> str:
 
 
 def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The section ``model`` without vocabularies and biases; ``ConfigError`` names what cannot be ours."""
+    """The section ``model`` without vocabularies and biases."""
     architecture = _architecture(settings)
     if not isinstance(architecture, str) or architecture not in NORM_OF:
         raise ConfigError(f"{where}: architectures: found {architecture!r}, expected {' or '.join(NORM_OF)}.")
@@ -227,7 +227,7 @@ def _by_our_names(
 
 
 def _embeddings(raw: dict[str, Tensor], one: bool, where: str) -> tuple[Tensor, Tensor]:
-    """Both sides' embeddings, taken out of ``raw``; ``CheckpointError`` if those that are ``one`` are not equal."""
+    """Both sides' embeddings, taken out of ``raw``; those that are ``one`` must be equal."""
     shared = raw.pop("model.shared.weight", None)
     names = [f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")]
     src, tgt = (raw.pop(name, shared) for name in names)
@@ -244,7 +244,6 @@ def _embeddings(raw: dict[str, Tensor], one: bool, where: str) -> tuple[Tensor, 
 
 
 def _require_copy(name: str, found: Tensor | None, wanted: Tensor, why: str) -> None:
-    """Raise ``CheckpointError`` unless a matrix that is there once more is the same."""
     if found is not None and not torch.equal(found, wanted):
         raise CheckpointError(f"{why}, but {name} is another matrix than the one it shares. Expected a copy.")
 
@@ -260,7 +259,7 @@ def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where
 
 
 def _check_positions(tables: list[Tensor | None], where: str) -> None:
-    """Raise ``ConfigError`` for a saved table of positions that is not the sinusoids with sines first."""
+    """Raise ``ConfigError`` unless the table is the sinusoids with sines first."""
     for table in tables:
         if table is None:
             continue
@@ -278,7 +277,7 @@ def _check_positions(tables: list[Tensor | None], where: str) -> None:
 def _read_tokenizers(
     place: Path, settings: Mapping[str, Any], rows: tuple[int, int]
 ) -> tuple[Vocabulary, Vocabulary, Tokenizers]:
-    """Both sides' vocabularies, of so many ``rows``, and tokenizers: from our tokenizer.json or from .spm files."""
+    """Both sides' vocabularies and tokenizers, from tokenizer.json or .spm files."""
     parts = read_ids(place, settings, min(rows))
     if (place / "tokenizer.json").is_file() and not (place / "source.spm").is_file():
         return _read_our_tokenizers(place, parts)
@@ -304,7 +303,7 @@ def _read_tokenizers(
 
 
 def _fill(entries: list[str], rows: int, path: Path) -> list[str]:
-    """Entries up to the rows of the matrix; a few of the last may have none, such as that of the padding."""
+    """The entries, filled up to the rows of the matrix."""
     if not rows - MAX_UNUSED <= len(entries) <= rows:
         raise TokenizerError(
             f"{path}: has {len(entries):,} entries, expected {rows:,}, one for each row of the embedding."
@@ -333,7 +332,7 @@ def _read_our_tokenizers(place: Path, parts: Mapping[str, Any]) -> tuple[Vocabul
 
 
 def load_tokenizer(path: Path) -> Tokenizer:
-    """A tokenizer.json without the step that appends </s>: the JSON of ours, to the letter."""
+    """A tokenizer.json without the step that appends </s>: exactly our JSON."""
     return Tokenizer.load(path, _without_end)
 
 
@@ -351,12 +350,12 @@ def _without_end(text: str) -> str:
 
 
 def with_end(text: str) -> str:
-    """The JSON of a tokenizer of ours with the step that appends </s>, which Hugging Face has in its tokenizers."""
+    """Our tokenizer's JSON with the step that appends </s>, as Hugging Face has it."""
     return text.replace(_WITHOUT_END, _WITH_END, 1)
 
 
 def order_entries(vocab: Mapping[str, Any], where: str) -> list[str]:
-    """The entries in the order of their ids; ``TokenizerError`` unless these are 0, 1, 2 and so on."""
+    """The entries by id; ``TokenizerError`` unless ids are 0, 1, 2 and so on."""
     if not all(type(number) is int for number in vocab.values()):
         raise TokenizerError(f"{where}: found an entry without a whole number, expected the id of each entry.")
     entries = sorted(vocab, key=vocab.__getitem__)

@@ -1,7 +1,6 @@
-"""A run as a directory for Hugging Face's transformers: weights, settings, and a tokenizer.json.
+"""A run as a directory for Hugging Face: a post-norm run becomes a MarianMT, a pre-norm one a Pegasus.
 
-A post-norm run becomes a MarianMT, a pre-norm one a Pegasus: else they are one model. Both have all sines before all
-cosines, so that the weights are permuted; targets start with <s>, and no output holds <pad> or <s>.
+The weights are permuted to sines before cosines; targets start with <s>, and no output holds <pad> or <s>.
 """
 
 import json
@@ -32,10 +31,7 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
-    """Write the run to a new directory; returns what a reader should know of it.
-
-    Raises ``ConfigError`` for a setting that neither MarianMT nor Pegasus has, ``RunError`` and ``StorageError``.
-    """
+    """Write the run to a new directory; ``ConfigError`` for a setting that neither has."""
     check_exportable(run.config.model)
     with write_whole(directory, "--out") as temporary:
         _write(run, temporary)
@@ -43,20 +39,20 @@ def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
 
 
 def check_exportable(config: ModelConfig) -> None:
-    """Raise ``ConfigError`` for the first setting that neither MarianMT nor Pegasus has."""
+    """Raise ``ConfigError`` for a setting that neither MarianMT nor Pegasus has."""
     target = ARCHITECTURE_OF[config.norm]
     width = config.d_model // config.n_heads
     known: dict[str, tuple[Any, ...]] = {
         "positions": ("sinusoidal",), "norm_eps": (1e-5,), "d_k": (width,), "d_v": (width,),
         "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
         "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
-        "activation": tuple(ACTIVATION_OF.values()),
+        "activation": tuple(ACTIVATION_OF.values()), "autoregressive_sublayer": ("self_attention",),
     }  # fmt: skip
     check_choices(config, known, f"{target}, which it would become,", "It cannot be exported to transformers.")
 
 
 def export_weights(model: Transformer) -> dict[str, Tensor]:
-    """Every weight by the name, and in the order, that it has there; missing biases are zeros."""
+    """Every weight by its name and in its order there; missing biases are zeros."""
     config = model.config
     ours = separate(weights_of(model))
     src = ours.pop(SRC)
@@ -109,7 +105,7 @@ def _write_tokenizer(directory: Path, text: str, config: ModelConfig) -> None:
 
 
 def padding_of(config: ModelConfig) -> int:
-    """The id that pads there. Pegasus starts a target with its padding, and readers of it rely on that."""
+    """The id that pads there. Pegasus starts a target with its padding."""
     return config.bos_id if config.norm == "pre" else config.pad_id
 
 

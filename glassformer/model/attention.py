@@ -23,19 +23,19 @@ Values = Float[Tensor, "batch heads key d_v"]
 
 
 def split_heads(x: Float[Tensor, "batch position width"], n_heads: int) -> Float[Tensor, "batch position heads d"]:
-    """Cut the last axis into ``n_heads`` pieces: (batch position heads·d) to (batch position heads d)."""
+    """Cut the last axis into ``n_heads`` pieces."""
     return x.view(*x.shape[:-1], n_heads, x.shape[-1] // n_heads)
 
 
 def merge_heads(x: Float[Tensor, "batch position heads d"]) -> Float[Tensor, "batch position width"]:
-    """Lay the heads side by side again, the paper's Concat: the inverse of ``split_heads``."""
+    """Lay the heads side by side, the paper's Concat: the inverse of ``split_heads``."""
     return x.flatten(-2)
 
 
 def mask_scores(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float[Tensor, "batch heads query key"]:
-    """-inf where a query may not attend, so that softmax gives 0 there; 0 where it may attend to nothing at all.
+    """-inf where a query may not attend, so that softmax gives 0; 0 where it may attend to nothing.
 
-    A row of -inf alone has no softmax: it would turn into NaN, forward and backward.
+    A row of -inf alone has no softmax: it would be NaN, forward and backward.
     """
     if not mask.hides:
         return scores
@@ -54,7 +54,7 @@ def softmax(scores: Float[Tensor, "batch heads query key"], mask: Mask) -> Float
 
 
 def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor, "batch heads query d_v"]:
-    """Equation 1 in one kernel of torch's own, which keeps no weights; a query that may attend to none gets zeros.
+    """Equation 1 in torch's own kernel, which keeps no weights; a query without keys gets zeros.
 
     Such a query is given every key and its result is dropped, since kernels differ in what they make of it.
     """
@@ -69,7 +69,7 @@ def fused_attention(q: Queries, k: Keys, v: Values, mask: Mask) -> Float[Tensor,
 def _attention_in_one(
     q: Queries, k: Keys, v: Values, visible: Bool[Tensor, "#batch #heads #query #key"] | None = None
 ) -> Float[Tensor, "batch heads query d_v"]:
-    """On a GPU by the kernel that takes masks and is fast for sentences, not by one made for thousands of keys."""
+    """On a GPU by the kernel that takes masks and is fast for sentences."""
     attention = nn.functional.scaled_dot_product_attention
     if q.device.type == "cpu":
         return attention(q, k, v, attn_mask=visible)
@@ -208,7 +208,7 @@ class MultiHeadAttention(nn.Module):
     def _is_fused(self) -> bool:
         """Whether ``fused_attention`` stands in: not while a trace records, unless that is wanted.
 
-        It has no relative or ALiBi positions, and passes no products, scores, masked scores and weights.
+        It has no relative or ALiBi positions, and passes no scores and weights.
         """
         if not self.fused or self.relative is not None or self.alibi is not None:
             return False
@@ -216,5 +216,5 @@ class MultiHeadAttention(nn.Module):
 
 
 def _heads_first(x: Float[Tensor, "batch position heads d"], rows: PackedRows | None) -> Tensor:
-    """Heads before positions, so that each head multiplies its own matrices; packed rows become a padded batch."""
+    """Heads before positions; packed rows become a padded batch."""
     return x.transpose(1, 2) if rows is None else rows.pad_heads(x)

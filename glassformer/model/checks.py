@@ -1,7 +1,6 @@
-"""The model's door: ids, memory, mask and cache are held to what it takes, and refused in words if they do not fit.
+"""The model's door: ids, memory, mask and cache that do not fit are refused with a reason.
 
-Shapes and types cost nothing to look at. Values are looked at on a CPU alone, where that costs no wait, and never
-while a graph is compiled.
+Shapes and types cost nothing. Values are looked at only on a CPU, where that costs no wait, and never in a graph.
 """
 
 from typing import Any
@@ -24,7 +23,7 @@ _ADVICE_BY_AXES = {
 def check_ids(
     name: str, ids: Tensor, embedding: nn.Embedding, config: ModelConfig, cache: DecoderCache | None = None
 ) -> None:
-    """Refuse ids that ``embedding`` cannot look up, or that stand beyond the positions there are."""
+    """Refuse ids that ``embedding`` or the table of positions does not have."""
     check_id_shape(name, ids)
     stop = ids.shape[1] if cache is None else cache.length_with(ids.shape[1])
     if stop > config.max_length:
@@ -52,7 +51,7 @@ def check_id_shape(name: str, ids: Any) -> None:
 
 
 def check_id_values(name: str, ids: Tensor, vocab: int, pad_id: int) -> None:
-    """Refuse ids that no entry of the vocabulary belongs to, where looking at values costs no wait."""
+    """Refuse ids outside the vocabulary, where a look at values costs no wait."""
     if torch.compiler.is_compiling() or ids.device.type != "cpu" or ids.numel() == 0:
         return
     low, high = (int(bound) for bound in ids.aminmax())
@@ -70,7 +69,7 @@ def check_id_values(name: str, ids: Tensor, vocab: int, pad_id: int) -> None:
 
 
 def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
-    """Refuse a source and a target of different batches. What is no tensor of two axes is left to ``check_ids``."""
+    """Refuse a source and a target of different batches."""
     sides = (src_ids, tgt_in_ids)
     if not all(isinstance(ids, Tensor) and ids.ndim == 2 for ids in sides) or len(src_ids) == len(tgt_in_ids):
         return
@@ -86,7 +85,7 @@ def check_pair(src_ids: Tensor, tgt_in_ids: Tensor) -> None:
 def check_memory(
     tgt_in_ids: Tensor, memory: Tensor, memory_mask: Tensor | Mask, cache: DecoderCache | None, config: ModelConfig
 ) -> None:
-    """Refuse a memory, a mask or a cache that is not about the sentences of ``tgt_in_ids``."""
+    """Refuse a memory, mask or cache of other sentences than ``tgt_in_ids``."""
     advice = "encode returns two things: memory, memory_mask = model.encode(src_ids)"
     check_type("memory", memory, Tensor, f"a tensor (batch, src, d_model). {advice}")
     if memory.ndim != 3 or memory.shape[2] != config.d_model:
@@ -109,16 +108,17 @@ def check_memory(
             )
 
 
-def check_cache(cache: DecoderCache | None, n_layers: int) -> None:
-    """Refuse what is no cache, or that of a decoder with more layers or fewer."""
+def check_cache(cache: DecoderCache | None, config: ModelConfig) -> None:
+    """Refuse what is no cache, or one of other layers."""
     if cache is None:
         return
     advice = "Make one for each batch and give it at every step: cache = model.new_cache()"
     check_type("cache", cache, DecoderCache, f"a DecoderCache or None. {advice}")
-    if len(cache.layers) != n_layers:
+    found, expected = len(cache.layers), config.n_decoder_layers
+    if found != expected or cache.sublayer != config.autoregressive_sublayer:
         raise InputError(
-            f"cache: found {len(cache.layers)} layers, expected {n_layers}, the number of decoder layers. "
-            "Make it with this model's new_cache()."
+            f"cache: found {found} layers with {cache.sublayer}, expected {expected} with "
+            f"{config.autoregressive_sublayer}, as the decoder has. Make it with this model's new_cache()."
         )
 
 

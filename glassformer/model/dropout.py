@@ -1,4 +1,4 @@
-"""Dropout, with masks that cost little on a CPU. Srivastava et al. 2014; its places in the paper: section 5.4."""
+"""Dropout, with masks that cost little on a CPU. Srivastava et al. 2014; section 5.4."""
 
 import torch
 from jaxtyping import Float
@@ -12,10 +12,10 @@ _STEPS = 2**16
 
 
 class Dropout(nn.Module):
-    """In training, zero each element with probability ``p``, independently, and divide the others by 1 - p.
+    """In training, zero each element with probability ``p`` and divide the others by 1 - p.
 
-    On a CPU each draw of 64 random bits decides four elements, 16 bits each, so that ``p`` is rounded to a
-    multiple of 2^-16; elsewhere torch's own kernel is used.
+    On a CPU each draw of 64 random bits decides four elements, so ``p`` is rounded to a multiple of 2^-16; elsewhere
+    torch's own kernel is used.
     """
 
     def __init__(self, p: float) -> None:

@@ -32,7 +32,7 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch position"], positions: Int[Tensor, "position"] | None = None
     ) -> Float[Tensor, "batch position d_model"]:
-        """The vectors that enter the first layer; each column of ids stands at its ``positions``, or at 0, 1, ..."""
+        """The vectors that enter the first layer; columns stand at ``positions``, or at 0, 1, ..."""
         x = self.tokens(ids)
         x = tap(self, "embedded", x, "batch position d_model")
         x = x * self.scale
@@ -48,7 +48,7 @@ class Embedding(nn.Module):
 
 
 class OutputProjection(nn.Module):
-    """The linear map to one logit for each vocabulary entry; softmax makes probabilities of them (figure 1, top)."""
+    """The linear map to one logit for each entry of the vocabulary (figure 1, top)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A model for translating: the same modules with other linear maps in them, and evaluation mode.
+"""A model for translating: the same modules with other linear maps, in evaluation mode.
 
 Queries, keys and values of self-attention come from one product.
 """
@@ -26,7 +26,7 @@ class Precision(StrEnum):
 
 
 def read_precision(name: str | None) -> Precision | None:
-    """The precision of that name, None for no conversion; raises ``ConfigError`` for an unknown name."""
+    """The precision of that name, None for no conversion; else ``ConfigError``."""
     if name is None:
         return None
     if name not in list(Precision):
@@ -38,7 +38,7 @@ def read_precision(name: str | None) -> Precision | None:
 
 
 class Float32Linear(nn.Module):
-    """With the weight transposed, which reads it in order: for few rows about twice as fast on a CPU."""
+    """With the weight transposed: for few rows about twice as fast on a CPU."""
 
     weight: Tensor
     bias: Tensor | None
@@ -75,7 +75,7 @@ class Bf16Linear(nn.Module):
 
 @torch.no_grad()
 def for_inference(model: Transformer, precision: Precision) -> Transformer:
-    """A copy of ``model`` in evaluation mode that computes its products in ``precision`` and cannot be trained.
+    """A copy of ``model`` in evaluation mode that computes in ``precision`` and cannot be trained.
 
     Linear maps that are not plain ``nn.Linear``, or that have hooks, are copied as they are.
     """
@@ -98,13 +98,13 @@ def for_inference(model: Transformer, precision: Precision) -> Transformer:
 
 
 def _is_plain_linear(module: nn.Module) -> bool:
-    """Whether it is exactly ``nn.Linear`` and has no hooks, so that another linear map can replace it."""
+    """Whether it is exactly ``nn.Linear`` without hooks."""
     return type(module) is nn.Linear and not (module._forward_hooks or module._forward_pre_hooks)
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """A block in evaluation mode; a model that is in it already is not changed, so that threads may share it."""
+    """A block in evaluation mode; a model already in it is not changed, so threads may share it."""
     training = model.training
     if training:
         model.eval()

@@ -23,7 +23,7 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.d_model))
 
     def forward(self, x: Float[Tensor, "batch position d_model"]) -> Float[Tensor, "batch position d_model"]:
-        """``x`` with each position's vector centred, brought to unit variance, scaled by gain, moved by bias."""
+        """``x`` with each position's vector centred, scaled to unit variance, then by gain and bias."""
         gain = self.gain
         if x.dtype != gain.dtype:
             x = x.to(gain.dtype)  # under bf16 the statistics stay in float32
@@ -54,7 +54,7 @@ class AddAndNorm(nn.Module):
     def after(
         self, x: Float[Tensor, "batch position d_model"], sublayer: Float[Tensor, "batch position d_model"]
     ) -> Float[Tensor, "batch position d_model"]:
-        """The sum of the way round the sublayer and its output, with dropout on the latter (section 5.4)."""
+        """The sum of the residual and the sublayer's output, which is dropped out (section 5.4)."""
         residual = x + self.dropout(sublayer)
         residual = tap(self, "residual", residual, "batch position d_model")
         return residual if self.pre else self.norm(residual)

@@ -1,7 +1,7 @@
-"""Batches without padding: the tokens of all sentences laid end to end, as the rows of one sequence.
+"""Batches without padding: the tokens of all sentences end to end, as rows of one sequence.
 
-What acts on each position alone, which is nearly all of a Transformer's work, then has no padding to act on.
-Attention acts on sentences: it copies its rows into the padded form and back. Knows nothing of layers.
+What acts on each position alone, nearly all of the work, then has no padding. Attention copies its rows into the
+padded form and back. Knows nothing of layers.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 
 class PackedRows:
-    """Where the ``kept`` positions of a padded batch stand once the others are left out; at least one is kept."""
+    """Where the ``kept`` positions of a padded batch stand without the others; at least one."""
 
     def __init__(self, kept: Bool[Tensor, "batch position"]) -> None:
         self.batch, self.positions = kept.shape
@@ -53,7 +53,7 @@ class PackedRows:
         return self._moves[n_heads]
 
     def _places(self, cells: Tensor, head: Tensor) -> Int[Tensor, " place"]:
-        """Where in (batch heads position) the vectors of ``cells`` stand, in the order (cell head)."""
+        """The index in (batch heads position) of each vector of ``cells``, by (cell head)."""
         sentence, position = cells[:, None] // self.positions, cells[:, None] % self.positions
         return ((sentence * len(head) + head) * self.positions + position).flatten()
 
@@ -67,7 +67,7 @@ class Packing(NamedTuple):
 
 @dataclass(frozen=True)
 class _Moves:
-    """Where each vector in the padded form comes ``out`` of the rows, and the way ``back``."""
+    """Where each padded vector comes ``out`` of the rows, and the way ``back``."""
 
     out: Tensor
     back: Tensor
@@ -80,7 +80,7 @@ def _move(x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tenso
 
 
 class _MoveVectors(torch.autograd.Function):
-    """Vectors at other places: whole vectors are copied, forward and backward, and none is added to another."""
+    """Moves whole vectors, forward and backward, and adds none to another."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gather_index: Tensor, scatter_index: Tensor, dropped: Tensor | None) -> Tensor:

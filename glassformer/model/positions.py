@@ -37,7 +37,7 @@ def angles(n_positions: int, width: int) -> Float[Tensor, "position half"]:
 
 
 def has_values() -> bool:
-    """Whether a tensor that is made now has values; on the device meta a model has shapes only."""
+    """Whether a new tensor has values; on the device meta a model has shapes only."""
     return torch.get_default_device().type != "meta"
 
 
@@ -84,7 +84,7 @@ class RelativePositions(nn.Module):
         nn.init.xavier_uniform_(self.value_table)
 
     def _between(self, positions: Positions) -> Int[Tensor, "query key"]:
-        """Where the vectors for the distance from each query to each key stand in the tables."""
+        """The table's row for the distance from each query to each key."""
         distances = positions.keys[None, :] - positions.queries[:, None]
         return distances.clamp(-self.clip, self.clip) + self.clip
 

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import ConfigError, check_type
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
+from glassformer.model.cache import BeamCache, DecoderCache
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.embedding import Embedding, OutputProjection
 from glassformer.model.layers import DecoderLayer, EncoderLayer
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Mask,
+        causal_mask: Mask | None,
         memory_mask: Mask,
         positions: Positions | None = None,
         cache: DecoderCache | None = None,
@@ -71,7 +71,7 @@ class _NoInitialValues(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
-        # xavier_uniform_ does not come by: the tensor's own function does, which it calls.
+        # xavier_uniform_ calls the tensor's own function, which does come by.
         if getattr(func, "__module__", None) == "torch.nn.init" or func is Tensor.uniform_:
             return keywords["tensor"] if "tensor" in keywords else args[0]
         return func(*args, **keywords)
@@ -98,10 +98,10 @@ class Transformer(nn.Module):
 
     @classmethod
     def without_values(cls, config: ModelConfig, device: torch.device | str = "meta") -> "Transformer":
-        """A model whose weights have names and shapes, but no values: those of a checkpoint are to be copied into it.
+        """A model whose weights have names and shapes but no values, for those of a checkpoint.
 
-        On the device meta they take no memory, and nothing is computed, because PyTorch imports its compiler for
-        that, which takes a second. Elsewhere tables of positions have their values. No random number is drawn.
+        On the device meta they take no memory, and PyTorch imports no compiler, which takes a second. Elsewhere
+        tables of positions have their values. No random number is drawn.
         """
         with torch.device(device), _NoInitialValues():
             return cls(config)
@@ -127,21 +127,22 @@ class Transformer(nn.Module):
         tgt_in_ids: Int[Tensor, "batch tgt"],
         kept: Bool[Tensor, "batch tgt"],
     ) -> Float[Tensor, "one row d_model"]:
-        """The ``hidden`` of the target positions that are ``kept``, one after the other, computed without padding.
+        """The ``hidden`` of the target positions that are ``kept``, in order, computed without padding.
 
-        Up to rounding it is the same. In every row the first positions are kept, up to some length; each batch
-        holds at least one source token and one kept position.
+        It is the same up to rounding. Each row keeps its first positions, up to some length; each batch holds at
+        least one source token and one kept position.
         """
         check_pair(src_ids, tgt_in_ids)
         check_ids("src_ids", src_ids, self.src_embedding.tokens, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device)
+        positions, causal_mask = self.new_cache().extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
         src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
-        causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
+        if causal_mask is not None:
+            causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
         memory_mask = src_mask._replace(packing=Packing(tgt, src))
         x = tgt.pack(self.tgt_embedding(tgt_in_ids, positions.queries))
         return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]  # as above
@@ -180,17 +181,15 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """The output of ``decode`` before the output projection."""
-        check_cache(cache, self.config.n_decoder_layers)
+        check_cache(cache, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
-        batch, n_tgt = tgt_in_ids.shape
-        if cache is None:
-            positions, mask = next_positions_and_mask(0, n_tgt, tgt_in_ids.device)
-        else:
-            positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
-        visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)
-        if visible is not mask.visible:  # an edit
-            mask = Mask.from_visible(visible)
+        extended = self.new_cache() if cache is None else cache
+        positions, mask = extended.extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
+        if mask is not None:
+            visible = tap(self, "causal_mask", mask.visible, extended.mask_axes)
+            if visible is not mask.visible:  # an edit
+                mask = Mask.from_visible(visible)
         if not isinstance(memory_mask, Mask):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
@@ -198,17 +197,17 @@ class Transformer(nn.Module):
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
-        return DecoderCache(self.config.n_decoder_layers)
+        return DecoderCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def new_beam_cache(self) -> BeamCache:
-        """An empty cache for one batch of sources, whose hypotheses are slots of one row."""
-        return BeamCache(self.config.n_decoder_layers)
+        """An empty cache for a batch of sources, whose hypotheses are slots of a row."""
+        return BeamCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
-        """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.
+        """Compute equation 1 with torch's kernel, which keeps no weights, or with the plain lines again.
 
-        Outputs and gradients are the same up to rounding. Relative and ALiBi self-attention stays plain, as does a
-        trace, so that scores and weights can be seen, unless ``in_traces`` records what the kernel does.
+        Results are the same up to rounding. Relative and ALiBi self-attention stays plain, and so does a trace,
+        unless ``in_traces`` records what the kernel does.
         """
         for module in self.modules():
             if isinstance(module, MultiHeadAttention):
@@ -217,9 +216,8 @@ class Transformer(nn.Module):
     def _initialise(self) -> None:
         """Xavier uniform for matrices, zeros for biases; embeddings of variance 1 once scaled.
 
-        Queries, keys and values begin as Xavier has them for the three as one matrix, as in
-        torch.nn.MultiheadAttention and fairseq: 1/√2 as large. With larger ones, a post-norm encoder that learned at
-        a high rate made its outputs at all positions equal.
+        Queries, keys and values count as one matrix, as in torch.nn.MultiheadAttention and fairseq: 1/√2 as large.
+        Larger ones made a post-norm encoder at a high rate give equal outputs at all positions.
         """
         for module in self.modules():
             if isinstance(module, nn.Linear):

@@ -20,7 +20,7 @@ from glassformer.decoding.request import Request
 from glassformer.decoding.sentences import RequestPassage
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import FileTranslator, Memory
-from glassformer.documents.report import DocumentReport
+from glassformer.documents.checklist import DocumentReport
 from glassformer.documents.translate_file import file_steps
 from glassformer.serving.batcher import Batcher, BatchKey, count_tokens
 from glassformer.serving.http_errors import bad_request

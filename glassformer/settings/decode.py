@@ -13,7 +13,7 @@ _LANGUAGE = re.compile(r"[a-z]{2,3}([-_][a-z0-9]+)*", re.IGNORECASE)
 _search, _sampling, _scoring, _batching = (
     partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
 )
-_ALL = ("ctranslate2",)  # engines beside PyTorch
+_ALL = ("ctranslate2",)  # engines other than PyTorch
 _RENORMALIZES = {"ctranslate2": "makes the probabilities of what it leaves sum to 1 again"}
 
 

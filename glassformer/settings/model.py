@@ -25,6 +25,9 @@ class ModelConfig(Section):
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
     relative_clip: int = knob(16, "distance at which relative positions are clipped", symbol="k", low=1, high=10**6)
+    autoregressive_sublayer: Literal["self_attention", "ssru"] = knob(
+        "self_attention", "how a target position reads those before it: self-attention (paper), or Kim et al. 2019"
+    )
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
     activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")

@@ -29,7 +29,7 @@ def knob(
 ) -> Any:
     """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
 
-    The lower limit of a number is 0 by default. Of the engines beside PyTorch, those in ``equal_in`` do the same,
+    The lower limit of a number is 0 by default. Of the engines other than PyTorch, those in ``equal_in`` do the same,
     those in ``differs_in`` nearly the same; all others have only the default. The mappings say what they do instead.
     """
     if low is None and type(default) in {int, float}:

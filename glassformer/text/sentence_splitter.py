@@ -7,7 +7,7 @@ A sentence ends at a line break, and after the end mark of any script and the qu
   small number ("der 3. Tag"), nor a short word that a number follows ("fig. 3"), unless the line ends there;
 - the next letter is not a lower-case letter ("approx. two", "«Come?» — she asked").
 
-sentencex knows the abbreviations; docs/translating.md compares it alone and with these rules.
+sentencex knows the abbreviations.
 """
 
 import re
@@ -15,12 +15,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from glassformer.text.lines import LINE_BREAKS
-from glassformer.text.scripts import CLOSING, UNSPACED_STOPS
+from glassformer.text.scripts import CLOSING, OPENING, UNSPACED_STOPS
 
 # Latin, ellipses and doubled marks, Greek, Armenian, Hebrew, Arabic, Urdu, Devanagari, Tibetan, Burmese, Ethiopic,
 # Khmer, Mongolian: white space follows.
 _SPACED = ".!?…‼⁇⁈⁉\u037e։׃؟۔।॥།༎။።፧។៕᠃᠉"
-_CLOSING = re.escape(CLOSING)
+_CLOSING, _OPENING = re.escape(CLOSING), re.escape(OPENING)
 
 # Tried only where a run of marks begins: a run of any length takes time in proportion.
 _END = re.compile(
@@ -29,9 +29,9 @@ _END = re.compile(
     rf"|[{_SPACED}]*+[{UNSPACED_STOPS}][{UNSPACED_STOPS}{_SPACED}]*+(?:(?![{_CLOSING}])|[{_CLOSING}]++(?=\s)))"
     rf"|(?=[{LINE_BREAKS}])"
 )
-_INITIAL_OR_NUMBER = re.compile(r"(?:^|[\s.(\[\"'“‘«„-])(?:[^\W\d_]|\d{1,2})\.$")
+_INITIAL_OR_NUMBER = re.compile(rf"(?:^|[\s.\"'‘{_OPENING}-])(?:[^\W\d_]|\d{{1,2}})\.$")
 _SHORT_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,4}\.$")
-_LAST_WORD = re.compile(r"[^\s(\[\"'“‘«„]+$")
+_LAST_WORD = re.compile(rf"[^\s\"'‘{_OPENING}]+$")
 _SPACE = re.compile(r"\s*")
 _BREAKS = frozenset(LINE_BREAKS)
 _MAX_LOOK_BACK = 40  # characters before a full stop; the limit prevents quadratic time

@@ -1,4 +1,4 @@
-"""The trace: ``tap`` names every intermediate tensor; ``tracing`` records or edits what passes the taps."""
+"""``tap`` names every intermediate tensor; ``tracing`` records or edits them."""
 
 from glassformer.trace.record import Step, Trace
 from glassformer.trace.taps import capture, is_tracing, note, show, tap, tracing

@@ -1,6 +1,6 @@
-"""Attention as small heat maps for notebooks: all heads of a layer side by side, large with labels on demand.
+"""Attention as heat maps for notebooks: all heads of a layer side by side, large on demand.
 
-Inline SVG without scripts or anything to fetch. Labels are escaped. Knows tensors and labels, not models.
+Inline SVG without scripts; labels are escaped. Knows tensors and labels, not models.
 """
 
 import base64
@@ -22,7 +22,7 @@ _ROW = "display:flex;flex-wrap:wrap;gap:8px;align-items:flex-end"
 
 
 class Heads(NamedTuple):
-    """The attention weights of one layer, (heads query key), and the labels of its queries and keys."""
+    """The weights of one layer, (heads query key), with labels of queries and keys."""
 
     title: str
     weights: Tensor
@@ -31,12 +31,12 @@ class Heads(NamedTuple):
 
 
 def reads_and_writes(read: Sequence[str], written: Sequence[str]) -> list[str]:
-    """The label of each target position: the token that the decoder reads there, and the one that it writes."""
+    """The label of each target position: the tokens that are read and written there."""
     return [f"reads {one} → writes {other}" for one, other in zip(read, written, strict=True)]
 
 
 def heads_html(layers: Sequence[Heads]) -> str:
-    """A line for each layer with a small map of every head; it unfolds to large maps with labels."""
+    """A line a layer with a small map of every head, which unfolds to large ones."""
     return "".join(_layer(one) for one in layers)
 
 
@@ -91,7 +91,7 @@ def _frame(x: float, y: float, width: float, height: float) -> str:
 
 
 def _cells(weights: Tensor, left: float, top: float, cell: float) -> str:
-    """The weights as one image of a pixel for each cell, which takes a twentieth of the room of rectangles."""
+    """The weights as an image, a pixel a cell: a twentieth of the size of rectangles."""
     rows, columns = weights.shape
     place = f'x="{left:g}" y="{top:g}" width="{columns * cell:g}" height="{rows * cell:g}"'
     data = base64.b64encode(_png(weights)).decode("ascii")

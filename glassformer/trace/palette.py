@@ -24,7 +24,7 @@ def share_colours() -> "Colormap":
 
 
 def signed_colours() -> "Colormap":
-    """matplotlib's colour map of signed numbers, for limits that are symmetric about 0: orange is above."""
+    """matplotlib's colour map of signed numbers, for limits symmetric about 0."""
     return _colour_map("signed", SIGNED)
 
 

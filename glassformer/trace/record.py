@@ -1,8 +1,8 @@
-"""What a ``tracing`` block recorded: its steps in order, selected by address, saved and loaded, shown as a table.
+"""What a ``tracing`` block recorded: its steps in order, selected, saved, loaded and shown.
 
-On disk a trace is a directory of two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with its
-``address``, ``axes``, ``call``, ``shape``, ``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors``
-holds the tensor of step n, counted from 1, under the name ``n``, and its gradient under ``n.gradient``.
+On disk a trace is two files. ``trace.json`` holds ``format``, ``version`` and ``steps``, each with ``address``,
+``axes``, ``call``, ``shape``, ``dtype`` and ``gradient`` (whether one is stored). ``values.safetensors`` holds step
+n, from 1, as ``n``, and its gradient as ``n.gradient``.
 """
 
 import json
@@ -33,10 +33,7 @@ _KNOWN_FILES = {_INDEX, _VALUES, "walk.json"}  # a walk adds the last
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One recorded tensor: where it was tapped, its axis words, a detached copy of its value.
-
-    ``call`` counts the passes of one address, from 0: in a generation, its steps.
-    """
+    """One tapped tensor; ``call`` counts the passes of its address, from 0."""
 
     address: str
     axes: tuple[str, ...]
@@ -62,8 +59,7 @@ class Step:
 class Trace:
     """The steps of one or more forward passes, in the order of computation.
 
-    ``gradients`` holds the gradient of each step that was recorded with ``gradients=True`` and that a backward pass
-    reached, by the step's ``key``.
+    ``gradients`` holds, by ``key``, those of the steps that a backward pass reached under ``gradients=True``.
     """
 
     def __init__(self) -> None:
@@ -84,7 +80,7 @@ class Trace:
         return any(step.address == address for step in self.steps)
 
     def __getitem__(self, address: str) -> Tensor:
-        """The value at an address that was recorded exactly once; else a ``TraceError``."""
+        """The value at an address that was recorded once; else a ``TraceError``."""
         check_type("address", address, str, "the address of a step, a str", TraceError)
         found = [step for step in self.steps if step.address == address]
         if not found:
@@ -97,10 +93,7 @@ class Trace:
         return found[0].value
 
     def gradient(self, address: str) -> Tensor:
-        """The gradient at an address that was recorded exactly once with ``gradients=True``.
-
-        Raises ``TraceError`` if it was not recorded so, or if no backward pass has reached it.
-        """
+        """The gradient at an address that was recorded once; else a ``TraceError``."""
         value, found = self[address], [one for (where, _), one in self.gradients.items() if where == address]
         if not found:
             raise TraceError(
@@ -110,15 +103,12 @@ class Trace:
         return found[0]
 
     def select(self, pattern: str) -> list[Step]:
-        """The steps whose address matches a glob; ``*`` stands for any characters, dots too, and ``?`` for one."""
+        """The steps whose address matches a glob; ``*`` stands for any characters, dots too."""
         check_type("pattern", pattern, str, "a glob over addresses, a str", TraceError)
         return [step for step in self.steps if fnmatchcase(step.address, pattern)]
 
     def save(self, directory: str | Path) -> None:
-        """Write the trace in place of an older one in the same directory.
-
-        Raises ``StorageError`` when the directory also holds something else, or cannot be written.
-        """
+        """Write the trace over an older one; ``StorageError`` for other files."""
         place = check_path("directory", directory).absolute()
         temporary = place.parent / f".{secrets.token_hex(8)}.tmp"  # short, and a name for the root too
         found = check_directory_of_trace(directory)
@@ -143,20 +133,20 @@ class Trace:
             if step.key in self.gradients
         }
         save_file(_copy_shared(tensors), place / _VALUES)
-        steps = [self._mapping(step) for step in self.steps]
+        steps = [
+            {
+                "address": step.address, "call": step.call, "axes": list(step.axes), "shape": list(step.shape),
+                "dtype": str(step.value.dtype).removeprefix("torch."), "gradient": step.key in self.gradients,
+            }
+            for step in self.steps
+        ]  # fmt: skip
         text = json.dumps({"format": FORMAT, "version": VERSION, "steps": steps}, indent=1)
         (place / _INDEX).write_text(text + "\n", encoding="utf-8")
         (place / _VALUES).chmod((place / _INDEX).stat().st_mode)  # the library lets nobody else read it
 
-    def _mapping(self, step: Step) -> dict[str, Any]:
-        return {
-            "address": step.address, "call": step.call, "axes": list(step.axes), "shape": list(step.shape),
-            "dtype": str(step.value.dtype).removeprefix("torch."), "gradient": step.key in self.gradients,
-        }  # fmt: skip
-
     @classmethod
     def load(cls, directory: str | Path) -> Self:
-        """Read what ``save`` wrote, onto the CPU; raises ``TraceError`` naming a missing or damaged file."""
+        """Read what ``save`` wrote, onto the CPU; ``TraceError`` names a damaged file."""
         place = check_path("directory", directory)
         trace = cls()
         index, tensors = _read_index(place / _INDEX), _read_values(place / _VALUES)
@@ -185,7 +175,6 @@ class Trace:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
     def _repr_html_(self) -> str:
-        """For a notebook: small maps of all heads of the first sentence, and the same table."""
         rows = [(f"<code>{escape(step.address)}</code>", *_cells(step)) for step in self.steps]
         table = f"<table>{_html_row('th', _HEAD)}{''.join(_html_row('td', row) for row in rows)}</table>"
         maps = [step for step in self.steps if step.name == "weights" and step.axes == _ATTENTION and step.shape[0]]
@@ -193,7 +182,7 @@ class Trace:
 
 
 def _step(mapping: dict[str, Any], value: Tensor) -> Step:
-    """One step from its entry in the index; ``ValueError`` if the entry is not valid."""
+    """A step from its entry in the index; ``ValueError`` if that is not valid."""
     address, call, axes = mapping["address"], mapping["call"], mapping["axes"]
     if not isinstance(address, str) or type(call) is not int:
         raise ValueError(f"found address {address!r} and call {call!r}, expected a string and a whole number")
@@ -203,10 +192,7 @@ def _step(mapping: dict[str, Any], value: Tensor) -> Step:
 
 
 def check_directory_of_trace(directory: str | Path) -> set[str]:
-    """The files of the trace that a new one would replace.
-
-    Raises ``StorageError`` when the directory holds something else, or cannot be written.
-    """
+    """The files of a trace that a new one replaces; ``StorageError`` for others."""
     place = Path(directory).absolute()
     try:
         found = {entry.name for entry in place.iterdir()} if place.exists() else set()
@@ -242,7 +228,7 @@ def _html_row(tag: str, cells: tuple[str, ...]) -> str:
 
 
 def _copy_shared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as safetensors requires them: on the CPU, contiguous, none sharing memory with another."""
+    """The tensors as safetensors requires them: on the CPU, contiguous, unshared."""
     seen: set[int] = set()
     result = {}
     for name, tensor in tensors.items():

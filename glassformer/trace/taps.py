@@ -1,7 +1,7 @@
 """Taps: each intermediate tensor gets a name and axes, free when idle, recorded inside ``tracing``.
 
 ``x = tap(self, "scores", x, "batch heads query key")`` replaces a shape comment. Nothing is hooked, wrapped or
-stored on the model: only the current context records, so two threads do not mix.
+stored on the model: only the current context records, so that threads do not mix.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ __all__ = ["Edit", "Step", "Trace", "capture", "is_tracing", "note", "show", "ta
 
 
 class _Recorder:
-    """The state of one ``tracing`` block: the model's module paths, its axis sizes, the edits and the trace."""
+    """The state of one ``tracing`` block: module paths, axis sizes, edits, trace."""
 
     def __init__(
         self, model: nn.Module, edits: Mapping[str, Edit], only: str, *, gradients: bool, shown: bool
@@ -92,7 +92,7 @@ class _Recorder:
 
 
 class _Capture:
-    """The state of one ``capture`` block: which tap it collects. Every value is also passed to the outer recorder."""
+    """The state of one ``capture`` block; values also reach the outer recorder."""
 
     def __init__(self, module: nn.Module, name: str, outside: "_Recorder | _Capture | None") -> None:
         self.module, self.name, self.outside = module, name, outside
@@ -114,7 +114,7 @@ _recorder: ContextVar[_Recorder | _Capture | None] = ContextVar("glassformer_rec
 
 
 def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
-    """Name a tensor of the computation and its axes; returns it, or its edited replacement inside ``tracing``."""
+    """Name a tensor and its axes; returns it, or its replacement inside ``tracing``."""
     if is_compiling():
         return value
     recorder = _recorder.get()
@@ -124,7 +124,7 @@ def tap(module: nn.Module, name: str, value: Tensor, axes: str) -> Tensor:
 
 
 def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str) -> None:
-    """Name a tensor from which nothing else is computed; ``compute`` is called only while recording."""
+    """Name a tensor that nothing reads; ``compute`` is called only while recording."""
     if is_compiling():
         return
     recorder = _recorder.get()
@@ -134,7 +134,7 @@ def show(module: nn.Module, name: str, compute: Callable[[], Tensor], axes: str)
 
 
 def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
-    """``show`` for a value, or a function that makes it, of no module, such as a loss; ``address`` names it."""
+    """``show`` for a value, or a function that makes it, of no module, such as a loss."""
     if is_compiling():
         return
     recorder = _recorder.get()
@@ -144,13 +144,13 @@ def note(address: str, value: Tensor | Callable[[], Tensor], axes: str) -> None:
 
 
 def is_tracing() -> bool:
-    """Whether the current context records; guards loops of ``note`` that would take time when idle."""
+    """Whether the current context records; guards loops of ``note``."""
     return not is_compiling() and _recorder.get() is not None
 
 
 @contextmanager
 def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
-    """The values of one tap inside the block, after any edits, as a search needs them; a trace is not disturbed."""
+    """The values of one tap inside the block, after edits; a trace is not disturbed."""
     recorder = _Capture(module, name, _recorder.get())
     token = _recorder.set(recorder)
     try:
@@ -160,7 +160,7 @@ def capture(module: nn.Module, name: str) -> Iterator[list[Tensor]]:
 
 
 def check_selection(only: str, edits: Mapping[str, Edit] | None) -> None:
-    """Raise ``TraceError`` unless ``only`` is a glob, and ``edits`` maps globs to functions or is None."""
+    """Raise ``TraceError`` unless ``only`` is a glob and ``edits`` maps globs to functions."""
     check_type("only", only, str, "a glob over addresses, such as 'encoder.*'", TraceError)
     check_type("edits", edits, Mapping | None, "a dict from addresses to functions", TraceError)
     for address, edit in (edits or {}).items():
@@ -181,13 +181,11 @@ def tracing(
 ) -> Iterator[Trace]:
     """Record every tap that ``model`` passes inside the block, in this thread and task only.
 
-    ``edits`` maps globs over the addresses of taps, parameters and buffers to functions that return a replacement for
-    the tensor; one that matches nothing is an error. A parameter is replaced only where an operation reads it: the
-    model itself never changes. ``only`` is a glob over the addresses to store. In a glob ``*`` stands for any
-    characters, dots too, and ``?`` for one. ``gradients`` stores the gradient of
-    each stored tap that a backward pass reaches, inside or after the block. ``shown=False`` omits values from which
-    nothing is computed. A compiled model has no taps: trace the model itself. Raises ``TraceError`` inside another
-    block that records.
+    ``edits`` maps globs over addresses of taps, parameters and buffers to functions that return a replacement; one
+    that matches nothing is an error. The model itself never changes. ``only`` is a glob over the addresses to store;
+    ``*`` stands for any characters, dots too, and ``?`` for one. ``gradients`` stores the gradient of each stored
+    tap that a backward pass reaches. ``shown=False`` omits values from which nothing is computed. A compiled model
+    has no taps: trace the model itself. Raises ``TraceError`` inside another block that records.
     """
     check_selection(only, edits)
     if _recorder.get() is not None:

@@ -1,7 +1,6 @@
 """Edits of parameters and buffers: a replacement is used wherever the model reads the original.
 
-A ``TorchFunctionMode`` replaces them among the arguments of each operation of the current thread, so the model
-itself does not change, and other threads that use it see the original.
+A ``TorchFunctionMode`` replaces them in the current thread, so the model does not change for others.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +17,7 @@ Edit = Callable[[Tensor], Tensor]
 
 
 def apply_edit(address: str, value: Tensor, edit: Edit) -> Tensor:
-    """The result of ``edit`` on a copy of ``value``; raises ``TraceError`` if its shape or type differs."""
+    """The result of ``edit`` on a copy of ``value``; its shape and type must stay."""
     try:
         result = edit(value.clone())  # an edit in place must not change parameters, buffers or caches
     except IndexError as error:
@@ -36,7 +35,7 @@ def apply_edit(address: str, value: Tensor, edit: Edit) -> Tensor:
 
 
 class EditedWeights(TorchFunctionMode):
-    """Replaces edited tensors, tied ones together; ``used`` holds the globs that matched a parameter or buffer."""
+    """Replaces edited tensors, tied ones together; ``used`` holds the globs that matched."""
 
     def __init__(self, model: nn.Module, edits: Mapping[str, Edit]) -> None:
         super().__init__()
@@ -54,7 +53,7 @@ class EditedWeights(TorchFunctionMode):
                 self.used.add(pattern)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``func`` with the replacements of edited tensors among its arguments."""
+        """Call ``func`` with the edited tensors."""
         keywords = {name: self._replace(value) for name, value in (kwargs or {}).items()}
         return func(*map(self._replace, args), **keywords)
 

@@ -64,7 +64,7 @@ def _compare_settings(saved: RunConfig, config: RunConfig) -> tuple[list[str], l
 def _compare_data(
     saved: TrainConfig, saved_data: Mapping[str, Any], settings: TrainConfig, data: Mapping[str, Any]
 ) -> list[str]:
-    """What differs in the batches of an update, the text, and the models and texts beside it."""
+    """What differs in the batches of an update, the text, and the other models and texts."""
     found = []
     processes = saved_data.get("processes", 1)
     if saved.accumulate * processes != settings.accumulate * data["processes"]:

@@ -30,15 +30,15 @@ def shown_by_pause(*, is_terminal: bool) -> str:
     return console.file.getvalue()
 
 
-def test_on_a_terminal_enter_goes_on(terminal: TextIO) -> None:
+def test_on_a_terminal_enter_continues(terminal: TextIO) -> None:
     terminal.write("\n")
     terminal.flush()
-    assert "[Enter] goes on" in shown_by_pause(is_terminal=True)
+    assert "[Enter] continues" in shown_by_pause(is_terminal=True)
 
 
-def test_without_a_reader_a_terminal_goes_on_by_itself(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_reader_a_terminal_continues_by_itself(terminal: TextIO, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "LONGEST_PAUSE", 0.01)
-    assert "[Enter] goes on" in shown_by_pause(is_terminal=True)
+    assert "[Enter] continues" in shown_by_pause(is_terminal=True)
 
 
 @pytest.mark.parametrize("place", ["a pipe", "an automatic build"])

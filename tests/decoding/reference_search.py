@@ -29,7 +29,7 @@ def beam_search(
     constraints: list[Constraints] | None = None,
 ) -> list[list[Output]]:
     return search.beam_search(
-        DecoderSteps.from_sources(model, src_ids, options),
+        DecoderSteps(model, src_ids, options),
         SearchJob(src_ids.tolist(), limits, options, constraints=constraints),
     )
 

@@ -177,14 +177,6 @@ def test_an_n_best_list_has_no_text_twice(make_model):
     assert len(texts) == len(set(texts)) < 30
 
 
-def test_progress_counts_to_the_end(translator):
-    seen: list[int] = []
-    translator.translate(MIXED, DecodeConfig(beam=1, batch_tokens=8), progress=seen.append)
-    assert seen == sorted(set(seen))
-    assert seen[-1] == len(MIXED)
-    assert len(seen) > 3
-
-
 def test_a_model_in_training_mode_is_used_without_dropout_and_given_back(translator):
     expected = outcomes(translator.translate(TEXTS))
     translator.model.train()

@@ -58,13 +58,6 @@ def test_every_step_has_something_to_say_of_every_sentence(walked):
             assert ("finished" in tables[0].caption) == ("batch" in step.axes and sentence not in step.sentences)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("values", [False, True])
-def test_every_generation_is_markdown_and_html(walked, values):
-    assert "## Token 0: Decoder layer 1" in walked.to_markdown(values=values)
-    assert "\nToken 1\n" in walked._repr_html_()
-
-
 def test_tokens_after_the_first_are_folded_with_the_numbers_of_what_is_left_out(searched, printed):
     folded, whole = printed(searched), printed(searched, all_layers=True)
     assert "Token 0: Decoder layer 1\n  the same steps again" in folded

@@ -21,7 +21,7 @@ from glassformer.errors import TraceError
 from glassformer.explain import walk, walks
 from glassformer.explain.entries.sampling_entries import FILTER_EQUATIONS
 from glassformer.explain.entries.scope import PassContext, Record, Scope
-from glassformer.explain.recording import sentences
+from glassformer.explain.recording import sentence_batch
 from glassformer.explain.verify import audit_operations, prove, verify, verify_walk
 from glassformer.explain.walks import walk_generation, walk_training
 from glassformer.model import Transformer
@@ -420,9 +420,9 @@ def worst_first(monkeypatch):
 
 
 def truncated_as_ended(monkeypatch):
-    original = beam_search._truncated_candidates
+    original = beam_search._results
     changed = lambda *args: [replace(one, truncated=False) for one in original(*args)]  # noqa: E731
-    monkeypatch.setattr(beam_search, "_truncated_candidates", changed)
+    monkeypatch.setattr(beam_search, "_results", changed)
 
 
 def scores_without_penalty(monkeypatch):
@@ -626,9 +626,9 @@ def test_one_dropout_mask_for_all_sentences_does_not_follow(build, monkeypatch):
 
 
 def test_target_ids_that_the_text_does_not_spell_do_not_follow(build, monkeypatch):
-    translator, encode = build(), sentences._encode
+    translator, encode = build(), sentence_batch._encode
     monkeypatch.setattr(
-        sentences, "_encode", lambda name, *of: [ids[name == "targets" :] for ids in encode(name, *of)]
+        sentence_batch, "_encode", lambda name, *of: [ids[name == "targets" :] for ids in encode(name, *of)]
     )
     off = verify_walk(walk(translator, SOURCES, TARGETS), translator.model).off
     assert [step.address for step in off] == ["text.tgt_out_ids"]

@@ -9,7 +9,7 @@ from three_sentences import SOURCES, TARGETS
 from glassformer.decoding import Translator
 from glassformer.errors import InputError, StorageError, TraceError
 from glassformer.explain import walk, walks
-from glassformer.explain.recording.sentences import read_sentences
+from glassformer.explain.recording.sentence_batch import read_sentences
 
 SRC_WIDE, TGT_WIDE = ("nbatches", "n_seq_src", "d_model"), ("nbatches", "n_seq_tgt", "d_model")
 

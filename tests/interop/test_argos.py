@@ -209,15 +209,6 @@ def test_a_run_that_does_not_say_its_languages_is_given_them(tmp_path):
 
 
 @pytest.mark.slow
-def test_one_run_gives_one_file(tmp_path):
-    write_run(tmp_path / "run", norm="post")
-    for name in ("one", "other"):
-        export_argos(load_run(tmp_path / "run", "cpu"), tmp_path / name, langs="en-de")
-    one, other = (tmp_path / name / "translate-en_de.argosmodel" for name in ("one", "other"))
-    assert one.read_bytes() == other.read_bytes()
-
-
-@pytest.mark.slow
 def test_argos_translate_itself_gives_our_translations(tmp_path, monkeypatch):
     """pip install --no-deps argostranslate minisbd onnxruntime: all that is needed of what it asks for."""
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,7 +1,6 @@
 """A Bloom filter (Bloom 1970): a set of texts in few bits, which takes some other texts for members."""
 
 import base64
-import binascii
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -61,7 +60,7 @@ class BloomFilter:
             raise ValueError("bits: expected them in base64")
         try:
             bits = base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError) as error:
+        except ValueError as error:
             raise ValueError(f"bits: is not base64: {error}") from error
         size = 8 * len(bits)
         if not MIN_BITS <= size <= MAX_BITS or size & (size - 1):

@@ -1,13 +1,12 @@
 """Confidence: the estimated chance that a translation is good, from what is known when it has been made.
 
 A logistic regression over a few numbers of the source and the output, which ``training/evaluation/calibration.py``
-fits on validation translations, with the chance below which a translation is doubted. A doubt has a reason, the first
-that applies. Knows nothing of models.
+fits on validation translations, with the chance below which a translation is doubted.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,14 +18,7 @@ from glassformer.files import read_sealed_json, storage_errors, write_sealed_jso
 if TYPE_CHECKING:
     from glassformer.decoding.translation import Hypothesis
 
-FEATURES = {
-    "log_prob": "the mean log-probability of the output's tokens",
-    "unseen": "the share of the source's character n-grams that the learned sources do not have",
-    "unknown": "how many of its characters they do not have",
-    "lost": "how many of its words they hardly have, and the output does not copy",
-    "short": "how much shorter than usual the output is, as a logarithm",
-    "long": "how much longer than usual it is",
-}
+FEATURES = ("log_prob", "unseen", "unknown", "lost", "short", "long")
 _FORMAT = 2
 _MAX_BYTES = 300_000
 _MORE = 10  # characters that are added to both lengths: a short text says little by its length
@@ -50,24 +42,23 @@ class Confidence:
     """
 
     good: str
-    seen: SeenText
     length_ratio: float
-    weights: Mapping[str, Weight]
     bias: float
     doubtful: float
+    weights: Mapping[str, Weight]
     fitted_on: Mapping[str, float]
+    seen: SeenText
 
     def judge(self, source: str, hypotheses: Sequence["Hypothesis"]) -> tuple[list[float], Doubt | None]:
         """The chance of each hypothesis of a source as the model read it, from 0 to 1, and why to doubt the first."""
         unseen = self.seen.unseen(source)
-        chances = [self._estimate(features(source, one, unseen, self.length_ratio)) for one in hypotheses]
+        chances = []
+        for hypothesis in hypotheses:
+            values = features(source, hypothesis, unseen, self.length_ratio)
+            parts = ((values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items())
+            log_odds = self.bias + math.fsum(parts)
+            chances.append(0.5 * (1 + math.tanh(log_odds / 2)))
         return chances, self._doubt(unseen, hypotheses[0], chances[0])
-
-    def _estimate(self, values: Mapping[str, float]) -> float:
-        log_odds = self.bias + math.fsum(
-            (values[name] - one.mean) / one.scale * one.weight for name, one in self.weights.items()
-        )
-        return 0.5 * (1 + math.tanh(log_odds / 2))
 
     def _doubt(self, unseen: Unseen, hypothesis: "Hypothesis", chance: float) -> Doubt | None:
         """The first reason that applies; None without a doubt.
@@ -86,15 +77,8 @@ class Confidence:
 
     def write(self, path: Path) -> None:
         """Save as JSON, sealed by a SHA-256 sum; ``StorageError`` if it cannot be written."""
-        values = {
-            "good": self.good,
-            "length_ratio": self.length_ratio,
-            "bias": self.bias,
-            "doubtful": self.doubtful,
-            "weights": {name: vars(one) for name, one in self.weights.items()},
-            "fitted_on": dict(self.fitted_on),
-            "seen": self.seen.to_mapping(),
-        }
+        weights = {name: vars(one) for name, one in self.weights.items()}
+        values = {**vars(self), "weights": weights, "seen": self.seen.to_mapping()}
         with storage_errors(path, "Free some space and try again."):
             write_sealed_json(path, _FORMAT, values, indent=1)
 
@@ -113,26 +97,24 @@ class Confidence:
 
     @classmethod
     def _from_mapping(cls, values: dict[str, Any]) -> Self:
-        names = {"good", "length_ratio", "bias", "doubtful", "weights", "fitted_on", "seen"}
-        if values.keys() != names:
+        names = [field.name for field in fields(cls)]
+        if values.keys() != set(names):
             raise ValueError(f"expected an object with {', '.join(sorted(names))}")
-        weights = _numbers("weights", values["weights"], FEATURES)
         counts = values["fitted_on"]
         if not isinstance(values["good"], str) or not isinstance(counts, dict):
             raise ValueError("good: expected text; fitted_on: expected counts")
-        return cls(
-            good=values["good"],
-            seen=SeenText.from_mapping(values["seen"]),
-            length_ratio=_number("length_ratio", values["length_ratio"]),
-            weights=weights,
-            bias=_number("bias", values["bias"]),
-            doubtful=_number("doubtful", values["doubtful"]),
-            fitted_on={str(name): _number(name, count) for name, count in counts.items()},
-        )
+        numbers = {name: _number(name, values[name]) for name in ("length_ratio", "bias", "doubtful")}
+        counts = {str(name): _number(name, count) for name, count in counts.items()}
+        seen, weights = SeenText.from_mapping(values["seen"]), _read_weights(values["weights"])
+        return cls(good=values["good"], weights=weights, fitted_on=counts, seen=seen, **numbers)
 
 
 def features(source: str, hypothesis: "Hypothesis", unseen: Unseen, length_ratio: float) -> dict[str, float]:
-    """The numbers that the regression weighs; of the source, as the model reads it, and what is ``unseen`` in it."""
+    """The numbers that the regression weighs; the source is as the model reads it.
+
+    What is ``unseen`` in it: a share of n-grams, unknown characters, and words that the output has lost. How much
+    shorter or longer than usual the output is, is a logarithm.
+    """
     ratio = log_length_ratio(source, hypothesis.text) - length_ratio
     return {
         "log_prob": hypothesis.log_prob / max(1, len(hypothesis.ids)),
@@ -149,16 +131,16 @@ def log_length_ratio(source: str, target: str) -> float:
     return math.log((len(target.strip()) + _MORE) / (len(source.strip()) + _MORE))
 
 
-def _numbers(where: str, values: Any, names: Mapping[str, str]) -> dict[str, Weight]:
-    if not isinstance(values, dict) or values.keys() != names.keys():
-        raise ValueError(f"{where}: expected values for {', '.join(names)}")
+def _read_weights(values: Any) -> dict[str, Weight]:
+    if not isinstance(values, dict) or values.keys() != set(FEATURES):
+        raise ValueError(f"weights: expected values for {', '.join(FEATURES)}")
     found = {}
     for name, one in values.items():
         if not isinstance(one, dict) or one.keys() != {"mean", "scale", "weight"}:
-            raise ValueError(f"{where}.{name}: expected mean, scale and weight")
-        found[name] = Weight(**{key: _number(f"{where}.{name}.{key}", value) for key, value in one.items()})
+            raise ValueError(f"weights.{name}: expected mean, scale and weight")
+        found[name] = Weight(**{key: _number(f"weights.{name}.{key}", value) for key, value in one.items()})
         if found[name].scale <= 0:
-            raise ValueError(f"{where}.{name}.scale: found {found[name].scale}, expected more than 0")
+            raise ValueError(f"weights.{name}.scale: found {found[name].scale}, expected more than 0")
     return found
 
 

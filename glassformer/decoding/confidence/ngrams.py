@@ -1,7 +1,6 @@
 """Which character n-grams a text is made of: a table of them tells how much of another text it has never seen.
 
-It tells a language from others, and language from nonsense, for any script. Case and the amount of white space make
-no difference.
+It tells a language from others, and language from nonsense. Case and the amount of white space make no difference.
 """
 
 import unicodedata

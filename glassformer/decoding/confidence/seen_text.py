@@ -1,7 +1,6 @@
 """What the sources that a model learned from are made of, and what of another text they do not have.
 
-Their characters, words and character n-grams, and how long they are: counted once, when a training ends, and kept
-with the run.
+It is counted once, when a training ends, and kept with the run.
 """
 
 import re

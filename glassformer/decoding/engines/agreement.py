@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from glassformer.decoding.batching import EncodedSource, output_limit, plan_decoding
+from glassformer.decoding.batching import output_limit, plan_decoding
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
@@ -52,7 +52,7 @@ def compare_outputs(
 def search_sources(engine: Engine, sources: Sequence[Sequence[int]], options: DecodeConfig) -> Candidates:
     """The candidates of each source, which are searched in batches of similar length."""
     plan = plan_decoding(list(map(len, sources)), range(len(sources)), options.rows_per_source, options.batch_tokens)
-    limits = [output_limit(EncodedSource("", list(ids), truncated=False), engine.config, options) for ids in sources]
+    limits = [output_limit(ids, engine.config, options) for ids in sources]
     jobs = [SearchJob([sources[at] for at in batch], [limits[at] for at in batch], options, batch) for batch in plan]
     found: dict[int, list[Output]] = {}
     for number, result in engine.search(jobs):

@@ -6,14 +6,14 @@ does every alignment and what CTranslate2 does in another way.
 
 import json
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from glassformer.decoding.batching import read_sources
 from glassformer.decoding.engines.agreement import OutputPair, compare_outputs, search_sources
@@ -23,8 +23,8 @@ from glassformer.decoding.engines.ctranslate2_engine import (
     lacking_options,
     split_device,
 )
-from glassformer.decoding.engines.ctranslate2_run import count_gpus, may_have_gpu, open_engine
-from glassformer.decoding.engines.engine import Engine, SearchResult
+from glassformer.decoding.engines.ctranslate2_run import find_devices, may_have_gpu, open_engine
+from glassformer.decoding.engines.engine import SearchResult
 from glassformer.decoding.engines.export_cache import find_export
 from glassformer.decoding.search.job import SearchJob
 from glassformer.decoding.search.outputs import Output
@@ -33,7 +33,7 @@ from glassformer.files import read_json_file, read_json_lines, write_durably
 from glassformer.run_directory import RunDirectory
 from glassformer.run_directory import logger as run_logger
 from glassformer.settings import DecodeConfig, ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizer, check_tokenizers
+from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -99,17 +99,18 @@ class AutoEngine:
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number; raises what the engine of the job raises."""
         fast = self.fast
-        equal = {number: job for number, job in enumerate(jobs) if fast and is_equal_search(job)}
+        equal = [number for number, job in enumerate(jobs) if fast and is_equal_search(job)]
         if fast:
-            plain = {number: replace(job, attention=False) for number, job in equal.items()}
-            for number, result in _search(fast, plain):
-                job = equal[number]
+            for at, result in fast.search([replace(jobs[number], attention=False) for number in equal]):
+                job = jobs[equal[at]]
                 if job.attention:
                     weights = self.attention(job, [best.ids for best, *_ in result.candidates])
                     result = replace(result, attention=weights)
-                yield number, result
-        if len(equal) < len(jobs):
-            yield from _search(self.torch, {at: job for at, job in enumerate(jobs) if at not in equal})
+                yield equal[at], result
+        others = [number for number in range(len(jobs)) if number not in equal]
+        if others:
+            for at, result in self.torch.search([jobs[number] for number in others]):
+                yield others[at], result
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
@@ -133,12 +134,6 @@ class AutoEngine:
                 engine.close()
 
 
-def _search(engine: Engine, jobs: Mapping[int, SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-    """The results of jobs with their own numbers."""
-    numbers = list(jobs)
-    return ((numbers[at], result) for at, result in engine.search(list(jobs.values())))
-
-
 def is_equal_search(job: SearchJob) -> bool:
     """Whether CTranslate2 searches as PyTorch does; the settings say so, each for itself."""
     if any(one.required or one.banned for one in job.constraints or ()):
@@ -146,17 +141,13 @@ def is_equal_search(job: SearchJob) -> bool:
     return not any(lacking_options(job.options)) and not any(differing_options(job.options))
 
 
-Opened = tuple[AutoEngine, tuple[Tokenizer, Tokenizer], RunConfig]
-"""An engine with the run's tokenizers and settings."""
-
-
 def load_auto(
     run: RunDirectory, device: str, open_torch: "Callable[[Path], TorchEngine]", workers: int | None
-) -> Opened:
-    """The engine of one run, which is exported and compared when it first translates, once its training has ended.
+) -> tuple[AutoEngine, Tokenizers, RunConfig]:
+    """The engine of one run, with its tokenizers and settings.
 
-    ``open_torch`` gives the engine of PyTorch for a checkpoint; a run that was not compared yet is opened with it at
-    once. Which engine is taken, and why, is logged at level INFO.
+    The run is exported and compared when it first translates, once its training has ended; until then it is opened
+    with PyTorch at once. Which engine is taken, and why, is logged at level INFO.
     """
     config, _ = run.read_config()
     checkpoint = run.usable_checkpoint(run_logger.warning)
@@ -164,35 +155,31 @@ def load_auto(
     tokenizers = run.read_tokenizers()
     check_tokenizers(config.model, *tokenizers)
     proof_name = PROOFS[split_device(device)[0]]
-    sources = partial(_read_sources, run, config, tokenizers[0])
 
     def open_fast(torch: "TorchEngine | None") -> "CTranslate2Engine | None":
-        if checkpoint.parent != run.final:  # each validation of a training would be exported
-            return _log_torch(run, "its training has not ended")
-        try:
-            fast = open_engine(run, device, None, workers, wait=False)[0]
-            proof = fast.directory / proof_name
-            equal = _read_proof(proof)
-            if equal is None:
-                equal = _prove(proof, fast, torch or open_torch(checkpoint), config.decode, sources())
-        except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
-            return _log_torch(run, f"CTranslate2 cannot run it: {error}")
-        if not equal:
-            fast.close()
-            return _log_torch(run, "CTranslate2 translates it otherwise")
-        logger.info("engine: ctranslate2, which translates as torch does: %s", proof)
-        return fast
+        reason = "its training has not ended"
+        if checkpoint.parent == run.final:  # each validation of a training would be exported
+            try:
+                fast = open_engine(run, device, None, workers, wait=False)[0]
+                proof = fast.directory / proof_name
+                equal = _read_proof(proof)
+                if equal is None:
+                    sources = _read_sources(run, config, tokenizers[0])
+                    equal = _prove(proof, fast, torch or open_torch(checkpoint), config.decode, sources)
+                if equal:
+                    logger.info("engine: ctranslate2, which translates as torch does: %s", proof)
+                    return fast
+                fast.close()
+                reason = "CTranslate2 translates it otherwise"
+            except (GlassformerError, OSError, RuntimeError, ValueError, LookupError, TypeError) as error:
+                reason = f"CTranslate2 cannot run it: {error}"
+        logger.info("engine: torch for %s: %s", run.path, reason)
+        return None
 
     engine = AutoEngine(config.model, partial(open_torch, checkpoint), open_fast)
     if known is None or _read_proof(known / proof_name) is None:
         _ = engine.torch
     return engine, tokenizers, config
-
-
-def _log_torch(run: RunDirectory, reason: str) -> "CTranslate2Engine | None":
-    """None, in place of the fast engine."""
-    logger.info("engine: torch for %s: %s", run.path, reason)
-    return None
 
 
 def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
@@ -209,22 +196,21 @@ def find_fast_device(device: str, precision: str | None) -> str | None:
     """Where CTranslate2 may compute in place of PyTorch; None if it cannot, or would not compute in float32."""
     if precision not in (None, "float32") or not isinstance(device, str) or find_spec("ctranslate2") is None:
         return None
-    if device == "auto":
-        if count_gpus():
-            return "cuda"
-        return None if _torch_has_gpu() else "cpu"
-    name, _, number = device.partition(":")
-    is_gpu = name == "cuda" and (number or "0").isdecimal() and int(number or 0) < count_gpus()
-    return device if is_gpu or device == "cpu" else None
+    known = ["cpu"] if device == "cpu" else find_devices()
+    if device != "auto":
+        return device if device in known else None
+    if "cuda" in known:
+        return "cuda"
+    return None if _torch_has_gpu() else "cpu"
 
 
 def _torch_has_gpu() -> bool:
     """Whether PyTorch would use a GPU; it is only asked, which takes a second, where there may be one."""
-    if not may_have_gpu():
-        return False
-    import torch
+    if may_have_gpu():
+        import torch
 
-    return torch.cuda.is_available()
+        return torch.cuda.is_available()
+    return False
 
 
 def _read_proof(path: Path) -> bool | None:
@@ -243,15 +229,7 @@ def _versions() -> dict[str, str]:
 def _prove(
     path: Path, fast: "CTranslate2Engine", torch: "TorchEngine", options: DecodeConfig, sources: list[list[int]]
 ) -> bool:
-    """Compare the engines and keep the verdict with the export."""
-    proof = {"versions": _versions(), **_compare(fast, torch, options, sources)}
-    with write_durably(path) as file:
-        json.dump(proof, file, indent=1)
-    return bool(proof["equal"])
-
-
-def _compare(fast: Engine, torch: Engine, options: DecodeConfig, sources: list[list[int]]) -> dict[str, Any]:
-    """Translate by both engines, half greedily, half by beams: how many outputs are the same, and how nearly."""
+    """Translate by both engines, half greedily, half by beams; the verdict is kept with the export."""
     options = replace(DecodeConfig(), length_penalty=options.length_penalty, length_norm=options.length_norm)
     pairs: list[OutputPair] = []
     for beam, half in ((1, sources[::2]), (options.beam, sources[1::2])):
@@ -260,4 +238,7 @@ def _compare(fast: Engine, torch: Engine, options: DecodeConfig, sources: list[l
     gaps = [pair.gap for pair in pairs if pair.step is None]
     largest = max(gaps, default=0.0)
     equal = len(gaps) == len(pairs) > 0 and largest <= _TOLERANCE
-    return {"equal": equal, "outputs": len(pairs), "same": len(gaps), "largest_difference": largest}
+    proof = {"versions": _versions(), "equal": equal, "outputs": len(pairs), "same": len(gaps)}
+    with write_durably(path) as file:
+        json.dump({**proof, "largest_difference": largest}, file, indent=1)
+    return equal

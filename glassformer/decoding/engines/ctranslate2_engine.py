@@ -10,7 +10,7 @@ What CTranslate2 does not have, or computes in another way, is refused by name.
 """
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import Field, dataclass, fields, replace
+from dataclasses import Field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "float16": "float16",
 ONLY_HERE = ("float16", "int8")  # the precisions that PyTorch does not have
 _Found = list[tuple[list[int], float]]
 """The ids and the log-probability of each output of a source."""
+_Call = tuple[list[int], int, list[Any]]
+"""Rows of a job that are translated together, their limit, and their results, which may not be there yet."""
 _MAX_EFFICIENT = 32  # on a CPU
 _MAX_TOLD = 64  # tokens of a source up to which a search tells its attention at no cost
 _NO_PENALTY = 1e-30  # divides by 1, but keeps the search from ending with its first hypothesis
@@ -93,16 +95,6 @@ def split_device(device: str) -> tuple[str, int]:
     return name, int(number or 0)
 
 
-@dataclass(frozen=True)
-class _Call:
-    """Rows of a job that CTranslate2 translates together, and their results, which may not be there yet."""
-
-    job: SearchJob
-    rows: list[int]
-    limit: int
-    results: list[Any]
-
-
 class CTranslate2Engine:
     """One model in a directory that ``export_ctranslate2`` wrote. Implements ``Engine``.
 
@@ -134,9 +126,8 @@ class CTranslate2Engine:
         started = [] if any(job.options.sample for job in jobs) else [self._start(job) for job in jobs]
         for number, job in enumerate(jobs):
             candidates = self._finish(job, started[number] if started else self._start(job))
-            attention: Sequence[Any] = [None] * len(candidates)
-            if job.attention:
-                attention = self.attention(job, [best.ids for best, *_ in candidates])
+            outputs = [best.ids for best, *_ in candidates]
+            attention = self.attention(job, outputs) if job.attention else ()
             yield number, SearchResult(candidates, attention, "ctranslate2")
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
@@ -155,7 +146,7 @@ class CTranslate2Engine:
         ):  # fmt: skip
             ids.append(self._ids[step.token])
             yield list(ids)
-        return self._rank(job, [(ids, self._log_probs([job.sources[0]], [ids])[0])])
+        return self._rank(job, [(ids, sum(self.score(job.sources, [ids])[0]))])
 
     def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]]) -> list[Any]:
         """The mean of the heads of the last layer's cross-attention, with each output given as a prefix.
@@ -163,8 +154,7 @@ class CTranslate2Engine:
         Arrays of NumPy with the axes of ``Engine.attention``: for the codes of a text nobody needs PyTorch.
         """
         results = self._translator.translate_batch(
-            [self._tokens(source) for source in job.sources],
-            [self._target_tokens(ids) for ids in outputs],
+            [self._tokens(source) for source in job.sources], [self._target_tokens(ids) for ids in outputs],
             beam_size=1, max_input_length=0, max_decoding_length=max(map(len, outputs)), return_attention=True,
             return_end_token=True,
         )  # fmt: skip
@@ -225,7 +215,7 @@ class CTranslate2Engine:
             [self._tokens(job.sources[row]) for row in rows], prefixes if any(prefixes) else None,
             asynchronous=True, **self._options(job, rows, limit),
         )  # fmt: skip
-        return _Call(job, rows, limit, results)
+        return rows, limit, results
 
     def _sampler(self, job: SearchJob, rows: list[int]) -> Any:
         """A translator whose one thread begins the random numbers of these rows."""
@@ -263,28 +253,27 @@ class CTranslate2Engine:
         """The candidates of each source; those that passed their own limit are searched again with it."""
         found: list[list[Output]] = [[] for _ in job.sources]
         again: dict[tuple[int, Any], list[int]] = {}
-        for call in calls:
-            for row, result in zip(call.rows, call.results, strict=True):
-                output = result.result()
+        for rows, longest, results in calls:
+            # Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.
+            first = 1 if len(rows) > 1 and job.options.rows_per_source > 1 else 0
+            for row, result in zip(rows, results, strict=True):
+                output, limit = result.result(), job.limits[row]
                 outputs = self._outputs(job, output)
-                limit = job.limits[row]
-                if limit < call.limit and any(
-                    len(ids) > limit or ids[-1] != self.config.eos_id for ids, _ in outputs
-                ):
+                if limit < longest and any(len(ids) > limit or ids[-1] != self.config.eos_id for ids, _ in outputs):
                     again.setdefault((limit, _constraints_of(job, row).banned), []).append(row)
-                else:
-                    best, *others = self._rank(job, self._rescore(job, row, outputs))
-                    found[row] = [
-                        replace(best, received=_sum_attention(call, outputs, best, output.attention)),
-                        *others,
-                    ]
+                    continue
+                best, *others = self._rank(job, self._rescore(job, row, outputs))
+                if output.attention:
+                    weights = output.attention[[ids for ids, _ in outputs].index(best.ids)]
+                    best = replace(best, received=tuple(map(sum, zip(*weights[first:], strict=True))))
+                found[row] = [best, *others]
         if again:
             later = self._finish(job, [self._call(job, rows, limit) for (limit, _), rows in again.items()])
             found = [mine or other for mine, other in zip(found, later, strict=True)]
         return found
 
     def _outputs(self, job: SearchJob, result: Any) -> _Found:
-        """The ids and the sum of log-probabilities of each hypothesis, which CTranslate2 divides by its penalty."""
+        """The ids and the log-probability of each hypothesis, which CTranslate2 divides by its penalty."""
         alpha = job.options.length_penalty or _NO_PENALTY
         return [
             ([self._ids[token] for token in tokens], score * len(tokens) ** alpha)
@@ -293,19 +282,16 @@ class CTranslate2Engine:
 
     def _rescore(self, job: SearchJob, row: int, outputs: _Found) -> _Found:
         """The same with the model's own log-probabilities, where CTranslate2 has others."""
-        options, constraints = job.options, _constraints_of(job, row)
-        if constraints == Constraints() and not any(differing_options(options)):
+        if _constraints_of(job, row) == Constraints() and not any(differing_options(job.options)):
             return outputs
-        rows = [ids for ids, _ in outputs]
-        return list(zip(rows, self._log_probs([job.sources[row]] * len(rows), rows), strict=True))
+        found = [ids for ids, _ in outputs]
+        scored = self.score([job.sources[row]] * len(found), found)
+        return [(ids, sum(log_probs)) for ids, log_probs in zip(found, scored, strict=True)]
 
     def _rank(self, job: SearchJob, outputs: _Found) -> list[Output]:
-        options, eos_id = job.options, self.config.eos_id
-        candidates = [Output.from_log_prob(ids, log_prob, options, eos_id) for ids, log_prob in outputs]
-        return rank_outputs(candidates, options.n_best)
-
-    def _log_probs(self, sources: Sequence[Sequence[int]], outputs: list[list[int]]) -> list[float]:
-        return [sum(of_tokens) for of_tokens in self.score(sources, outputs)]
+        eos_id = self.config.eos_id
+        candidates = [Output.from_log_prob(ids, log_prob, job.options, eos_id) for ids, log_prob in outputs]
+        return rank_outputs(candidates, job.options.n_best)
 
     def _prefix(self, job: SearchJob, row: int) -> list[str]:
         return self._target_tokens(_constraints_of(job, row).prefix)
@@ -315,16 +301,6 @@ class CTranslate2Engine:
 
     def _tokens(self, source: Sequence[int]) -> list[str]:
         return [self._src[number] for number in source]
-
-
-def _sum_attention(call: _Call, outputs: _Found, best: Output, attention: Sequence[Any]) -> tuple[float, ...]:
-    """The attention that each id of the source gets from the best of the outputs."""
-    # Of several sources that a beam searches together, CTranslate2 4.8 confuses the rows of the first ids.
-    if not attention:
-        return ()
-    rows = attention[[ids for ids, _ in outputs].index(best.ids)]
-    first = 1 if len(call.rows) > 1 and call.job.options.rows_per_source > 1 else 0
-    return tuple(map(sum, zip(*rows[first:], strict=True)))
 
 
 def _constraints_of(job: SearchJob, row: int) -> Constraints:

@@ -42,7 +42,13 @@ def load_engine(
     run = RunDirectory(runs[0])
     load = partial(open_engine, run, precision=precision, workers=workers, shortlist=shortlist)
     if device != "auto":
-        return load(_check_device(device))
+        known = ["cpu"] if device == "cpu" else find_devices()
+        if device in known:
+            return load(device)
+        raise ConfigError(
+            f"device: found {device!r} with engine ctranslate2, expected one of auto, {', '.join(known)}, which it "
+            "finds here. Choose one, or use engine torch."
+        )
     if count_gpus():
         try:
             return load("cuda")
@@ -95,18 +101,10 @@ def may_have_gpu() -> bool:
     return which("nvidia-smi") is not None or any(Path(name).exists() for name in _DEVICES_OF_GPUS)
 
 
-def _check_device(device: str) -> str:
-    """The device; raises ``ConfigError`` if CTranslate2 does not find it."""
-    known = ["cpu"]
-    count = 0 if device == "cpu" else count_gpus()
-    if count:
-        known += ["cuda", *(f"cuda:{number}" for number in range(count))]
-    if device not in known:
-        raise ConfigError(
-            f"device: found {device!r} with engine ctranslate2, expected one of auto, {', '.join(known)}, which it "
-            "finds here. Choose one, or use engine torch."
-        )
-    return device
+def find_devices() -> list[str]:
+    """The devices on which CTranslate2 can compute here."""
+    count = count_gpus()
+    return ["cpu", *["cuda"][:count], *(f"cuda:{number}" for number in range(count))]
 
 
 def _check_gpu(engine: CTranslate2Engine) -> None:

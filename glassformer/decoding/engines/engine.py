@@ -1,7 +1,4 @@
-"""The engine protocol: what translating asks of whatever runs a model, from source ids to candidates.
-
-This module and all others between the shell and an engine import no PyTorch.
-"""
+"""The engine protocol: what translating asks of whatever runs a model, from source ids to candidates."""
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,10 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The candidates of each source, best first, and the cross-attention of the best where it was wanted."""
+    """The candidates of each source, best first, and if it was wanted the cross-attention of the best."""
 
     candidates: list[list[Output]]
-    attention: "Sequence[Float[Tensor, 'layers heads tgt src'] | None]"
+    attention: "Sequence[Float[Tensor, 'layers heads tgt src']]"
     engine: str = "torch"
     """What searched: torch or ctranslate2."""
 
@@ -64,11 +61,9 @@ class Engine(Protocol):
 
 def check_workers(workers: int) -> int:
     """The number of workers; raises ``ConfigError`` if it is no whole number, or none that helps here."""
-    if not isinstance(workers, int) or isinstance(workers, bool):
-        raise ConfigError(f"workers: found {workers!r}, expected a whole number. Write workers=2.")
-    if not 1 <= workers <= most_workers():
+    if not isinstance(workers, int) or isinstance(workers, bool) or not 1 <= workers <= most_workers():
         raise ConfigError(
-            f"workers: found {workers}, expected 1 to {most_workers()}. Here {available_cores()} would use every "
-            "core."
+            f"workers: found {workers!r}, expected a whole number from 1 to {most_workers()}. Here "
+            f"{available_cores()} would use every core."
         )
     return workers

@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import MANIFEST, STATE, read_json, tensors_sha256
@@ -36,14 +36,11 @@ _MAX_WAIT = 600.0  # seconds for another process to write an export
 def cached_export(run: RunDirectory, quantization: str, warn: Callable[[str], None], *, wait: bool = True) -> Path:
     """The directory with the weights that ``run.load`` takes; written, if there is none.
 
-    Raises ``StorageError`` if it can be written nowhere, and ``RunError`` if another process writes too long: without
-    ``wait`` at once.
+    Raises ``StorageError`` if it can be written nowhere, ``RunError`` if another process writes: without ``wait`` at
+    once, else after some time.
     """
     checkpoint, origin = _origin(run, quantization, warn)
-    found = _find(run, origin)
-    if found is not None:
-        return found
-    return _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
+    return _find(run, origin) or _write(run, checkpoint, origin, warn, max_wait=_MAX_WAIT if wait else 0.0)
 
 
 def find_export(run: RunDirectory, quantization: str, warn: Callable[[str], None]) -> Path | None:
@@ -137,24 +134,19 @@ def _lock(directory: Path, warn: Callable[[str], None], max_wait: float) -> Iter
     """Only one process writes to a directory; others wait ``max_wait`` seconds, then ``RunError``."""
     path = directory / ".lock"
     with open_to_append(path) as file:
-        began = time.monotonic()
-        told = False
-        while not _try_lock(file):
-            if time.monotonic() - began >= max_wait:
+        tries, has_lock = 0, False
+        while not has_lock:
+            with suppress(BlockingIOError, PermissionError):
+                lock_file(file)
+                has_lock = True
+                continue
+            if tries * _SECONDS_BETWEEN_TRIES >= max_wait:
                 raise RunError(
                     f"{path}: another process has held this lock for {max_wait:.0f} seconds, expected the end of an "
                     "export. End that process, or use engine torch."
                 )
-            if not told:
+            if not tries:
                 warn(f"{path}: another process exports the model; waiting for it.")
-                told = True
+            tries += 1
             time.sleep(_SECONDS_BETWEEN_TRIES)
         yield
-
-
-def _try_lock(file: TextIO) -> bool:
-    try:
-        lock_file(file)
-    except (BlockingIOError, PermissionError):
-        return False
-    return True

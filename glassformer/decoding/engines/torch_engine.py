@@ -41,7 +41,7 @@ class TorchEngine:
         with self._evaluation():
             candidates = search(self._steps(job), job)
         outputs = [best.ids for best, *_ in candidates]
-        return SearchResult(candidates, self.attention(job, outputs) if job.attention else [None] * len(outputs))
+        return SearchResult(candidates, self.attention(job, outputs) if job.attention else ())
 
     def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
         """For a job of one source: the ids that are certain after each step; returns the candidates."""
@@ -89,5 +89,5 @@ class TorchEngine:
         src_ids, options = self._src_ids(job.sources), job.options
         in_slots = options.cache and not options.sample and not is_tracing()
         kind = BeamSteps if in_slots else DecoderSteps
-        members = [kind.from_sources(model, src_ids, options) for model in self.models]
+        members = [kind(model, src_ids, options) for model in self.models]
         return members[0] if len(members) == 1 else EnsembleSteps(members)

@@ -22,7 +22,7 @@ from glassformer.model.inference import Precision
 from glassformer.text.corpus.workers import available_cores
 from glassformer.trace import is_tracing
 
-_Reply = tuple[list[list[Output]], list[NDArray[Any] | None]]
+_Reply = tuple[list[list[Output]], list[NDArray[Any]]]
 
 
 class WorkerPool(TorchEngine):
@@ -42,8 +42,7 @@ class WorkerPool(TorchEngine):
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """The result of each job with the job's number, in the order in which they end.
 
-        One job, or one that a trace records, is done by this process. Raises what a search raises, or ``WorkerError``
-        when a worker process ends before its work does.
+        One job, or one that a trace records, is done by this process. ``WorkerError`` if a worker ends too early.
         """
         if len(jobs) <= 1 or is_tracing():
             yield from super().search(jobs)
@@ -54,8 +53,7 @@ class WorkerPool(TorchEngine):
                 futures[self._executor.submit(_run, job)] = number
             for future in as_completed(futures):
                 candidates, attention = future.result()
-                weights = [None if one is None else torch.from_numpy(one) for one in attention]
-                yield futures[future], SearchResult(candidates, weights)
+                yield futures[future], SearchResult(candidates, list(map(torch.from_numpy, attention)))
         except BrokenProcessPool as error:
             raise WorkerError(
                 "workers: a worker process ended before its work did: killed, out of memory, or the script that "
@@ -82,4 +80,4 @@ def _start_worker(models: list[Transformer], precision: Precision | None, thread
 def _run(job: SearchJob) -> _Reply:
     """The job's result; attention as arrays, because each tensor would come back with an open file."""
     result = _engines[0].run(job)
-    return result.candidates, [None if one is None else one.numpy() for one in result.attention]
+    return result.candidates, [one.numpy() for one in result.attention]

@@ -8,39 +8,21 @@ from itertools import accumulate
 
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
-from glassformer.text.scripts import is_unspaced, word_spans
+from glassformer.text.scripts import AT_ENDS, find_words, is_unspaced
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, Tokenizer
 
 Span = tuple[int, int]
 TokenEnds = Callable[[Translation], tuple[list[int], list[int]]]
 """Where, in the characters of the source and of the output, each token ends."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*")
-SIGNS_AT_ENDS = ".,;:!?…()[]{}\"'„“”‚‘’«»¿¡"
 _LONGEST_PARTICLE = 3  # letters of words without content: es, der, ist
 _END = CONTROL_TOKENS[EOS_ID]
-_UNSPACED_FROM = "\u0e00"  # no script before it is written without spaces
 
 # Of good translations of everyday sentences (chrF >= 50, the bundled model), these doubt less than 1 %, of those of
 # which the last third to half was cut off, more than 25 %: tests/documents/test_content.py.
 _LEAST_ATTENTION = 0.4  # that a word of the source receives, of all that the words of the output give, 1 each
 _CONTENT = re.compile(r"[^\W\d_]{4}")  # letters in a row of a word that must not be missing: not so "is", "don't"
 _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative to what is typical
-
-
-def find_words(text: str) -> list[Span]:
-    """Where the words of a text are; of scripts without spaces each character is one."""
-    spans = [match.span() for match in _WORD.finditer(text)]
-    if text.isascii() or max(text) < _UNSPACED_FROM:  # fast path
-        return spans
-    found: list[Span] = []
-    for start, end in spans:
-        word = text[start:end]
-        if max(word) >= _UNSPACED_FROM and any(map(is_unspaced, word)):
-            found += [(start + first, start + last) for first, last in word_spans(word)]
-        else:
-            found.append((start, end))
-    return found
 
 
 def has_content(word: str) -> bool:
@@ -50,14 +32,14 @@ def has_content(word: str) -> bool:
 
 def stem(word: str) -> str:
     """A word without signs at its ends and without the letters that an ending may change."""
-    word = word.strip(SIGNS_AT_ENDS)
+    word = word.strip(AT_ENDS)
     return word[: max(3, len(word) - 2)]
 
 
 class Alignment:
     """The words of a source and of its translation, and for each of these the word that it was most written from.
 
-    What takes time is found when it is asked for: for a code at an end of a text nothing is.
+    Slow parts are computed on first use: a code at an end of a text needs none.
     """
 
     def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
@@ -86,7 +68,8 @@ class Alignment:
             if src < len(src_of) and tgt < len(tgt_of) and src_of[src]:
                 for word in tgt_of[tgt]:
                     votes[word].append(src_of[src][-1])
-        return [_most_frequent(each) if each else None for each in votes]
+        # Of words with equally many votes the first.
+        return [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
@@ -95,14 +78,6 @@ class Alignment:
     def tgt_in(self, span: Span) -> list[int]:
         """The words of the translation that lie in a span."""
         return [number for number, (start, end) in enumerate(self.tgt_words) if start >= span[0] and end <= span[1]]
-
-
-def _most_frequent(votes: list[int]) -> int:
-    """Of those that are equally frequent the first."""
-    if len(votes) == 1:  # fast path: one token
-        return votes[0]
-    counts = Counter(votes)
-    return max(counts, key=counts.__getitem__)
 
 
 def _words_of_tokens(text: str, words: Sequence[Span], ends: Sequence[int]) -> list[range]:
@@ -151,10 +126,13 @@ def is_short(translation: Translation, confidence: Confidence | None) -> bool:
 
 
 def content_doubts(translation: Translation, confidence: Confidence | None, ends: TokenEnds) -> list[str]:
-    """In words, what of the source the output seems to lack, by its attention, if it has any, and by its length."""
+    """Describe source words that the output seems to omit, by its attention if it has any, and by its length."""
     length = _relative_length(translation, confidence) if confidence is not None else 0.0
-    if is_short(translation, confidence) and (missing := _missing_words(translation, ends)):
-        return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
+    weights = translation.hypotheses[0].alignment()
+    if is_short(translation, confidence) and weights is not None and len(weights):
+        missing = _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
+        if missing:
+            return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
     if not _TOO_SHORT <= length <= _TOO_LONG:
         return [f"the translation is much {'shorter' if length < 0 else 'longer'} than expected"]
     return []
@@ -171,14 +149,6 @@ def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
 
 def _relative_length(translation: Translation, confidence: Confidence) -> float:
     return log_length_ratio(translation.source, translation.text) - confidence.length_ratio
-
-
-def _missing_words(translation: Translation, ends: TokenEnds) -> list[str]:
-    """The longer words of the source that hardly any word of the output attends to."""
-    weights = translation.hypotheses[0].alignment()
-    if weights is None or not len(weights):
-        return []
-    return _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
 
 
 def _find_ignored_words(source: str, received: Sequence[float], src_ends: Sequence[int]) -> list[str]:

@@ -5,7 +5,7 @@ What lost a number or a sign is tried again with these as codes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from typing import Any
 
 from glassformer.decoding.restore.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import keep_spaces
@@ -37,20 +37,27 @@ class Attempt:
     restored: list[Restored]
     lost: list[str]
 
-    def finish(self, doubts: Sequence[str]) -> Translation:
-        """The translation with its codes."""
+    def finish(self, doubts: Sequence[str], *, attention: bool) -> Translation:
+        """The translation with its codes, and with its attention if it is wanted."""
         hypotheses = []
         for one, found in zip(self.translation.hypotheses, self.restored, strict=True):
-            hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts))
+            seen = _to_tensor(one.attention) if attention else None
+            hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts, attention=seen))
         flags = (*self.restored[0].flags, *self.lost, *doubts)
         return replace(self.translation, hypotheses=hypotheses, flags=flags)
 
 
-def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
-    """Whether what a model writes of a text stays as it is: it has no codes and no other white space.
+def _to_tensor(weights: Any) -> Any:
+    """Attention as a tensor, whatever engine gave it; None stays None."""
+    if weights is None:
+        return None
+    import torch
 
-    ``numbers``: it may have numbers and signs, whose loss is not looked at.
-    """
+    return torch.as_tensor(weights)
+
+
+def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
+    """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
     draft = make_draft(source)
     is_plain = draft is not None and source == (draft.text,)
     return is_plain and (numbers or mark_numbers(source) == source)
@@ -74,14 +81,14 @@ def translate_parts(
             if not draft.words:
                 plain[number] = draft, translation
                 continue
-            one = _put_codes_back(sources[number], draft, translation, ends)
+            one = _put_codes_back(sources[number], draft, translation, ends, {})
             if one is None or not is_better(plain[number][1], translation):
                 failed[number] = marked[number]
             else:
                 chosen[number] = one
                 again.pop(number, None)
         for number in again:
-            one = _put_codes_back(sources[number], *plain[number], ends)
+            one = _put_codes_back(sources[number], *plain[number], ends, {})
             assert one is not None, "a text without stand-ins is always restored"
             chosen[number] = one
         retried = again if checks_numbers else {}
@@ -110,16 +117,9 @@ def _translate(drafts: Sequence[tuple[int, Draft]], search: Search) -> list[Tran
 
 
 def _put_codes_back(
-    source: Parts,
-    draft: Draft,
-    translation: Translation,
-    ends: TokenEnds,
-    own: Mapping[str, str] = MappingProxyType({}),
+    source: Parts, draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str]
 ) -> Attempt | None:
-    """The codes in each hypothesis, and the white space of the source.
-
-    None if one lacks a stand-in, or, where there are some, something else.
-    """
+    """The codes in each hypothesis, with the spaces of the source; None if a draft with stand-ins lost anything."""
     results, lost = list[Restored](), list[list[str]]()
     for hypothesis in translation.hypotheses:
         is_only = len(translation.hypotheses) == 1
@@ -151,8 +151,7 @@ def _place_pairs(sources: Sequence[Parts], chosen: dict[int, Attempt], search: S
 def is_better(reference: Translation, translation: Translation) -> bool:
     """Whether a translation with stand-ins has the content words of one without; other endings do not matter.
 
-    A text that lacks its first word, so that it begins with a small letter, says little: there it is enough that the
-    model is surer.
+    Without its first word, a text says little: there it is enough that the model is surer.
     """
     text, words = translation.text.lower(), split_words(reference.text.lower())
     if all(stem(word) in text for word in words if has_content(word)):

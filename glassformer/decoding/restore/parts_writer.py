@@ -12,9 +12,8 @@ from glassformer.decoding.restore.alignment import Span
 from glassformer.text.codes.checks import is_code
 from glassformer.text.codes.code import Code, Part, Parts, join_parts, trim, unused_signs
 from glassformer.text.codes.draft import Placeholder
-from glassformer.text.scripts import is_unspaced
+from glassformer.text.scripts import AFTER_WORDS, is_unspaced
 
-_CLOSING_SIGNS = " .,;:!?…)]}»”"
 _NUMBER = r"\d++(?:[.,]\d++)*+"
 _NO_BREAK = re.compile(rf"(?:(?<![\d.,])({_NUMBER}))?([\u00a0\u202f])(?=({_NUMBER})?)")
 
@@ -69,7 +68,7 @@ class PartsWriter:
         if end == start:
             return
         following = self._text[start]
-        if self._run is not None and following not in _CLOSING_SIGNS:
+        if self._run is not None and following not in " " + AFTER_WORDS:
             neighbour = _neighbour(self._run.right, touches=self._has_tag or not self._run.has_tags[1])
             if _is_apart(following, neighbour, join_parts(self._run.parts)[-1:]):
                 self.parts.insert(self._after, " ")
@@ -111,7 +110,7 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     """
     (before, source, after), (_, output, _) = trim(source), trim(output)
     both = (*source, *output)
-    numbers = {part for part in output if not isinstance(part, str) and _is_number(part)}
+    numbers = {part for part in output if isinstance(part, Code) and part.is_text and not is_code(part)}
     codes = dict.fromkeys([part for part in both if not isinstance(part, str) and part not in numbers])
     signs = dict(zip(codes, unused_signs(join_parts(both)), strict=False)) if codes else {}
     coded = [
@@ -122,11 +121,6 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     named = {sign: code for code, sign in signs.items()}
     pieces = re.split(f"([{''.join(named)}])", text) if named else [text]
     return tuple([part for part in (before, *[named.get(piece, piece) for piece in pieces], after) if part != ""])
-
-
-def _is_number(part: Part) -> bool:
-    """Whether a code is a number or a sign of the text."""
-    return isinstance(part, Code) and part.is_text and not is_code(part)
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:

@@ -10,24 +10,18 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from glassformer.decoding.restore.alignment import (
-    SIGNS_AT_ENDS,
-    Alignment,
-    Span,
-    TokenEnds,
-    find_words,
-    has_content,
-    stem,
-)
+from glassformer.decoding.restore.alignment import Alignment, Span, TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import PartsWriter, Placement
 from glassformer.decoding.translation import Translation
 from glassformer.text.codes.code import Code, Part, Parts, join_parts
 from glassformer.text.codes.draft import Draft, Placeholder, find_word
 from glassformer.text.codes.find import is_link
-from glassformer.text.scripts import OPENING
+from glassformer.text.scripts import AFTER_WORDS, AT_ENDS, OPENING, find_words
 
 _POSITIONAL = re.compile(r"%[-+ 0#]*[\d*]*(?:\.\d+)?(?:hh?|ll?|[qjzt])?[A-Za-z@]|\{(?::[^{}]*)?\}")
-_ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")  # signs that may stand for one another
+_WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)  # all words of a text
+# Signs that may stand for one another, of all scripts: more than the marks of ``scripts``, by their kinds.
+_ALIKE = (".!?…。！？", ",;:、，；：", "\"'„“”‚‘’«»「」", "([（［", ")]）］")
 
 
 class Restored(NamedTuple):
@@ -77,9 +71,8 @@ def _in_order(source: Sequence[Part], parts: Parts) -> tuple[Parts, list[str]]:
         return parts, []
     codes = iter(wanted)
     shown = ", ".join(join_parts([part]) for part in dict.fromkeys(wanted))
-    return tuple(next(codes) if _is_positional(part) else part for part in parts), [
-        f"the order of {shown} was another"
-    ]
+    ordered = tuple(next(codes) if _is_positional(part) else part for part in parts)
+    return ordered, [f"the order of {shown} was another"]
 
 
 def _is_positional(part: Part) -> bool:
@@ -92,12 +85,12 @@ def needs_attention(draft: Draft) -> bool:
 
 
 def _is_inside(text: str, marks: Sequence[Placeholder], start: int, end: int) -> bool:
-    return any(
-        (_has_word(text[start : mark.start]) or _has_word(text[mark.end : end]))
-        if mark.closing is not None
-        else (_has_word(text[start : mark.start]) and _has_word(text[mark.end : end]))
-        for mark in marks
-    ) or any(_is_inside(text, mark.inner, mark.start, mark.end) for mark in marks)
+    for mark in marks:
+        sides = _has_word(text[start : mark.start]), _has_word(text[mark.end : end])
+        is_inside = all(sides) if mark.closing is None else any(sides)
+        if is_inside or _is_inside(text, mark.inner, mark.start, mark.end):
+            return True
+    return False
 
 
 def _has_word(text: str) -> bool:
@@ -106,24 +99,14 @@ def _has_word(text: str) -> bool:
 
 def _words_in(text: str, span: Span) -> Span:
     """A span without the signs and the spaces at its ends; the whole span if it has no word."""
-    start, end = span
-    while start < end and not text[start].isalnum():
-        start += 1
-    if start == end:
-        return span
-    while not text[end - 1].isalnum():
-        end -= 1
-    return start, end
+    words = _WORDS.search(text, *span)
+    return span if words is None else words.span()
 
 
-def _signs_beside(text: str, start: int, end: int, target: Span) -> tuple[str, str]:
-    """What stands between words from ``start`` to ``end`` and the next words, or the ends of ``target``."""
-    first, last = start, end
-    while first > target[0] and not text[first - 1].isalnum():
-        first -= 1
-    while last < target[1] and not text[last].isalnum():
-        last += 1
-    return text[first:start], text[end:last]
+def _signs_around(text: str) -> tuple[str, str]:
+    """What stands before the first word of a text and behind the last one; twice the text if it has no word."""
+    words = _WORDS.search(text)
+    return (text, text) if words is None else (text[: words.start()], text[words.end() :])
 
 
 def _shared_signs(found: str, wanted: str) -> int:
@@ -132,14 +115,11 @@ def _shared_signs(found: str, wanted: str) -> int:
     for number, sign in enumerate(found):
         if sign.isspace():
             continue
-        if not _are_alike(sign, next(signs, " ")):
+        other = next(signs, " ")
+        if sign != other and not any(sign in alike and other in alike for alike in _ALIKE):
             break
         place = number + 1
     return place
-
-
-def _are_alike(sign: str, other: str) -> bool:
-    return sign == other or any(sign in alike and other in alike for alike in _ALIKE)
 
 
 class _Layout:
@@ -201,10 +181,7 @@ class _Layout:
         return span if any(wider[0] < end and start < wider[1] for start, end in others) else wider
 
     def _linked_words(self, mark: Placeholder, source: Span, free: list[int]) -> tuple[list[int], bool]:
-        """The words side by side, of those that are free, that were written from what a pair encloses.
-
-        None for a link whose words all seem to be missing: it goes behind the text.
-        """
+        """The free words side by side that were written from what a pair encloses; none for a link without words."""
         alignment = self._alignment
         inside, region = set(alignment.src_in((mark.start, mark.end))), alignment.src_in(source)
         same = self._same_words(mark, free)
@@ -240,7 +217,7 @@ class _Layout:
 
     def _same_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
         """The words that a pair encloses, if the translation has them once as they are."""
-        enclosed = self._draft.text[mark.start : mark.end].strip(SIGNS_AT_ENDS + " ")
+        enclosed = self._draft.text[mark.start : mark.end].strip(AT_ENDS + " ")
         found = find_word(enclosed, self._text) if enclosed else []
         words = self._alignment.tgt_in(found[0].span()) if len(found) == 1 else []
         return words if words and set(words) <= set(free) else None
@@ -248,10 +225,10 @@ class _Layout:
     def _own_text(self, mark: Placeholder) -> str:
         """The translation of what a pair encloses alone, if there is one."""
         own = self._own.get(self._draft.text[mark.start : mark.end].strip(), "")
-        return own.strip(SIGNS_AT_ENDS + " ")
+        return own.strip(AT_ENDS + " ")
 
     def _own_words(self, mark: Placeholder, free: list[int]) -> list[int] | None:
-        """The adjacent words that its own text has, too: at least half as many as that has, and one of content."""
+        """The adjacent words that its own text has, too: at least half of those, and one of content."""
         own = self._own_text(mark)
         wanted = {stem(own[start:end].lower()) for start, end in find_words(own)}
         groups = [list[int]()]
@@ -292,15 +269,17 @@ class _Layout:
         """With as many of the signs next to the words as a pair has next to its own; all at an end, if it has all."""
         text, (start, end) = self._draft.text, span
         inner, before, after = text[mark.start : mark.end], text[source[0] : mark.start], text[mark.end : source[1]]
-        left, right = _signs_beside(self._text, start, end, target)
+        left = _signs_around(self._text[target[0] : start])[1]
+        right = _signs_around(self._text[end : target[1]])[0]
+        own = _signs_around(inner)
         if not before.strip() and len(left) == start - target[0]:
             start = target[0]
         else:
-            start -= _shared_signs(left[::-1], inner[: _words_in(inner, (0, len(inner)))[0]][::-1])
+            start -= _shared_signs(left[::-1], own[0][::-1])
         if not after.strip() and len(right) == target[1] - end:
             end = target[1]
         else:
-            end += _shared_signs(right, inner[_words_in(inner, (0, len(inner)))[1] :])
+            end += _shared_signs(right, own[1])
         return start, end
 
     def _run_span(self, mark: Placeholder, source: Span, target: Span) -> Span:
@@ -340,7 +319,7 @@ class _Layout:
         if behind and ahead and end <= start and not _has_word(self._text[end:start]):
             return self._in_gap(mark, end, start)
         touches_left = not mark.left.isspace() and mark.left not in OPENING
-        stays_behind = mark.right in ".,;:!?…)]}»”" or (touches_left and mark.right.isspace())
+        stays_behind = mark.right in AFTER_WORDS or (touches_left and mark.right.isspace())
         if behind and (ahead is None or stays_behind or behind[1] < ahead[1]):
             return end, end
         return start, start
@@ -352,7 +331,7 @@ class _Layout:
             return end, start  # the source has no space there
         if mark.right.isalnum() and not mark.left.isalnum():
             return start, start
-        place = end + _shared_signs(gap, source[_words_in(source, (0, len(source)))[1] :])
+        place = end + _shared_signs(gap, _signs_around(source)[1])
         return place, place
 
     def _outside(self, mark: Placeholder, span: Span, spans: dict[Placeholder, Span]) -> Span:

@@ -1,12 +1,11 @@
 """The state of a beam search, and the choice of a step: which candidates are considered, and their outcomes.
 
-``sums`` are None without processors, ``covered`` without a coverage penalty. Candidates are ordered by their sums;
-with required phrases, by banks (``constraints``).
+``sums`` are None without processors, ``covered`` without a coverage penalty.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -26,6 +25,7 @@ _STATE_AXES = {
 }  # fmt: skip
 
 DROPPED, LIVE, FINISHED = range(3)
+_BLOCK = 64  # numbers whose maximum is looked at before they are
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,21 @@ class SearchState:
 
     def select(self, keep: Int[Tensor, "kept"]) -> Self:
         """The state of some of the sentences."""
-        return self._with_each(lambda value: value.index_select(0, keep))
+        return replace(self, **{name: value.index_select(0, keep) for name, value in _tensors(self).items()})
 
     def to_cpu(self) -> Self:
         """The same state on the CPU."""
-        return self._with_each(Tensor.cpu)
-
-    def _with_each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: change(value) for name, value in values.items() if value is not None})
+        return replace(self, **{name: value.cpu() for name, value in _tensors(self).items()})
 
     def note(self) -> None:
         """Record the state in a trace."""
-        for name, axes in _STATE_AXES.items():
-            value = getattr(self, name)
-            if value is not None:
-                note(f"search.{name}", value, axes)
+        for name, value in _tensors(self).items():
+            note(f"search.{name}", value, _STATE_AXES[name])
+
+
+def _tensors(record: "SearchState | Continuations") -> dict[str, Tensor]:
+    """The fields by name, without those that are None."""
+    return {name: value for name, value in vars(record).items() if value is not None}
 
 
 def fill_gaps(live: Bool[Tensor, "sentences"]) -> Int[Tensor, "kept"]:
@@ -108,9 +107,9 @@ def start_state(
 class Continuations:
     """The candidates of a step, in the order in which they take slots: the parent hypothesis and the next id."""
 
-    log_probs: Tensor  # (sentences candidates)
-    parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
     ids: Tensor  # (sentences candidates)
+    parents: Tensor  # (sentences candidates)     slot of the hypothesis that it continues
+    log_probs: Tensor  # (sentences candidates)
     sums: Tensor | None = None  # (sentences candidates)  as in the state
 
     @property
@@ -120,15 +119,12 @@ class Continuations:
 
     def at(self, ranks: Int[Tensor, "sentences chosen"]) -> Self:
         """The candidates at the given ranks of each sentence."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: value.gather(1, ranks) for name, value in values.items() if value is not None})
+        return replace(self, **{name: value.gather(1, ranks) for name, value in _tensors(self).items()})
 
     def note(self) -> None:
         """Record them in a trace."""
-        for name in ("sums", "log_probs", "parents", "ids"):
-            value = getattr(self, name)
-            if value is not None:
-                note(f"search.candidate_{name}", value, "batch candidate")
+        for name, value in reversed(_tensors(self).items()):
+            note(f"search.candidate_{name}", value, "batch candidate")
 
     def append_to(self, prefixes: Int[Tensor, "sentences beam step"]) -> Int[Tensor, "sentences candidates longer"]:
         """All ids of each candidate: those of its parent, and its own."""
@@ -154,32 +150,21 @@ class Plan:
         return None if self.constraints is None else self.constraints.select(state.sentences)
 
 
-@dataclass(frozen=True)
-class NextLogProbs:
-    """The log-probabilities of the next ids, the same after processing if there are processors, and the attention."""
-
-    log_probs: Tensor  # (sentences beam vocab)
-    processed: Tensor | None = None  # (sentences beam vocab)
-    attention: Tensor | None = None  # (sentences beam src)
-
-    @classmethod
-    def from_model(cls, state: SearchState, log_probs: Tensor, attention: Tensor | None, plan: Plan) -> Self:
-        """From the decoder's outputs for the rows of the state."""
-        shape, processed = state.log_probs.shape, None
-        if plan.has_processors:
-            constraints = plan.constraints_of(state)
-            if constraints is not None:
-                constraints = constraints.select(torch.arange(len(log_probs), device=log_probs.device) // shape[1])
-            processed = process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
-            note("search.processed_log_probs", processed, "batch vocab")
-            processed = processed.view(*shape, -1)
-        return cls(log_probs.view(*shape, -1), processed, None if attention is None else attention.view(*shape, -1))
+def process_beam(state: SearchState, log_probs: Tensor, plan: Plan) -> Tensor | None:
+    """``log_probs``, a row for each live hypothesis, after processing; None without processors."""
+    if not plan.has_processors:
+        return None
+    constraints = plan.constraints_of(state)
+    if constraints is not None:
+        beam = state.log_probs.shape[1]
+        constraints = constraints.select(torch.arange(len(log_probs), device=log_probs.device) // beam)
+    processed = process_log_probs(log_probs, state.ids.flatten(0, 1), plan.options, constraints, plan.config)
+    return processed.view(*state.log_probs.shape, -1)
 
 
-def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) -> Continuations:
-    """The ``2 beam`` candidates of each sentence, or all where there are fewer."""
+def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None, plan: Plan) -> Continuations:
+    """The ``2 beam`` candidates of each sentence, or all where there are fewer, by (sentences beam vocab)."""
     constraints, beam = plan.constraints_of(state), plan.options.beam
-    log_probs, processed = next_log_probs.log_probs, next_log_probs.processed
     ranked_by = log_probs if processed is None else processed
     if constraints is not None and constraints.required.numel():
         sums = state.ranking[:, :, None] + ranked_by
@@ -189,10 +174,9 @@ def expand_beam(state: SearchState, next_log_probs: NextLogProbs, plan: Plan) ->
     parents, ids = index // log_probs.shape[2], index % log_probs.shape[2]
     totals = state.log_probs.gather(1, parents) + log_probs.flatten(1).gather(1, index)
     if processed is None:
-        return Continuations(totals, parents, ids)
-    return Continuations(
-        totals, parents, ids, state.ranking.gather(1, parents) + processed.flatten(1).gather(1, index)
-    )
+        return Continuations(ids, parents, totals)
+    sums = state.ranking.gather(1, parents) + processed.flatten(1).gather(1, index)
+    return Continuations(ids, parents, totals, sums)
 
 
 def live_ranks(is_eos: Bool[Tensor, "sentences candidates"], beam: int) -> Int[Tensor, "sentences new_beam"]:
@@ -212,9 +196,6 @@ def outcomes(
     found = torch.where(lives, LIVE, DROPPED)
     found[:, :beam][is_eos[:, :beam]] = FINISHED
     return found.masked_fill(ranking == -math.inf, DROPPED)
-
-
-_BLOCK = 64
 
 
 def top_k(values: Float[Tensor, "rows n"], count: int) -> tuple[Float[Tensor, "rows best"], Int[Tensor, "rows best"]]:

@@ -4,23 +4,18 @@ At each step the ``2 beam`` best candidates of a sentence are considered. Those 
 eos are finished; the best ``beam`` of the others stay live. A sentence is done when
 
 - ``beam`` hypotheses have finished (so beam 1 is greedy search), or
-- no live one can still enter the ``n_best``. Log-probabilities are at most 0 and no filter raises one, the length
-  penalty only grows, and the coverage penalty is at most 0: sum / penalty(limit) bounds what a live one can reach. Or
-- its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places: none
-  of them wins over a finished one, which says if the best of them was better.
+- no live one can still enter the ``n_best``: log-probabilities and coverage penalty are at most 0 and the length
+  penalty only grows, so that sum / penalty(limit) bounds what a live one can reach, or
+- its length limit is reached. Live ones are then truncated, and rank after the finished ones.
 
 That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
 
-Sums are of processed log-probabilities; log_prob is the model's own. The search of a sentence does not depend on the
-other sentences of its batch, nor its best hypothesis on ``n_best``.
-
-The coverage penalty is equation 14 of Wu et al. 2016 (arXiv 1609.08144), cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), where pᵢⱼ is
-the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
+Sums are of processed log-probabilities; log_prob is the model's own.
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import replace
 
 import torch
@@ -30,13 +25,13 @@ from torch.nn.functional import pad
 
 from glassformer.decoding.search.beam import (
     Continuations,
-    NextLogProbs,
     Plan,
     SearchState,
     expand_beam,
     fill_gaps,
     live_ranks,
     outcomes,
+    process_beam,
     start_state,
 )
 from glassformer.decoding.search.constraints import ConstraintBatch
@@ -50,22 +45,16 @@ from glassformer.trace import note
 _LEAST = torch.finfo(torch.float32).tiny
 
 
-def initial_coverage(source_mask: Bool[Tensor, "rows src"]) -> Float[Tensor, "rows src"]:
-    """The attention that source positions have received before the first id: none, and 1 for padding."""
-    return (~source_mask).float()
-
-
 def coverage_penalty(covered: Float[Tensor, "... src"], beta: float) -> Float[Tensor, "..."]:
-    """What is added to a score: 0 if every position received attention 1, less otherwise."""
+    """What is added to a score: cp = β Σᵢ log(min(Σⱼ pᵢⱼ, 1)), equation 14 of Wu et al. 2016 (arXiv 1609.08144).
+
+    pᵢⱼ is the attention of output id j to source position i, eos included: the mean of the heads of the last layer.
+    """
     return beta * covered.clamp(min=_LEAST, max=1.0).log().sum(dim=-1)
 
 
 def beam_search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The ``n_best`` candidates of each source: complete ones first, then by unmet constraints, then by score.
-
-    ``steps`` are at the start, with a row for each source. Fewer than ``n_best`` are returned if no more exist.
-    Raises ``InputError`` for constraints that no output can meet.
-    """
+    """The ``n_best`` candidates of each source, or as many as exist; ``search`` without its choice."""
     return run_to_end(beam_steps(steps, job))
 
 
@@ -74,7 +63,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     plan = Plan(job.options, steps.config, ConstraintBatch.from_job(job, steps.config, steps.device))
     if plan.constraints is not None:
         plan.constraints.note()
-    covered = initial_coverage(steps.source_mask) if job.options.coverage_penalty > 0.0 else None
+    covered = (~steps.source_mask).float() if job.options.coverage_penalty > 0.0 else None  # padding needs nothing
     state = start_state(job.limits, plan, steps.device, covered)
     state.note()
     last_ids = torch.full_like(state.sentences, steps.config.bos_id)
@@ -82,8 +71,7 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
     while len(state.sentences):
         log_probs = steps.next_log_probs(last_ids)
         attention = None if state.covered is None else steps.attention()
-        following = NextLogProbs.from_model(state, log_probs, attention, plan)
-        state, rows = advance(state, following, plan)
+        state, rows = advance(state, log_probs, attention, plan)
         state.note()
         yield state
         done = is_done(state, plan.options)
@@ -95,23 +83,30 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
                 found[sentence] = _results(ended, place, plan)
             keep = fill_gaps(~done) if steps.fills_gaps else (~done).nonzero().flatten()
             state, rows = state.select(keep), rows.index_select(0, keep)
-        if some_done or rows.numel() != len(last_ids):
-            steps.select(rows.flatten())
-        elif plan.options.beam > 1:
-            steps.reorder_within_sources(rows.flatten())
+        same_sources = not some_done and rows.numel() == len(last_ids)
+        if not same_sources or plan.options.beam > 1:
+            steps.select(rows.flatten(), same_sources=same_sources)
         last_ids = state.ids[:, :, -1].flatten()
-    return _rank_sources(found, job)
+    if job.constraints is not None:
+        found = [
+            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
+            for candidates, of_source in zip(found, job.constraints, strict=True)
+        ]
+    return [rank_outputs(candidates, job.options.n_best) for candidates in found]
 
 
 def advance(
-    state: SearchState, following: NextLogProbs, plan: Plan
+    state: SearchState, log_probs: Float[Tensor, "rows vocab"], attention: Tensor | None, plan: Plan
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
     """The state after one more id, and the row of the previous step that each live hypothesis continues."""
-    best, beam = expand_beam(state, following, plan), plan.options.beam
+    processed, beam = process_beam(state, log_probs, plan), plan.options.beam
+    best = expand_beam(state, log_probs.view(*state.log_probs.shape, -1), processed, plan)
     is_eos = best.ids == plan.config.eos_id
     best.note()
     note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
-    covered = None if state.covered is None or following.attention is None else state.covered + following.attention
+    covered = state.covered
+    if covered is not None and attention is not None:
+        covered = covered + attention.view(*state.log_probs.shape, -1)
     ranks = live_ranks(is_eos, beam)
     live, finished = best.at(ranks), is_eos.gather(1, ranks)
     if live.sums is not None:
@@ -171,40 +166,17 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
 
 def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
     """The candidates of row ``place``, whose sentence is done, unsorted."""
-    finished = zip(
-        state.finished_ids[place].tolist(),
-        state.finished_log_probs[place].tolist(),
-        state.finished_scores[place].tolist(),
-        strict=True,
-    )
-    candidates = [
-        Output(ids[: ids.index(plan.config.eos_id) + 1], log_prob, score, truncated=False)
-        for ids, log_prob, score in finished
-        if score > -math.inf
-    ]
-    if len(candidates) < plan.options.n_best or state.step >= int(state.limits[place]):
-        candidates += _truncated_candidates(state, place, plan.options)
+    candidates, options = [], plan.options
+    finished = (state.finished_ids[place], state.finished_log_probs[place], state.finished_scores[place])
+    for ids, log_prob, score in zip(*(one.tolist() for one in finished), strict=True):
+        if score > -math.inf:
+            end = ids.index(plan.config.eos_id) + 1
+            candidates.append(Output(ids[:end], log_prob, score, truncated=False))
+    if len(candidates) < options.n_best or state.step >= int(state.limits[place]):
+        scores = state.ranking[place].double() / options.penalty(state.step)
+        if state.covered is not None:
+            scores = scores + coverage_penalty(state.covered[place], options.coverage_penalty)
+        live = (state.ids[place], state.log_probs[place], scores)
+        for ids, log_prob, score in zip(*(one.tolist() for one in live), strict=True):
+            candidates.append(Output(ids, log_prob, score, truncated=True))
     return candidates
-
-
-def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Output]:
-    """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty = options.penalty(state.step)
-    ranking = state.ranking[place]
-    coverage = torch.zeros_like(ranking)
-    if state.covered is not None:
-        coverage = coverage_penalty(state.covered[place], options.coverage_penalty)
-    live = zip(
-        state.ids[place].tolist(), state.log_probs[place].tolist(), ranking.tolist(), coverage.tolist(), strict=True
-    )
-    return [Output(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
-
-
-def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:
-    """The ``n_best`` of each source, each with its unmet constraints."""
-    if job.constraints is not None:
-        found = [
-            [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
-            for candidates, of_source in zip(found, job.constraints, strict=True)
-        ]
-    return [rank_outputs(candidates, job.options.n_best) for candidates in found]

@@ -1,10 +1,9 @@
 """Lexical constraints: sequences of ids that an output must contain, and a beam that makes room for them.
 
-Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). A hypothesis is in the bank numbered by how many ids
-of the required phrases it has: all those of the phrases that occur, and those of the phrase that it is in the middle
-of. The beam is divided among the banks, so that probable hypotheses and constrained ones both survive. Here progress
-follows from the ids alone: a phrase may occur anywhere and overlap others. The best hypothesis of the highest bank
-always survives, so that all phrases occur after enough steps, unless a filter forbids one of the ids.
+Dynamic beam allocation, Post and Vilar 2018 (arXiv 1804.06609). The number of a hypothesis's bank is how many ids of
+the required phrases it has: those of the phrases that occur, and those of the phrase that it is in the middle of. The
+beam is divided among the banks. Phrases may overlap. The best hypothesis of the highest bank always survives, so that
+all phrases occur after enough steps, unless a filter forbids one of the ids.
 
 ``phrases`` (rows phrase tgt) are padded with ``pad_id`` along both of the last axes.
 """
@@ -12,6 +11,7 @@ always survives, so that all phrases occur after enough steps, unless a filter f
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Self
 
 import torch
@@ -38,11 +38,6 @@ def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phra
     return equal.all(dim=3).any(dim=2) | padding.all(dim=2)
 
 
-def ends_with(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
-    """Which phrases the ids of their row end with; an empty phrase always matches."""
-    return matched_prefix(ids, phrases, pad_id) == (phrases != pad_id).sum(dim=2)
-
-
 def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
     """The length of the longest prefix of each phrase that the ids of its row end with."""
     step, lengths = ids.shape[1], torch.zeros(phrases.shape[:2], dtype=torch.int64, device=ids.device)
@@ -57,14 +52,6 @@ def bank_of(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
     done, lengths = contains(ids, phrases, pad_id), (phrases != pad_id).sum(dim=2)
     in_progress = matched_prefix(ids, phrases, pad_id).masked_fill(done, 0).amax(dim=1)
     return (lengths * done).sum(dim=1) + in_progress
-
-
-def next_required(
-    ids: Ids, phrases: Phrases, pad_id: int
-) -> tuple[Int[Tensor, "rows phrase"], Bool[Tensor, "rows phrase"]]:
-    """The next id of each phrase, and whether the phrase is unmet."""
-    following = matched_prefix(ids, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
-    return phrases.gather(2, following[:, :, None]).squeeze(2), ~contains(ids, phrases, pad_id)
 
 
 def allocate_candidates(
@@ -93,8 +80,10 @@ def _pool(
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
-    phrases = required.repeat_interleave(beam, dim=0)
-    further, unmet = (found.view(sentences, beam, -1) for found in next_required(ids.flatten(0, 1), phrases, pad_id))
+    phrases, prefixes = required.repeat_interleave(beam, dim=0), ids.flatten(0, 1)
+    following = matched_prefix(prefixes, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
+    further = phrases.gather(2, following[:, :, None]).view(sentences, beam, -1)
+    unmet = ~contains(prefixes, phrases, pad_id).view(sentences, beam, -1)
     best = flat.topk(min(count, flat.shape[1]), dim=1).indices
     # A phrase that is met needs no candidate: the best one, which is there already, takes its slot.
     further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)
@@ -173,14 +162,12 @@ def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torc
 
 
 def _check(where: str, constraints: Constraints, config: ModelConfig) -> None:
-    named = [("prefix", constraints.prefix)]
-    for name, phrases in (("required", constraints.required), ("banned", constraints.banned)):
-        if not all(phrases):
-            raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")
-        named += [(name, phrase) for phrase in phrases]
     control = (config.pad_id, config.bos_id, config.eos_id)
-    for name, ids in named:
-        for number in ids:
+    named = {"prefix": [constraints.prefix], "required": constraints.required, "banned": constraints.banned}
+    for name, phrases in named.items():
+        if name != "prefix" and not all(phrases):
+            raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")
+        for number in chain.from_iterable(phrases):
             if number in control or not 0 <= number < config.tgt_vocab:
                 raise InputError(
                     f"{where}.{name}: found id {number}, expected ids below {config.tgt_vocab} other than those "

@@ -1,13 +1,13 @@
 """Filters: what changes the model's distribution before a token is chosen, as pure functions on log-probabilities.
 
-Two kinds, each with its register at the end of this file. Processors act in every search and in sampling. They take
-log-probabilities (rows vocab) and the ids so far (rows step); what they forbid is -inf. They do not renormalise: the
-early end of a beam search rests on that. The constraints act after all of them. Sampling filters choose which tokens
-may be sampled, and return log-probabilities whose exponentials sum to 1.
+Two kinds, each with its register at the end of this file. Processors act in every search and in sampling, before the
+constraints. They take log-probabilities (rows vocab) and the ids so far (rows step). What they forbid is -inf; they
+do not renormalise, so that a beam search may end early. Sampling filters choose which tokens may be sampled, and
+renormalise.
 
-A new filter is one field of ``DecodeConfig``, which says which other engines have it, and one entry here with its
-function. Its check in a trace is one function in ``explain/entries``. The paper has no sampling; top_p is Holtzman et
-al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (arXiv 2407.01082), typical_p Meister et al. 2022 (2202.00666).
+A new filter is a field of ``DecodeConfig``, an entry here with its function, and a check in ``explain/entries``. The
+paper has no sampling; top_p is Holtzman et al. 2020 (arXiv 1904.09751), min_p Nguyen et al. 2024 (2407.01082),
+typical_p Meister et al. 2022 (2202.00666).
 """
 
 import math
@@ -18,8 +18,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.decoding.search.constraints import ConstraintBatch, contains, ends_with
+from glassformer.decoding.search.constraints import ConstraintBatch, contains, matched_prefix
 from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.trace import note
 
 LogProbs = Float[Tensor, "... vocab"]
 Prefixes = Int[Tensor, "rows step"]
@@ -55,11 +56,16 @@ def process_log_probs(
     config: ModelConfig,
 ) -> LogProbs:
     """Apply all processors that are set; ``constraints`` has a row for each row of ``log_probs``."""
+    if not has_processors(options, constraints):
+        return log_probs
     processed = log_probs
     for one in PROCESSORS:
         if one.is_active(options):
             processed = one.apply(processed, prefixes, getattr(options, one.setting), config)
-    return processed if constraints is None else constrain(processed, log_probs, prefixes, constraints, config)
+    if constraints is not None:
+        processed = constrain(processed, log_probs, prefixes, constraints, config)
+    note("search.processed_log_probs", processed, "batch vocab")
+    return processed
 
 
 def filter_log_probs(log_probs: LogProbs, options: DecodeConfig) -> LogProbs:
@@ -75,8 +81,7 @@ def apply_repetition_penalty(
 ) -> LogProbs:
     """Multiply the log-probability of each id that already occurs by ``penalty``, once however often it occurs.
 
-    Keskar et al. 2019 (arXiv 1909.05858) divide logits instead, which rewards a repetition where they are negative;
-    log-probabilities are never positive, so that multiplied they only fall.
+    Keskar et al. 2019 (arXiv 1909.05858) divide logits, which rewards a repetition where they are negative.
     """
     return log_probs.scatter(1, prefixes, log_probs.gather(1, prefixes) * penalty)
 
@@ -109,20 +114,19 @@ def constrain(
 
 def forbid_end(log_probs: LogProbs, where: Bool[Tensor, "rows"], eos_id: int) -> LogProbs:
     """Forbid eos in the rows that ``where`` marks."""
-    ends = torch.full((len(where), 1), eos_id, device=where.device)
-    return _forbid(log_probs, ends, where[:, None])
+    return _forbid(log_probs, torch.full((len(where), 1), eos_id, device=where.device), where[:, None])
 
 
 def forbid_banned(
     log_probs: LogProbs, prefixes: Prefixes, banned: Int[Tensor, "rows phrase tgt"], pad_id: int
 ) -> LogProbs:
     """Forbid each id that would complete a banned sequence."""
-    lengths = (banned != pad_id).sum(dim=2)
     if not banned.numel():
         return log_probs
-    last = banned.gather(2, (lengths - 1).clamp(min=0)[:, :, None]).squeeze(2)
-    past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == lengths[:, :, None] - 1, pad_id)
-    return _forbid(log_probs, last, ends_with(prefixes, past, pad_id) & (lengths > 0))
+    before = (banned != pad_id).sum(dim=2) - 1  # ids before the last; -1 of none
+    last = banned.gather(2, before.clamp(min=0)[:, :, None]).squeeze(2)
+    past = banned.masked_fill(torch.arange(banned.shape[2], device=banned.device) == before[:, :, None], pad_id)
+    return _forbid(log_probs, last, matched_prefix(prefixes, past, pad_id) == before)
 
 
 def force_prefix(

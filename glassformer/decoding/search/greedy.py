@@ -1,7 +1,4 @@
-"""Greedy search: the most probable id at each step, the result of a beam search with beam 1.
-
-This loop keeps no state that a trace could show, so that a step costs little more than the model.
-"""
+"""Greedy search: a beam search with beam 1 in a short loop, which keeps no state that a trace could show."""
 
 import torch
 

@@ -1,7 +1,4 @@
-"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values.
-
-Who runs jobs for others can stop one between two steps, once nobody waits for it.
-"""
+"""A search job: a batch of sources, the options of their search, and what each output must hold, as plain values."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -11,13 +11,10 @@ from glassformer.settings import DecodeConfig
 
 @dataclass(frozen=True)
 class Output:
-    """One output of the decoder: ``ids`` end with eos, unless ``truncated`` says that it reached the length limit.
+    """One output of the decoder, a ``Hypothesis`` without its text.
 
-    ``log_prob`` is the natural logarithm of its probability by the model. ``score`` is the sum of the processed
-    log-probabilities divided by the length penalty, plus the coverage penalty. ``unmet`` are the required sequences
-    that do not occur; a candidate that ends with eos has none. ``longer_was_cut``: it is complete, but the length
-    limit cut another one that was better until then, so that it may be too short. ``received``: how much attention
-    each id of the source gets at least from all ids of the output, 1 each; empty where the search does not tell it.
+    ``score`` is the sum of the processed log-probabilities divided by the length penalty, plus the coverage penalty.
+    ``unmet`` are the required sequences that do not occur.
     """
 
     ids: list[int]

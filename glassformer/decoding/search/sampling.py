@@ -1,11 +1,10 @@
 """Sampling: each next id is drawn from the model's distribution, processed and filtered.
 
-The random numbers of a sample follow from the seed, the source's key and the number of the sample alone: neither the
-other sources of the batch nor the order of batches change them.
+The random numbers of a sample follow from the seed, the source's key and the number of the sample alone.
 """
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
@@ -15,12 +14,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.decoding.search.constraints import ConstraintBatch
-from glassformer.decoding.search.filters import filter_log_probs, has_processors, process_log_probs
-from glassformer.decoding.search.job import Constraints, SearchJob
-from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs, run_to_end
+from glassformer.decoding.search.filters import filter_log_probs, process_log_probs
+from glassformer.decoding.search.job import SearchJob
+from glassformer.decoding.search.outputs import Output, no_token_allowed, rank_outputs
 from glassformer.decoding.search.steps import Steps
 from glassformer.errors import InputError
-from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.settings import DecodeConfig
 from glassformer.trace import note
 
 
@@ -44,22 +43,21 @@ class SampleState:
         return type(self)(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
 
 
-def sample(steps: Steps, job: SearchJob) -> list[list[Output]]:
+def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
     """``n_best`` samples of each source, complete ones first, then by score; there may be equal ones.
 
-    ``steps`` are at the start, with a row for each source. Raises ``InputError`` for constraints that no output can
-    meet, and for required phrases, which only a search can produce.
+    Yields the state after each step, before the samples that are done are removed.
     """
-    return run_to_end(sample_steps(steps, job))
-
-
-def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, list[list[Output]]]:
-    """``sample`` that yields the state after each step, before the samples that are done are removed."""
     eos_id, options = steps.config.eos_id, job.options
-    _refuse_required(job.constraints)
-    constraint_batch = ConstraintBatch.from_job(job, steps.config, steps.device)
-    if constraint_batch is not None:
-        constraint_batch.note()
+    for place, one in enumerate(job.constraints or ()):
+        if one.required:
+            raise InputError(
+                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
+                "sampling cannot be made to produce them. Search instead: sample=False."
+            )
+    batch = ConstraintBatch.from_job(job, steps.config, steps.device)
+    if batch is not None:
+        batch.note()
     state = _start(job, steps.device)
     note("search.limits", state.limits, "batch")
     steps.select(state.samples // options.n_best)
@@ -67,7 +65,10 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
     found: list[list[Output]] = [[] for _ in job.limits]
     while len(state.samples):
         log_probs = steps.next_log_probs(last_ids)
-        processed = process_samples(log_probs, state, options, constraint_batch, steps.config)
+        constraints = None if batch is None else batch.select(state.samples // options.n_best)
+        processed = process_log_probs(log_probs, state.ids, options, constraints, steps.config)
+        if processed is not log_probs and bool((processed == -math.inf).all(dim=1).any()):
+            raise no_token_allowed()
         state = advance(state, log_probs, processed, options)
         yield state
         done = (state.ids[:, -1] == eos_id) | (state.step >= state.limits)
@@ -86,15 +87,6 @@ def sample_steps(steps: Steps, job: SearchJob) -> Generator[SampleState, None, l
     return [rank_outputs(candidates, options.n_best) for candidates in found]
 
 
-def _refuse_required(constraints: Sequence[Constraints] | None) -> None:
-    for place, one in enumerate(constraints or ()):
-        if one.required:
-            raise InputError(
-                f"constraints[{place}].required: found {len(one.required)} with sampling, expected none, because "
-                "sampling cannot be made to produce them. Search instead: sample=False."
-            )
-
-
 def _start(job: SearchJob, device: torch.device) -> SampleState:
     """``n_best`` empty rows for each source."""
     longest, n_best = max(job.limits, default=0), job.options.n_best
@@ -111,25 +103,6 @@ def _start(job: SearchJob, device: torch.device) -> SampleState:
         ids=torch.empty(rows, 0, dtype=torch.int64, device=device),
         log_probs=torch.zeros(rows, device=device),
     )
-
-
-def process_samples(
-    log_probs: Float[Tensor, "rows vocab"],
-    state: SampleState,
-    options: DecodeConfig,
-    constraint_batch: ConstraintBatch | None,
-    config: ModelConfig,
-) -> Float[Tensor, "rows vocab"]:
-    """The processed log-probabilities; raises ``InputError`` if they allow a sample no token."""
-    if not has_processors(options, constraint_batch):
-        return log_probs
-    if constraint_batch is not None:
-        constraint_batch = constraint_batch.select(state.samples // options.n_best)
-    processed = process_log_probs(log_probs, state.ids, options, constraint_batch, config)
-    note("search.processed_log_probs", processed, "batch vocab")
-    if bool((processed == -math.inf).all(dim=1).any()):
-        raise no_token_allowed()
-    return processed
 
 
 def advance(

@@ -23,10 +23,10 @@ def search_steps(steps: Steps, job: SearchJob) -> Generator[SearchState | Sample
 
 
 def search(steps: Steps, job: SearchJob) -> list[list[Output]]:
-    """The candidates of each source, best first; ``steps`` are at the start, with a row for each source.
+    """The candidates of each source, as ``rank_outputs`` orders them; ``steps`` have a row for each source.
 
-    Greedy search has a shorter loop of its own, which a trace does not take: it records a beam search with beam 1,
-    whose results are the same. Raises what ``beam_search`` and ``sample`` raise.
+    Greedy search has a loop of its own; a trace records a beam search with beam 1, whose results are the same.
+    Raises ``InputError`` for constraints that no output can meet, and for required phrases with sampling.
     """
     if is_greedy(job) and not is_tracing():
         return greedy_search(steps, job)
@@ -55,26 +55,18 @@ def result_tensors(found: Sequence[Sequence[Output]], pad_id: int, device: torch
 
 
 class CertainPrefix:
-    """The ids that all hypotheses of one source begin with, live and finished ones, updated after each step."""
+    """The ids that all hypotheses of the one source of a job begin with, updated after each step."""
 
     def __init__(self) -> None:
-        self._hypotheses: dict[int, list[list[int]]] = {}
+        self._samples: dict[int, list[int]] = {}
 
     def update(self, state: SearchState | SampleState) -> list[int]:
         """The shared ids after a step; after eos there may be padding."""
-        # Samples that are done leave the state; their outputs still count.
-        self._hypotheses |= _of_samples(state) if isinstance(state, SampleState) else _of_beams(state)
-        every = [ids for hypotheses in self._hypotheses.values() for ids in hypotheses]
-        columns = takewhile(lambda ids: len(set(ids)) == 1, zip(*every, strict=False))
+        if isinstance(state, SampleState):  # samples that are done leave the state, but still count
+            self._samples |= zip(state.samples.tolist(), state.ids.tolist(), strict=True)
+            hypotheses = list(self._samples.values())
+        else:  # of the finished ones the n_best suffice: another one never becomes the best again
+            exists = torch.cat([state.ranking[0], state.finished_scores[0]]) > -math.inf
+            hypotheses = torch.cat([state.ids[0], state.finished_ids[0]])[exists].tolist()
+        columns = takewhile(lambda ids: len(set(ids)) == 1, zip(*hypotheses, strict=False))
         return [first for first, *_ in columns]
-
-
-def _of_samples(state: SampleState) -> dict[int, list[list[int]]]:
-    return {number: [ids] for number, ids in zip(state.samples.tolist(), state.ids.tolist(), strict=True)}
-
-
-def _of_beams(state: SearchState) -> dict[int, list[list[int]]]:
-    """Of the finished ones the n_best suffice: another one never becomes the best again."""
-    ids = torch.cat([state.ids, state.finished_ids], dim=1)
-    exists = torch.cat([state.ranking, state.finished_scores], dim=1) > -math.inf
-    return {number: ids[place, exists[place]].tolist() for place, number in enumerate(state.sentences.tolist())}

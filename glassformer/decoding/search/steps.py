@@ -6,7 +6,7 @@ the hypotheses of a source as slots of one row; ``EnsembleSteps``, several model
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, Self
+from typing import Protocol
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,6 +20,8 @@ from glassformer.model.cache import BeamCache, DecoderCache, RowOrder
 from glassformer.model.masks import Mask
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import capture, is_tracing, note
+
+_POSITIONS_AT_ONCE = 512  # of the encoder on a CPU
 
 
 def pad_ids(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device) -> Int[Tensor, "batch longest"]:
@@ -37,10 +39,7 @@ def token_log_probs(logits: Float[Tensor, "... vocab"], config: ModelConfig) -> 
 
 
 class Steps(Protocol):
-    """What a search needs of a model: the log-probabilities of the next id, and rows that follow the search.
-
-    There is one row for each source at the start; the ids of the first step are bos.
-    """
+    """What a search needs of a model. At the start there is one row for each source; the first ids are bos."""
 
     config: ModelConfig
     """The model's configuration, for its control ids and its vocabulary."""
@@ -52,11 +51,8 @@ class Steps(Protocol):
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row: float32, -inf for padding and bos."""
 
-    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
-        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
-
-    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same where the number of rows stays, and each row keeps its source."""
+    def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
+        """Row i becomes what row ``rows[i]`` was; with ``same_sources`` all stay, and each keeps its source."""
 
     @property
     def source_mask(self) -> Bool[Tensor, "rows src"]:
@@ -69,29 +65,25 @@ class Steps(Protocol):
 class DecoderSteps:
     """The decoder of one model over a batch, with a row for each hypothesis.
 
-    With ``cached=False`` every step decodes all positions again, with the same result. ``attends`` keeps the
-    attention weights of each step, for ``attention``.
+    Without ``cache`` every step decodes all positions again. With a coverage penalty attention weights are kept.
     """
 
     fills_gaps = False
 
     def __init__(
-        self, model: Transformer, src_ids: Int[Tensor, "rows src"], *, cached: bool = True, attends: bool = False
+        self, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig | None = None
     ) -> None:
-        self._model, self._attends, self.config = model, attends, model.config
+        """``src_ids`` end with eos and are padded on the right."""
+        options = options or DecodeConfig()
+        self._model, self._attends, self.config = model, options.coverage_penalty > 0.0, model.config
         last = model.config.n_decoder_layers - 1
         self._last_attention = model.get_submodule(f"decoder.layers.{last}.cross_attention")
         self._weights: list[Tensor] = []
         self._memory, src_mask = _encode(model, src_ids)
         self.device = self._memory.device
         self._memory_mask = Mask.from_visible(src_mask)
-        self._cache = self._new_cache() if cached else None
+        self._cache = self._new_cache() if options.cache else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
-
-    @classmethod
-    def from_sources(cls, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig) -> Self:
-        """As the options need it. ``src_ids`` end with eos and are padded on the right."""
-        return cls(model, src_ids, cached=options.cache, attends=options.coverage_penalty > 0.0)
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """The log-probabilities after ``ids`` at the next position of each row."""
@@ -128,26 +120,22 @@ class DecoderSteps:
         if not self._weights:
             raise ConfigError(
                 "decode.coverage_penalty: the attention weights of the last step are missing, expected them for the "
-                "score. Make the steps with attends=True, and call model.use_fused_attention without in_traces."
+                "score. Make the steps with these options, and call model.use_fused_attention without in_traces."
             )
         return self._weights[-1]
 
-    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
-        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
-        note("search.rows", rows, "batch")
-        self._memory = self._memory.index_select(0, rows)
-        self._memory_mask = self._memory_mask.reorder(rows)
-        self._prefix = self._prefix.index_select(0, rows)
-        if self._cache is not None:
-            self._cache.reorder(rows)
-
-    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same where each row keeps its source, so that memory and cross-attention stay as they are."""
+    def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
+        """Row i becomes what row ``rows[i]`` was; of the same sources memory and cross-attention stay as they are."""
         note("search.rows", rows, "batch")
         self._prefix = self._prefix.index_select(0, rows)
-        if self._cache is not None:
+        if not same_sources:
+            self._memory = self._memory.index_select(0, rows)
+            self._memory_mask = self._memory_mask.reorder(rows)
+            if self._cache is not None:
+                self._cache.reorder(rows)
+        elif self._cache is not None:
             for layer in self._cache.layers:
-                layer.self_attention.reorder(rows)
+                layer.autoregressive.reorder(rows)
 
 
 class BeamSteps(DecoderSteps):
@@ -174,22 +162,19 @@ class BeamSteps(DecoderSteps):
         """The last step's attention; raises ``ConfigError`` if its weights were not kept."""
         return self._last_weights().float().mean(dim=1).flatten(0, 1)
 
-    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
+    def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
         """Row i becomes what row ``rows[i]`` was; each source keeps the same number of rows, or none."""
         if not len(rows):
             return
         slots, before = self._cache.slots, len(self._memory)
-        sources: Tensor = torch.unique_consecutive(rows // slots)
-        if len(sources) < before:
-            order = RowOrder(sources, before)
-            self._memory = order.apply(self._memory)
-            self._memory_mask = self._memory_mask.reorder(sources)
-            self._cache.reorder_sources(order)
-        self._cache.reorder((rows % slots).view(len(sources), -1))
-
-    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same where the number of rows stays, and each row keeps its source."""
-        self._cache.reorder((rows % self._cache.slots).view(len(self._memory), -1))
+        if not same_sources:
+            sources: Tensor = torch.unique_consecutive(rows // slots)
+            if len(sources) < before:
+                order = RowOrder(sources, before)
+                self._memory = order.apply(self._memory)
+                self._memory_mask = self._memory_mask.reorder(sources)
+                self._cache.reorder_sources(order)
+        self._cache.reorder((rows % slots).view(len(self._memory), -1))
 
 
 def mean_log_probs(log_probs: Float[Tensor, "models ..."]) -> Float[Tensor, "..."]:
@@ -218,15 +203,10 @@ class EnsembleSteps:
         """The mean of the models' attention at the last step."""
         return torch.stack([member.attention() for member in self._members]).mean(dim=0)
 
-    def select(self, rows: Int[Tensor, "new_rows"]) -> None:
+    def select(self, rows: Int[Tensor, "new_rows"], *, same_sources: bool = False) -> None:
         """Row i becomes what row ``rows[i]`` was, in each model."""
         for member in self._members:
-            member.select(rows)
-
-    def reorder_within_sources(self, rows: Int[Tensor, "rows"]) -> None:
-        """The same where the number of rows stays, and each row keeps its source."""
-        for member in self._members:
-            member.reorder_within_sources(rows)
+            member.select(rows, same_sources=same_sources)
 
 
 def _encode(
@@ -237,7 +217,7 @@ def _encode(
     Each part is encoded as wide as its own longest source; the mask hides what pads its memory.
     """
     width = src_ids.shape[1]
-    at_once = max(1, _POSITIONS // max(1, width))
+    at_once = max(1, _POSITIONS_AT_ONCE // max(1, width))
     if src_ids.device.type != "cpu" or len(src_ids) <= at_once or is_tracing():
         return model.encode(src_ids)
     lengths = (src_ids != model.config.pad_id).sum(dim=1)
@@ -248,6 +228,3 @@ def _encode(
         torch.cat([pad(memory, (0, 0, 0, width - memory.shape[1])) for memory in memories]),
         torch.cat([pad(mask, (0, width - mask.shape[-1])) for mask in masks]),
     )
-
-
-_POSITIONS = 512

@@ -1,1 +1,1 @@
-"""Two passes compared tap by tap: of runs, checkpoints or saved traces, or of one model run in two ways."""
+"""Two passes compared tap by tap: of runs, saved traces, or one model in two ways."""

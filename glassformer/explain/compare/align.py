@@ -1,4 +1,4 @@
-"""Taps in one layout, so that passes made in different ways can be compared cell by cell."""
+"""Taps in one layout, so that passes made in different ways can be compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +13,7 @@ from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
 POSITIONS = ("src", "tgt", "position", "query", "key")
+_KEPT = ("k_cached", "v_cached")
 _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined along the first of these that it has
 
 
@@ -29,7 +30,7 @@ class Aligned(Step):
         return torch.ones_like(self.value, dtype=torch.bool) if self.present is None else self.present
 
     def add_axes(self, axes: tuple[str, ...]) -> "Aligned | None":
-        """The tap with further axes of size 1; None where ``axes`` lacks one of its own."""
+        """The tap with more axes, of size 1; None if ``axes`` lacks one of its own."""
         shape, found = [], 0
         for word in axes:
             has = found < len(self.axes) and self.axes[found] in (word, "one")
@@ -53,11 +54,11 @@ def align_steps(steps: Sequence[Step]) -> list[Aligned]:
 
 
 def join_calls(steps: Sequence[Step]) -> list[Aligned]:
-    """The calls of a stepwise decoding as one pass; a query lacks the keys after it."""
+    """The calls of stepwise decoding as one pass; a query lacks later keys."""
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
-            _insert_axis(step, step.axes.index("key"), "query") if step.address.endswith("_cached") else step
+            _insert_axis(step, step.axes.index("key"), "query") if step.name in _KEPT else step
         )
     return [_join_tap(parts) for parts in calls.values()]
 
@@ -76,7 +77,7 @@ def _join_tap(parts: list[Aligned]) -> Aligned:
 
 
 def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
-    """Passes over single sentences as the rows of one batch; a tap without a batch axis gets one."""
+    """Passes over single sentences as the rows of one batch."""
     rows = [
         {tap.key: tap if "batch" in tap.axes else _insert_axis(tap, 0, "batch") for tap in side} for side in sides
     ]
@@ -88,7 +89,7 @@ def stack_sentences(sides: Sequence[list[Aligned]]) -> list[Aligned]:
 
 
 def unpack_rows(steps: Sequence[Step], real: Mapping[str, Tensor]) -> list[Aligned]:
-    """Taps of a pass without padding, each packed row put back where ``real`` has a token."""
+    """The packed rows of a pass, put back where ``real`` has a token."""
     return [_unpack(tap, real) for tap in align_steps(steps)]
 
 
@@ -103,7 +104,7 @@ def _unpack(tap: Aligned, real: Mapping[str, Tensor]) -> Aligned:
 
 
 def _concatenate(parts: Sequence[Aligned], place: int) -> Aligned:
-    """The parts joined along one axis; along the others the shorter ones lack cells at the end."""
+    """The parts joined along one axis and padded along the others."""
     longest = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     values, masks = [], []
     for part in parts:
@@ -121,7 +122,7 @@ def pad_to(value: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | None:
-    """Both sides with the same axes, cropped to the positions of both; None if these do not fit."""
+    """Both sides with the same axes and positions; None if they do not fit."""
     if first.axes == second.axes and first.shape == second.shape:
         return first, second
     axes = max(first.axes, second.axes, key=lambda axes: (len(axes), -axes.count("one")))
@@ -138,7 +139,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
 
 
 def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
-    """The taps, and after each v the keys and values that a cache would hold, where ``wanted`` names such a tap."""
+    """The taps, and what a cache would hold that is ``wanted``: keys and values, the cell before."""
     latest: dict[str, Aligned] = {}
     for tap in taps:
         yield tap
@@ -150,20 +151,19 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
                 address = f"{module}.{letter}_cached"
                 if source is not None and (address, tap.call) in wanted:
                     yield replace(source, address=address)
+        if name == "cell" and (f"{module}.cell_cached", tap.call) in wanted:
+            yield replace(tap, address=f"{module}.cell_cached", value=tap.value[:, :-1])
 
 
 @dataclass(frozen=True, eq=False)
 class PositionTokens:
-    """Which positions of a batch hold a token, and which: ``real`` is (batch positions) for src and tgt.
-
-    ``labels`` are the tokens of each row for src and tgt, and one row for vocab.
-    """
+    """Which positions hold a token, for src and tgt; ``labels`` are the tokens by row."""
 
     real: Mapping[str, Tensor]
     labels: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
     def mask_of(self, tap: Aligned) -> Tensor:
-        """True at the cells of a tap in which no padding takes part, expandable over its other axes."""
+        """True at the cells without padding, expandable over the tap's other axes."""
         counted = torch.ones([1] * len(tap.axes), dtype=torch.bool)
         rows = tap.axes.index("batch") if "batch" in tap.axes else None
         for place, word in enumerate(resolved_axes(tap)):
@@ -193,7 +193,7 @@ class PositionTokens:
 
 
 def largest_difference(first: Tensor, second: Tensor) -> tuple[float, tuple[int, ...]]:
-    """The greatest absolute difference and its cell; equal infinities do not differ."""
+    """The greatest difference and its cell; equal infinities do not differ."""
     left, right = first.double(), second.double()
     difference = torch.where(left == right, 0.0, (left - right).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
     if difference.numel() == 0:

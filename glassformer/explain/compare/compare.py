@@ -1,4 +1,4 @@
-"""Two recorded passes compared tap by tap: where they first differ, in which cell, and by how much."""
+"""Two recorded passes compared tap by tap: where they first differ, and by how much."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,12 +25,10 @@ _IDS = {"src": "text.src_ids", "tgt": "text.tgt_in_ids"}
 def diff_traces(
     first: Trace, second: Trace, tolerance: float = 0.0, *, positions: PositionTokens | None = None
 ) -> Difference:
-    """Compare two traces, live or loaded, address by address and call by call.
+    """Compare two traces by address and call, without padding, over the positions that both have.
 
-    A cell differs when the difference is above tolerance · (1 + scale), where scale is the greatest finite magnitude
-    of the tap in the first trace. Equal infinities do not differ, NaN always does. Axes of positions are cropped to
-    the shorter side. Padding does not count: it is that of ``positions``, or found from the ids of both traces.
-    Raises ``TraceError`` when no tap is in both, or the tolerance is not a number from 0 on.
+    A cell differs above tolerance · (1 + the tap's greatest finite magnitude in the first trace); equal infinities do
+    not differ, NaN does. ``positions`` come from the ids by default. ``TraceError`` if no tap is in both.
     """
     return compare(
         align_steps(first.steps), align_steps(second.steps), tolerance, positions or _differing_padding(first, second)
@@ -62,13 +60,15 @@ def compare(
 
 
 def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: PositionTokens | None) -> TapDifference:
-    """Compare one tap of two sides, over the cells that both have and that are not padding."""
+    """Compare one tap over the cells that both sides have, without padding."""
     shapes = (first.shape, second.shape)
     pair = match_shapes(first, second)
     if pair is None:
         return TapDifference(first.address, first.call, first.axes, shapes, same_shape=False)
     left, right = (tap.value.double() for tap in pair)
-    counted = _counting_cells(pair, positions)
+    counted = torch.ones(pair[0].shape, dtype=torch.bool)
+    for present in (pair[0].present, pair[1].present, None if positions is None else positions.mask_of(pair[0])):
+        counted = counted if present is None else counted & present
     scale = float(left.where(counted & left.isfinite(), 0.0).abs().max()) if left.numel() else 0.0
     found = TapDifference(first.address, first.call, pair[0].axes, shapes, cells=int(counted.sum()), scale=scale)
     if torch.equal(left, right):
@@ -85,17 +85,8 @@ def compare_tap(first: Aligned, second: Aligned, tolerance: float, positions: Po
     return replace(found, parted=int(parted.sum()), size=size, cell=cell, tokens=tokens, values=values)
 
 
-def _counting_cells(pair: tuple[Aligned, Aligned], positions: PositionTokens | None) -> Tensor:
-    """True at the cells that both sides have and in which no padding takes part."""
-    counted = torch.ones(pair[0].shape, dtype=torch.bool)
-    for present in (pair[0].present, pair[1].present, positions.mask_of(pair[0]) if positions is not None else None):
-        if present is not None:
-            counted = counted & present
-    return counted
-
-
 def _differing_padding(first: Trace, second: Trace) -> PositionTokens | None:
-    """The positions that hold a token on either side, for walks whose ids are padded differently."""
+    """The positions with a token on either side, for walks of different padding."""
     real: dict[str, Tensor] = {}
     for side, address in _IDS.items():
         ids = [step.value for trace in (first, second) for step in trace.select(address)[:1]]

@@ -1,4 +1,4 @@
-"""A compiled pass with taps: its graph is captured with every tap as an output, then compiled."""
+"""A compiled pass whose graph returns every tap."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from glassformer.trace import Step
 
 
 class _ReadIds(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it without types
-    """Lets the model read an id, to check it, although a graph has numbers only when it runs."""
+    """Lets the model check ids, although a graph has numbers only when it runs."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is not torch.ops.aten._local_scalar_dense.default:
@@ -42,10 +42,7 @@ def capture_pass(
 def run_compiled(
     model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Step]:
-    """The steps of one pass that inductor compiled, on the model's device; compiling takes about a minute.
-
-    Raises ``ConfigError`` when this machine cannot compile: it needs a C++ compiler, or Triton on a GPU.
-    """
+    """The steps of one compiled pass; ``ConfigError`` if this machine cannot compile."""
     device = next(model.parameters()).device
     ids = src_ids.to(device), tgt_in_ids.to(device)
     graph, steps = capture_pass(model, *ids)

@@ -1,7 +1,7 @@
 """A model and its conversion compared: their parts, log-probabilities and outputs."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -58,19 +58,14 @@ class ConversionDifference:
 
     def lines(self) -> list[str]:
         """The report for a terminal."""
-        return [
-            f"A  {self.names[0]}",
-            f"B  {self.names[1]}",
-            *(f"{one.what:<16} {one.detail}" for one in self.findings),
-            *(self._measured_lines() if self.largest_gap is not None else ()),
-            "They agree." if self.agrees else f"They differ: {self.cause}.",
-        ]
-
-    def _measured_lines(self) -> Iterator[str]:
-        yield f"{'log-probability':<16} differs by at most {self.largest_gap:.2g}{self.gap_at}"
-        yield f"{'outputs':<16} {self.texts - len(self.outputs)} of {self.texts} are the same"
+        lines = [f"A  {self.names[0]}", f"B  {self.names[1]}"]
+        lines += [f"{one.what:<16} {one.detail}" for one in self.findings]
+        if self.largest_gap is not None:
+            lines.append(f"{'log-probability':<16} differs by at most {self.largest_gap:.2g}{self.gap_at}")
+            lines.append(f"{'outputs':<16} {self.texts - len(self.outputs)} of {self.texts} are the same")
         for one in self.outputs:
-            yield f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}"
+            lines.append(f"  step {one.step}: {one.tokens[0]} / {one.tokens[1]} ({one.why}) in {one.text[:50]!r}")
+        return [*lines, "They agree." if self.agrees else f"They differ: {self.cause}."]
 
     @property
     def cause(self) -> str:
@@ -87,8 +82,7 @@ def diff_conversion(
 ) -> ConversionDifference:
     """Compare a model with its conversion. Without ``targets`` both score the first side's translations.
 
-    Raises ``ConfigError`` without texts, ``InputError`` for targets that are not one for each text or too long, and
-    what reading either side raises.
+    Raises ``ConfigError`` without texts, ``InputError`` for targets that do not fit, and what reading raises.
     """
     if not sources:
         raise ConfigError("diff: found no text, expected at least one sentence to compare on. Give --text.")
@@ -112,7 +106,6 @@ def diff_conversion(
 
 
 def _read_targets(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> tuple[Ids, Ids]:
-    """The ids that each side makes of the targets; ``InputError`` unless A takes one for each source."""
     config, (src, tgt) = a.engine.config, a.tokenizers
     check_pairs(read_sources(sources, src, config, "sources"), read_sources(targets, tgt, config, "targets"), config)
     one, other = ([[*side.tokenizers[1].to_ids(text), EOS_ID] for text in targets] for side in (a, b))
@@ -134,7 +127,7 @@ def _force_outputs(a: Side, b: Side, outputs: list[list[Output]]) -> tuple[Ids, 
 
 
 def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, Ids]) -> tuple[float, str, bool]:
-    """The largest difference of a log-probability, its place, and whether any is more than rounding."""
+    """The largest gap of a log-probability, its place, and whether any exceeds rounding."""
     labels = [a.tokenizers[1].to_tokens(ids) for ids in targets[0]]
     if None in {a.model, b.model}:  # CTranslate2 has no probability for <pad> and <s>
         a, b = a.without_control_tokens(), b.without_control_tokens()
@@ -150,7 +143,6 @@ def _largest_gap(a: Side, b: Side, sources: Sequence[str], targets: tuple[Ids, I
 
 
 def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]) -> dict[int, Finding]:
-    """Why each pair of outputs differs, where nothing else does, by the number of its text."""
     options = search_options(*((a, b) if a.model is not None else (b, a)))
     ids = {at: [output.ids for output in pair.outputs] for at, pair in pairs.items()}
     found = {at: _TIE for at in pairs if _is_tie(a, sources[at], ids[at], options)}
@@ -168,7 +160,7 @@ def _explain(a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, Outpu
 def _blame_control_tokens(
     a: Side, b: Side, sources: Sequence[str], pairs: Mapping[int, OutputPair]
 ) -> dict[int, Finding]:
-    """The pairs that agree once our model has no probability for <pad> and <s>, either."""
+    """The pairs that agree once our model, too, excludes <pad> and <s>."""
     ours, which, options = (a, 0, search_options(a, b)) if a.model is not None else (b, 1, search_options(b, a))
     narrow, texts = ours.without_control_tokens(), [sources[at] for at in pairs]
     if not texts:
@@ -189,7 +181,7 @@ def _blame_control_tokens(
 
 
 def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
-    """Whether a side finds both outputs equally good; greedily, where they first differ."""
+    """Whether a side scores both outputs alike; greedily, up to their first difference."""
     step = first_difference(*pair)
     if options.sample or step is None:
         return step is None

@@ -1,7 +1,4 @@
-"""What the files of a CTranslate2 directory say of its model: tokens, settings, and how its weights are quantized.
-
-Names, shapes and types of the arrays in ``model.bin`` are read at once; the values of an array when they are needed.
-"""
+"""The files of a CTranslate2 directory; arrays are read on demand."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -27,7 +24,7 @@ _VERSION = 6  # of model.bin
 _NUMBERS = {"int8": "b", "int16": "h", "int32": "i", "float32": "f"}  # as ``struct`` calls those that may stand alone
 # The types by their numbers in the file, in this order.
 _DTYPES = {"float32": "<f4", "int8": "i1", "int16": "<i2", "int32": "<i4", "float16": "<f2", "bfloat16": "<u2"}
-# By how much a type rounds a number, as a share of it; an integer by half a step, and a little by the division.
+# How far a type rounds a number, as a share of it; an integer by half a step.
 _ROUNDING = {"float32": 1e-5, "float16": 2**-10, "bfloat16": 2**-8, "int32": 0.0}
 _HALF, _MIN_ROUNDING = 0.501, 1e-6
 _ACTIVATIONS = {1: "gelu (tanh)", 4: "gelu (sigmoid)", 5: "tanh", 6: "sigmoid"} | {
@@ -50,7 +47,7 @@ class Array:
 
 @dataclass(frozen=True)
 class CTranslate2Directory:
-    """A directory whose files could be read; whether CTranslate2 can use them is another question."""
+    """A directory with readable files, which CTranslate2 may still refuse."""
 
     place: Path
     tokenizers: tuple[Tokenizer, Tokenizer]
@@ -60,15 +57,14 @@ class CTranslate2Directory:
     """The settings of the model by our names, as far as its files tell."""
     quantization: str
     start: str
-    """The token that a target starts with."""
+    """The token that a target starts with, then the one that ends it."""
     end: str
-    """The token that ends it."""
     arrays: Mapping[str, Array]
     """Of ``model.bin``; none if its version is not known."""
 
     @classmethod
     def read(cls, place: Path) -> "CTranslate2Directory":
-        """Raises ``CheckpointError`` or ``TokenizerError`` that names the file that is missing or damaged."""
+        """Raises ``CheckpointError`` or ``TokenizerError`` with the file's name."""
         src, tgt = (load_tokenizer(place / name) for name in TOKENIZER_FILES)
         config, arrays = read_json(place / "config.json"), read_arrays(place / MODEL)
         start = config.get("decoder_start_token", config.get("bos_token", CONTROL_TOKENS[BOS_ID]))
@@ -78,13 +74,15 @@ class CTranslate2Directory:
                 raise CheckpointError(
                     f"{place}/config.json: {name}: found {token!r}, expected a token of the vocabulary. {_ADVICE}"
                 )
+        kinds = [one.kind for name, one in arrays.items() if name.endswith("/weight") and len(one.shape) > 1]
+        quantization = next((kind for kind in kinds if kind != "float32"), "float32")
         return cls(
             place, (src, tgt), (_read_vocabulary(place, "source"), _read_vocabulary(place, "target")),
-            _settings(config, arrays), _quantization(arrays), start, end, arrays,
+            _settings(config, arrays), quantization, start, end, arrays,
         )  # fmt: skip
 
     def values(self, name: str) -> tuple[Floats, Floats]:
-        """The numbers of an array of this name, and by how much its type may have rounded each."""
+        """The numbers of an array, and how far its type may have rounded each."""
         array = self.arrays[name]
         stored = self._read(array)
         if array.kind in ("int8", "int16"):
@@ -103,7 +101,7 @@ class CTranslate2Directory:
 
 @contextmanager
 def name_failures(place: Path) -> Iterator[None]:
-    """Turn what CTranslate2 raises for its files into a ``CheckpointError`` with the place."""
+    """Turn CTranslate2's exceptions into ``CheckpointError`` with the place."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError, MemoryError) as error:
@@ -113,7 +111,7 @@ def name_failures(place: Path) -> Iterator[None]:
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a ``model.bin``, none of an unknown version; ``CheckpointError`` if cut."""
+    """The arrays of a ``model.bin``, none of an unknown version."""
     try:
         with open_to_read(path) as file:
             if _read(file, "I") != _VERSION:
@@ -151,7 +149,7 @@ def _read_array(file: BinaryIO) -> tuple[str, Array]:
 
 
 def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
-    """The file with the tokens of one side's ids, which both may share, and these."""
+    """The file with the tokens of one side's ids, and these."""
     names = ("shared_vocabulary.json", f"{side}_vocabulary.json")
     path = next((place / name for name in names if (place / name).is_file()), None)
     if path is None:
@@ -166,7 +164,6 @@ def _read_vocabulary(place: Path, side: str) -> tuple[Path, list[str]]:
 
 
 def _settings(config: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """What the files say of the model, by our names; what they leave open is left out."""
     epsilon = config.get("layer_norm_epsilon")
     found: dict[str, Any] = {"model.norm_eps": _EPSILON if epsilon is None else epsilon}
     found |= {name: config.get(name, False) for name in ("add_source_bos", "add_source_eos")}
@@ -190,9 +187,3 @@ def _settings(config: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[st
         if f"encoder/{theirs}" in numbers:
             found[f"model.{ours}"] = read(numbers[f"encoder/{theirs}"])
     return found
-
-
-def _quantization(arrays: Mapping[str, Array]) -> str:
-    """The type of the first matrix that is not float32; float32 if there is none."""
-    kinds = [array.kind for name, array in arrays.items() if name.endswith("/weight") and len(array.shape) > 1]
-    return next((kind for kind in kinds if kind != "float32"), "float32")

@@ -21,11 +21,9 @@ _MOST = 3
 
 @dataclass(frozen=True)
 class TapDifference:
-    """One tap on both sides. ``size`` is the greatest difference, at ``cell``, where the sides hold ``values``.
+    """One tap on both sides: ``parted`` of ``cells`` are out of tolerance, the worst by ``size``, at ``cell``.
 
-    ``tokens`` are those at the ``cell``, where they are known. ``parted`` of the ``cells`` that were compared are out
-    of tolerance; ``cell`` is the worst of them, empty where nothing differs. ``scale`` is the greatest finite
-    magnitude on the first side, ``unit`` what the tolerance is a share of.
+    ``values`` and ``tokens`` are those there; ``scale`` is the greatest finite magnitude on the first side.
     """
 
     address: str
@@ -44,20 +42,13 @@ class TapDifference:
 
     @property
     def differs(self) -> bool:
-        """Whether the sides differ here: a cell is out of tolerance, or the shapes are not the same."""
+        """Whether a cell is out of tolerance, or the shapes differ."""
         return self.parted > 0 or not self.same_shape
-
-    @property
-    def place(self) -> dict[str, int]:
-        """The cell's index by axis word, without axes of a single broadcast entry."""
-        return {word: index for word, index in zip(self.axes, self.cell, strict=False) if word != "one"}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Every tap that both sides have, in the order of the first; ``only`` holds, for each side, the (address, call)
-    of taps that the other side lacks. ``names`` are what to call the sides.
-    """
+    """The taps that both sides have; ``only`` are those that one lacks, by address and call."""
 
     taps: tuple[TapDifference, ...]
     tolerance: float
@@ -75,17 +66,12 @@ class Difference:
         return self.first is None
 
     @property
-    def differing(self) -> tuple[TapDifference, ...]:
-        """All taps at which they differ, in order."""
-        return tuple(tap for tap in self.taps if tap.differs)
-
-    @property
     def largest(self) -> TapDifference:
         """The tap with the greatest difference; of equal ones the first."""
         return max(self.taps, key=lambda tap: tap.size)
 
     def lines(self) -> list[str]:
-        """A line for each stage, the largest difference, and where the sides first differ."""
+        """A line a stage, the largest difference, and where the sides first differ."""
         first, second = self.names
         return [
             f"{first} against {second}: {len(self.taps):,} taps compared, tolerance {self.tolerance:g}",
@@ -127,7 +113,7 @@ def _exact(number: float) -> float | str:
 
 
 def _title(tap: TapDifference) -> str:
-    """The tap's title, or nothing where it has no entry, as in a trace of another model."""
+    """The tap's title; empty without an entry, as in traces of other models."""
     try:
         return story_of(tap.address).title
     except TraceError:
@@ -135,7 +121,7 @@ def _title(tap: TapDifference) -> str:
 
 
 def _stage_lines(taps: tuple[TapDifference, ...]) -> Iterator[str]:
-    """A table: the taps of each stage, how many of them differ, and their greatest difference."""
+    """A table: each stage's taps, how many differ, and the greatest difference."""
     stages: dict[str, list[TapDifference]] = {}
     for tap in taps:
         stages.setdefault(stage_of(tap.address), []).append(tap)
@@ -166,7 +152,6 @@ def _address(tap: TapDifference) -> str:
 
 
 def _first_lines(tap: TapDifference, names: tuple[str, str]) -> Iterator[str]:
-    """The first tap that differs: what it is, the cell, and what each side has there."""
     title = _title(tap)
     yield f"They first differ at {_address(tap)}{f' ({title})' if title else ''}"
     width = max(map(len, names))

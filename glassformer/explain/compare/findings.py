@@ -1,4 +1,4 @@
-"""What differs between a model and its conversion, by name: tokenizers, settings, weights and search settings."""
+"""What differs between a model and its conversion: tokenizers, settings, weights, search."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.engines.ctranslate2_engine import differing_options, lacking_options
-from glassformer.explain.compare.ctranslate2_directory import Floats
 from glassformer.explain.compare.sides import Side
 from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, interleave, separate
 from glassformer.settings import DecodeConfig
@@ -31,7 +30,7 @@ class Finding:
 
 
 def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> list[Finding]:
-    """Everything that differs in what the sides are made of, most decisive first."""
+    """Everything that differs in the sides' parts, most decisive first."""
     return [
         *_compare_tokenizers(a, b, sources, targets),
         *_compare_settings(a, b),
@@ -44,7 +43,7 @@ def find_differences(a: Side, b: Side, sources: Sequence[str], targets: Sequence
 
 
 def explain_gap(a: Side, b: Side, place: str) -> Finding:
-    """What is wrong when log-probabilities differ and nothing that was found can be the reason."""
+    """The reason for other log-probabilities where no finding explains them."""
     if a.weights is not None and b.weights is not None:
         biases = [side.get(OUT_BIAS, torch.zeros(EOS_ID))[:EOS_ID].cpu() for side in (a.weights, b.weights)]
         if not _is_close(*biases):
@@ -54,7 +53,7 @@ def explain_gap(a: Side, b: Side, place: str) -> Finding:
 
 
 def _compare_tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Sequence[str]) -> Iterator[Finding]:
-    """For each side the first text with other tokens, or else the first id with another entry."""
+    """For each side the first text with other tokens, else the first other entry."""
     for which, texts in enumerate((sources, targets)):
         one, other = a.tokenizers[which], b.tokenizers[which]
         side = ("source", "target")[which]
@@ -73,7 +72,7 @@ def _compare_tokenizers(a: Side, b: Side, sources: Sequence[str], targets: Seque
 
 
 def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
-    """The first id with another entry, as a sentence with {} for the names; else empty."""
+    """The first id with another entry, as a sentence with {} for names; else empty."""
     if len(mine) != len(theirs):
         return f"{len(mine)} entries in {{}}, {len(theirs)} in {{}}"
     at = next((at for at, (one, other) in enumerate(zip(mine, theirs, strict=True)) if one != other), None)
@@ -84,14 +83,12 @@ def _first_entry(mine: Sequence[str], theirs: Sequence[str]) -> str:
 
 
 def _compare_settings(a: Side, b: Side) -> Iterator[Finding]:
-    """Each setting of the model that both sides tell and that differs."""
     for name in a.settings:
         if name in b.settings and a.settings[name] != b.settings[name]:
             yield Finding(SETTING, f"{name} is {a.settings[name]!r} in A, {b.settings[name]!r} in B")
 
 
 def _compare_control_tokens(a: Side, b: Side) -> Iterator[Finding]:
-    """The tokens that start and end a target, where a side is a CTranslate2 directory."""
     names = [
         (CONTROL_TOKENS[BOS_ID], CONTROL_TOKENS[EOS_ID])
         if side.directory is None
@@ -118,28 +115,27 @@ def _compare_weights(a: Side, b: Side) -> Iterator[Finding]:
     if not _is_close(biases[0][EOS_ID:], biases[1][EOS_ID:]):  # the others are in no output
         sizes = [f"up to {float(bias.abs().max()):.3g}" if bias.any() else "none" for bias in biases]
         yield Finding(BIAS, f"A has {sizes[0]}, B {sizes[1]}")
-    yield from _compare_rest(mine, theirs)
+    odd = [name for name in mine.keys() & theirs.keys() if not _is_close(mine[name], theirs[name])]
+    odd += sorted(mine.keys() ^ theirs.keys())
+    if odd:
+        yield Finding(WEIGHTS, f"{len(odd)} of {len(mine)} differ, the first is {min(odd)}")
 
 
 def _compare_arrays(a: Side, b: Side) -> Iterator[Finding]:
-    """The vectors and matrices of CTranslate2 that differ by more than their types round."""
+    """The arrays of CTranslate2 that differ by more than rounding."""
     names = [name for name in a.arrays if b.arrays.get(name) == a.arrays[name]]
-    rows = {name: _first_row(a.values(name), b.values(name)) for name in names}
-    odd = [name for name in names if rows[name] is not None]
+    odd = []
+    for name in names:
+        (mine, my_error), (theirs, their_error) = a.values(name), b.values(name)
+        rows = np.argwhere(~(np.abs(mine - theirs) <= my_error + their_error))
+        odd += [(name, int(rows[0][0]))] if len(rows) else []
     if odd:
-        name, row = odd[0], rows[odd[0]]
+        name, row = odd[0]
         yield Finding(WEIGHTS, f"{len(odd)} of {len(names)} arrays differ, the first is {name}, there row {row}")
 
 
-def _first_row(mine: tuple[Floats, Floats], theirs: tuple[Floats, Floats]) -> int | None:
-    """The first row, or number of a vector, that differs by more than rounding."""
-    gap = np.abs(mine[0] - theirs[0])
-    rows = np.argwhere(~(gap <= mine[1] + theirs[1]))
-    return int(rows[0][0]) if len(rows) else None
-
-
 def _complete_names(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """My weights under all names of theirs, with tied matrices and zeros for lacking biases."""
+    """My weights under all their names, with zeros for lacking biases."""
     found = dict(mine)
     for name, tied in ((TGT, SRC), (OUT, TGT)):
         if name in theirs and tied in found:
@@ -163,7 +159,7 @@ def _recognize_layout(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) 
 
 
 def _compare_start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[str, Tensor]) -> Iterator[Finding]:
-    """The rows of <s>, with which a target starts; afterwards they are the same on both sides."""
+    """The rows of <s>, which are then made equal on both sides."""
     name = TGT if TGT in mine else SRC
     one, other = mine[name], theirs[name]
     if one.shape != other.shape or _is_close(one[BOS_ID], other[BOS_ID]):
@@ -175,13 +171,6 @@ def _compare_start_rows(a: Side, b: Side, mine: dict[str, Tensor], theirs: dict[
             theirs[matrix][BOS_ID] = mine[matrix][BOS_ID]
 
 
-def _compare_rest(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Iterator[Finding]:
-    odd = [name for name in mine.keys() & theirs.keys() if not _is_close(mine[name], theirs[name])]
-    odd += sorted(mine.keys() ^ theirs.keys())
-    if odd:
-        yield Finding(WEIGHTS, f"{len(odd)} of {len(mine)} differ, the first is {min(odd)}")
-
-
 def _all_close(mine: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> bool:
     return all(_is_close(value, theirs[name]) for name, value in mine.items())
 
@@ -191,7 +180,7 @@ def _is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def _find_conflicts(a: Side, b: Side) -> Iterator[Finding]:
-    """The start and end tokens on which the two files of Hugging Face do not agree."""
+    """The start and end tokens on which Hugging Face's two files differ."""
     for label, side in (("A", a), ("B", b)):
         for what, name in ((START, "decoder_start_token_id"), (END, "eos_token_id")):
             if name in side.clashes:
@@ -208,7 +197,6 @@ def _compare_quantization(a: Side, b: Side) -> Iterator[Finding]:
 
 
 def _compare_search(a: Side, b: Side) -> Iterator[Finding]:
-    """Each setting of the search that differs, or that a run or CTranslate2 does not have."""
     for label, side, other in (("A", a, b), ("B", b, a)):
         known = [*side.clashes, *other.notes]  # named already, or true of both
         yield from (
@@ -240,7 +228,6 @@ def _idle_settings(options: DecodeConfig) -> set[str]:
 
 
 def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
-    """The settings that change outputs and that CTranslate2 lacks, with what it does instead."""
     idle = _idle_settings(options) | {"early_stopping"}  # one of its ``engine_differences``
     yield from ((name, reason) for name, _, reason in lacking_options(options) if name not in idle)
     if options.sample:
@@ -248,7 +235,7 @@ def _missing_settings(options: DecodeConfig) -> Iterator[tuple[str, str]]:
 
 
 def search_options(side: Side, other: Side) -> DecodeConfig:
-    """The settings that a side searches with: its own, or CTranslate2's part of the other's."""
+    """The settings of a side's search: its own, or CTranslate2's part of the other's."""
     options = replace(side.decode or other.decode or DecodeConfig(), n_best=1, mbr=0)
     if side.directory is None:
         return options
@@ -256,7 +243,7 @@ def search_options(side: Side, other: Side) -> DecodeConfig:
 
 
 def engine_differences(options: DecodeConfig, *, is_cut: bool) -> str:
-    """CTranslate2's own ways of settings; ``is_cut``: an output has the greatest length."""
+    """How CTranslate2 reads settings; ``is_cut``: an output has the greatest length."""
     if options.sample or options.beam == 1:
         return ""
     ways = [(name, reason) for name, _, reason in lacking_options(options) if name == "early_stopping"]

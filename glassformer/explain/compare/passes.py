@@ -1,4 +1,4 @@
-"""The ways to run one pass with teacher forcing: what must agree with the plain pass, and how closely."""
+"""The ways to run one pass with teacher forcing, and their tolerances."""
 
 import copy
 from collections.abc import Callable
@@ -33,11 +33,6 @@ def _run_steps(kind: type[DecoderSteps], model: Transformer, src_ids: Tensor, tg
         for ids in tgt_in_ids.unbind(dim=1):
             steps.next_log_probs(ids)
     return join_calls([step for step in trace if not step.address.startswith("search.")])
-
-
-def _run_translated(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    """In the beam slots of translating, one hypothesis for each source; ``production`` compares several."""
-    return _run_steps(BeamSteps, model, src_ids, tgt_in_ids)
 
 
 def _run_float32(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -78,14 +73,16 @@ def _run_padded(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list
 
 
 def fused_copy(model: Transformer) -> Transformer:
-    """New modules with the same weight tensors, for a choice that the model does not make."""
+    """New modules with the same weight tensors and fused attention."""
     copied = copy.deepcopy(model, {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())})
     copied.use_fused_attention(in_traces=True)
     return copied
 
 
-def _run_fused(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    return _run_plain(fused_copy(model), src_ids, tgt_in_ids)
+def _run_copy(
+    change: Callable[[Transformer], Transformer], model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor
+) -> list[Aligned]:
+    return _run_plain(change(model), src_ids, tgt_in_ids)
 
 
 def _run_compiled(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
@@ -99,12 +96,8 @@ def _run_bf16(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[A
         return _run_plain(model, src_ids, tgt_in_ids)
 
 
-def _run_double(model: Transformer, src_ids: Tensor, tgt_in_ids: Tensor) -> list[Aligned]:
-    return _run_plain(copy.deepcopy(model).double(), src_ids, tgt_in_ids)
-
-
 class Mode(StrEnum):
-    """How a pass is run: its name, meaning and function, and how far it may differ."""
+    """A way to run a pass: name, meaning, function and tolerance."""
 
     meaning: str
     run: Callable[[Transformer, Tensor, Tensor], list[Aligned]]
@@ -116,7 +109,8 @@ class Mode(StrEnum):
         partial(_run_steps, DecoderSteps),
     )  # fmt: skip
     TRANSLATED = (
-        "translated", "position by position in beam slots, and the outputs of `translate`, untraced", _run_translated,
+        "translated", "position by position in beam slots, and the outputs of `translate`, untraced",
+        partial(_run_steps, BeamSteps),
     )  # fmt: skip
     FLOAT32 = (
         "float32",
@@ -126,10 +120,13 @@ class Mode(StrEnum):
     PACKED = "packed", "without padding, and the loss and gradients of training, untraced", _run_packed
     ALONE = "alone", "each sentence by itself, without padding", _run_alone
     PADDED = "padded", "with more padding on both sides", _run_padded
-    FUSED = "fused", "equation 1 in one kernel, and the loss and gradients of training with it", _run_fused
+    FUSED = (
+        "fused", "equation 1 in one kernel, and the loss and gradients of training with it",
+        partial(_run_copy, fused_copy),
+    )  # fmt: skip
     COMPILED = "compiled", "by `torch.compile`", _run_compiled
     BF16 = "bf16", "products in bfloat16, as training in bf16 computes them", _run_bf16, LOW_PRECISION
-    DOUBLE = "double", "in float64", _run_double
+    DOUBLE = "double", "in float64", partial(_run_copy, lambda model: copy.deepcopy(model).double())
 
     def __new__(cls, name: str, meaning: str, run: Any, tolerance: float = EXACT) -> "Mode":
         """The value is the name alone."""
@@ -147,16 +144,13 @@ def read_mode(name: str) -> Mode:
 
 
 def usual_tolerance(first: Mode, second: Mode) -> float:
-    """0 for two passes run in one way; else the wider of the two ways' tolerances."""
+    """0 for two passes run in one way; else the wider tolerance."""
     return 0.0 if first == second else max(first.tolerance, second.tolerance)
 
 
 def run_pass(
     way: Mode, model: Transformer, src_ids: Int[Tensor, "batch src"], tgt_in_ids: Int[Tensor, "batch tgt"]
 ) -> list[Aligned]:
-    """The taps of one pass over padded ids. The model is not changed, and other threads may use it meanwhile.
-
-    Raises ``InputError`` when there is no room for more padding, ``ConfigError`` when this machine cannot compile.
-    """
+    """The taps of one pass over padded ids; ``InputError`` without room for padding."""
     device = next(model.parameters()).device
     return way.run(model, src_ids.to(device), tgt_in_ids.to(device))

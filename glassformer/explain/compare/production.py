@@ -1,8 +1,6 @@
-"""What translating and training compute as they run, untraced, compared with the plain pass, which a trace shows.
+"""What translating and training compute untraced, compared with the plain pass that a trace shows.
 
-Translating: the log-probabilities of the engine's search, and its outputs against those of a traced search. Training:
-the loss and its gradients, fused and without padding. The first halves of the sentences are added to the batch, so
-that it has several lengths.
+Translating: log-probabilities and outputs of a search. Training: loss and gradients, fused and without padding.
 """
 
 import copy
@@ -13,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from glassformer.decoding.batching import EncodedSource, output_limit
+from glassformer.decoding.batching import output_limit
 from glassformer.decoding.engines.agreement import OutputPair, compare_outputs
 from glassformer.decoding.engines.torch_engine import TorchEngine
 from glassformer.decoding.search.job import SearchJob
@@ -33,12 +31,12 @@ Sides = tuple[list[Aligned], list[Aligned]]
 _Row = tuple[int, tuple[int, ...]]  # a source, and the ids that were read after it
 _MAX_ROWS = 64  # that are compared at a time: a row has a number for each position and entry of the vocabulary
 _MAX_HALVES = 3
-# A gradient's unit: so many times its greatest number, or if more, this share of the greatest of all weights.
+# A gradient's unit: so many times its greatest number, or this share of the greatest of all.
 GRADIENT_UNITS, _SMALL = 10.0, 0.01
 
 
 class _WatchedSteps:
-    """Steps of a search that keep the log-probabilities after what each row has read."""
+    """Steps of a search that keep the log-probabilities of each row."""
 
     def __init__(self, steps: Steps, n_sources: int) -> None:
         self._steps = steps
@@ -54,13 +52,9 @@ class _WatchedSteps:
         self.log_probs.update(zip(self._rows, found.cpu().clone(), strict=True))
         return found
 
-    def select(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor, *, same_sources: bool = False) -> None:
         self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.select(rows)
-
-    def reorder_within_sources(self, rows: Tensor) -> None:
-        self._rows = [self._rows[row] for row in rows.tolist()]
-        self._steps.reorder_within_sources(rows)
+        self._steps.select(rows, same_sources=same_sources)
 
     @property
     def source_mask(self) -> Tensor:
@@ -71,7 +65,7 @@ class _WatchedSteps:
 
 
 class _WatchedEngine(TorchEngine):
-    """The engine of translating, of whose last job every log-probability is kept."""
+    """The engine of translating, which keeps the log-probabilities of its last job."""
 
     watched: _WatchedSteps
 
@@ -82,7 +76,7 @@ class _WatchedEngine(TorchEngine):
 
 @dataclass(frozen=True)
 class Searched:
-    """The taps of both sides, the recorded searches with their options, and the ids read."""
+    """Both sides' taps, the recorded searches, and how many ids were read."""
 
     sides: Sides
     records: list[tuple[Trace, DecodeConfig]]
@@ -92,10 +86,9 @@ class Searched:
 def search_sides(
     plain: Transformer, used: Transformer, sources: Sequence[Sequence[int]], decode: DecodeConfig, longest: int
 ) -> Searched:
-    """Translating with ``used``, by the options and by the greedy loop, and with ``plain``; up to ``longest`` ids.
+    """Search with ``used``, by the options and greedily, and with ``plain``; up to ``longest`` ids.
 
-    Of the log-probabilities after each id that was read, those of the worst entry of the vocabulary are compared. All
-    of a beam are ranked. Outputs with one score may be exchanged.
+    After each id, the log-probability that differs most is compared. Outputs of equal score may be exchanged.
     """
     sources, records, tokens = add_halves(sources), [], 0
     sides: Sides = ([], [])
@@ -103,7 +96,7 @@ def search_sides(
     if decode.beam > 1 or decode.sample:
         jobs["search.greedy"] = DecodeConfig(beam=1, cache=decode.cache)
     for prefix, options in jobs.items():
-        wanted = (output_limit(EncodedSource("", ids, truncated=False), plain.config, options) for ids in sources)
+        wanted = (output_limit(ids, plain.config, options) for ids in sources)
         job = SearchJob(sources, [min(limit, longest) for limit in wanted], options)
         trace, expected = record_search(plain, job)
         engine = _WatchedEngine([used])
@@ -126,7 +119,7 @@ def _extend(sides: Sides, pair: tuple[Aligned, Aligned]) -> None:
 
 
 def _longest(log_probs: dict[_Row, Tensor], model: Transformer) -> Iterator[_Row]:
-    """The rows that no other continues; what a slot without a hypothesis read is left out."""
+    """The rows that no other row continues, without empty slots."""
     control = {model.config.pad_id, model.config.eos_id}
     real = [(source, ids) for source, ids in log_probs if not control & set(ids)]
     continued = {(source, ids[:-1]) for source, ids in real}
@@ -134,7 +127,6 @@ def _longest(log_probs: dict[_Row, Tensor], model: Transformer) -> Iterator[_Row
 
 
 def _plain_log_probs(model: Transformer, sources: Sequence[Sequence[int]], read: Sequence[Sequence[int]]) -> Tensor:
-    """The log-probabilities (batch tgt vocab) after each id that is read, by the plain pass."""
     config = model.config
     src_ids, tgt_in_ids = (pad_ids(rows, config.pad_id, torch.device("cpu")) for rows in (sources, read))
     logits = record_pass(model, src_ids, tgt_in_ids, "output_projection.logits")["output_projection.logits"]
@@ -146,7 +138,7 @@ def _plain_log_probs(model: Transformer, sources: Sequence[Sequence[int]], read:
 def _log_prob_taps(  # noqa: PLR0917  # what was searched, which rows of it, and what to call them
     model: Transformer, job: SearchJob, read: Sequence[_Row], log_probs: dict[_Row, Tensor], prefix: str, call: int
 ) -> tuple[Aligned, Aligned]:
-    """The log-probabilities at the worst entry of each position, of the plain pass and of the search."""
+    """Both sides' log-probabilities of the worst entry at each position."""
     expected = _plain_log_probs(model, [job.sources[source] for source, _ in read], [ids for _, ids in read])
     own = torch.zeros_like(expected)
     present = torch.zeros(expected.shape[:2], dtype=torch.bool)
@@ -168,7 +160,7 @@ def _tap(found: Sequence[Sequence[Output]], model: Transformer, name: str, prefi
 def _output_taps(
     expected: list[list[Output]], found: list[list[Output]], model: Transformer, prefix: str
 ) -> Iterator[tuple[Aligned, Aligned]]:
-    """Both sides' ranked outputs; of a tie the second side has the ids of the first."""
+    """Both sides' ranked outputs; a tie takes the first side's ids."""
     if list(map(len, expected)) == list(map(len, found)):
         found = [[_untie(pair) for pair in of_source] for of_source in compare_outputs(expected, found)]
     for name in ("result_scores", "result_ended", "results"):
@@ -181,7 +173,7 @@ def _untie(pair: OutputPair) -> Output:
 
 
 def _sums(found: Sequence[Sequence[Output]], log_probs: dict[_Row, Tensor], bos_id: int, like: Tensor) -> Tensor:
-    """The log-probability of each output by those of the search; NaN where it has none."""
+    """The log-probability of each output by the search; NaN if it has none."""
     sums = torch.full_like(like, -math.inf)
     for source, outputs in enumerate(found):
         for place, one in enumerate(outputs):
@@ -201,7 +193,7 @@ def loss_sides(
     targets: Sequence[Sequence[int]],
     config: TrainConfig,
 ) -> Sides:
-    """The loss and its gradients: of training with ``used``, and of ``plain``; no dropout."""
+    """The loss and its gradients, of ``plain`` and of training with ``used``; no dropout."""
     config, pad_id, bos_id = replace(config, precision="float32"), plain.config.pad_id, plain.config.bos_id
     src, tgt_out = add_halves(sources), add_halves(targets)
     whole, *parts = (
@@ -245,6 +237,6 @@ def _plain_loss(model: Transformer, batch: Batch, config: TrainConfig) -> float:
 
 
 def add_halves(rows: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The rows of ids and the first halves of the first of them, each with the last id of its row."""
+    """The rows, then the first half of some of them, each with its last id."""
     halves = [[*row[: len(row) // 2], row[-1]] for row in rows[:_MAX_HALVES]]
     return [*map(list, rows), *halves]

@@ -1,4 +1,4 @@
-"""Two runs, two checkpoints, two models, or one model in two ways, compared over the same sentences."""
+"""Two runs, checkpoints or models, or one in two ways, compared over sentences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from glassformer.explain.compare.conversion import ConversionDifference, diff_co
 from glassformer.explain.compare.difference import Difference
 from glassformer.explain.compare.passes import Mode, fused_copy, run_pass, usual_tolerance
 from glassformer.explain.compare.production import Sides, loss_sides, search_sides
-from glassformer.explain.recording.sentences import read_sentences
+from glassformer.explain.recording.sentence_batch import read_sentences
 from glassformer.interop.programs import find_program
 from glassformer.model import Transformer
 from glassformer.run_directory import LoadedRun, load_run
@@ -29,7 +29,7 @@ _PLAIN: Ways = (Mode.PLAIN, Mode.PLAIN)
 
 @dataclass(frozen=True, eq=False)
 class ModelPass:
-    """One of two passes to compare: the model, the way in which it runs, and what to call that."""
+    """One of two passes to compare: the model, how it runs, and a name."""
 
     model: Transformer
     way: Mode = Mode.PLAIN
@@ -48,8 +48,7 @@ def diff_sides(
 ) -> Difference:
     """Run both passes over the same padded ids and compare them without the padding.
 
-    ``tolerance`` is ``usual_tolerance`` by default, ``labels`` are those of ``PositionTokens``. By the options of
-    ``config``, ``translated`` searches and ``packed`` trains.
+    ``labels`` are those of ``PositionTokens``; by ``config``, ``translated`` searches and ``packed`` trains.
     """
     pad_id = first.model.config.pad_id
     real = {"src": src_ids.cpu() != pad_id, "tgt": tgt_in_ids.cpu() != pad_id}
@@ -64,7 +63,7 @@ def diff_sides(
 def _production(
     first: ModelPass, second: ModelPass, src_ids: Tensor, tgt_in_ids: Tensor, config: RunConfig
 ) -> Sides | None:
-    """The outputs of translating, or the loss and gradients of training, beside a plain pass."""
+    """The outputs of translating, or the loss of training, against a plain pass."""
     ways = {first.way: first.model, second.way: second.model}
     if Mode.PLAIN not in ways or not ways.keys() & {Mode.TRANSLATED, Mode.PACKED, Mode.FUSED}:
         return None
@@ -92,8 +91,7 @@ def diff_places(
 ) -> Difference | ConversionDifference:
     """What `glassformer diff` compares: two saved traces, two runs, one run in two ways, or a run and its conversion.
 
-    A checkpoint inside a run may be named too. Without ``targets`` both runs decode the first one's translations.
-    Raises ``ConfigError`` for sides that cannot be compared, ``TokenizerError`` for runs of other tokenizers.
+    Without ``targets`` both decode A's translations. ``ConfigError`` or ``TokenizerError`` if that is impossible.
     """
     first, second = find_run(first), None if second is None else find_run(second)
     if second is not None and (find_program(first) or find_program(second)):
@@ -104,7 +102,10 @@ def diff_places(
     if len(saved) == 2 and (sources or targets or ways != _PLAIN):
         raise ConfigError("diff: found two saved traces, to which no text and no way applies. Leave these out.")
     if saved:
-        return _diff_saved(saved, tolerance or 0.0)
+        if len(saved) < 2:
+            raise ConfigError(f"diff: found {saved[0]}, a saved trace, expected two saved traces, or two runs.")
+        found = diff_traces(Trace.load(saved[0]), Trace.load(saved[1]), tolerance or 0.0)
+        return replace(found, names=(str(saved[0]), str(saved[1])))
     if second is None and ways[0] == ways[1]:
         raise ConfigError(
             f"diff: found {first}, {ways[0]}, on both sides, expected two things to compare. "
@@ -127,14 +128,6 @@ def diff_places(
         labels={"src": sentences.src_tokens, "tgt": sentences.tgt_in_tokens, "vocab": (sentences.vocab,)},
         config=left.config,
     )
-
-
-def _diff_saved(places: Sequence[Path], tolerance: float) -> Difference:
-    if len(places) < 2:
-        raise ConfigError(f"diff: found {places[0]}, a saved trace, expected two saved traces, or two runs.")
-    first, second = places
-    found = diff_traces(Trace.load(first), Trace.load(second), tolerance)
-    return replace(found, names=(str(first), str(second)))
 
 
 def _name(place: Path, way: Mode) -> str:

@@ -1,4 +1,4 @@
-"""The two sides of a comparison with another program: parts, scores and outputs of each."""
+"""The two sides of a comparison with another program."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoint import read_json, weights_of
+from glassformer.checkpoint import weights_of
 from glassformer.decoding.batching import read_sources
 from glassformer.decoding.engines.agreement import search_sources
 from glassformer.decoding.engines.engine import Engine
@@ -21,13 +21,14 @@ from glassformer.decoding.search.outputs import Output
 from glassformer.errors import ConfigError
 from glassformer.explain.compare.ctranslate2_directory import CTranslate2Directory, Floats, name_failures
 from glassformer.interop.ctranslate2 import check_supported, is_ctranslate2, read_arrays
+from glassformer.interop.generation_config import conflicting_ids
 from glassformer.interop.programs import find_program, read_model
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text.tokenizer.tokenizer import BOS_ID, CONTROL_TOKENS, Tokenizer, check_tokenizers
 
-# Fields of ModelConfig that are not compared: they change no output, or the weights show what they are.
+# Fields of ModelConfig that change no output, or that the weights show.
 _NOT_COMPARED = {"dropout", "tie_embeddings", "output_bias", "attention_bias", "relative_clip"}
 # Settings that only CTranslate2 has, with the value that is ours.
 _OTHERS = {"add_source_bos": False, "add_source_eos": False}
@@ -37,7 +38,7 @@ Ids = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two: how it cuts, scores and translates texts, and what is known of its inside."""
+    """One of the two: how it tokenizes, scores and translates, and what it is made of."""
 
     name: str
     tokenizers: tuple[Tokenizer, Tokenizer]
@@ -45,16 +46,15 @@ class Side:
     settings: Mapping[str, Any]
     """The settings of the model by our names, as far as they are known."""
     decode: DecodeConfig | None = None
-    """The settings of its search; None for CTranslate2, which has none of its own."""
+    """The settings of its search; CTranslate2 has none, and no model."""
     model: Transformer | None = None
-    """None for CTranslate2."""
     starts_with: str = CONTROL_TOKENS[BOS_ID]
-    """The token that a target starts with, by the name that the other program has for it."""
+    """The token that a target starts with, by the program's own name."""
     directory: CTranslate2Directory | None = None
     clashes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
-    """The ids that differ between Hugging Face's config.json and generation_config.json."""
+    """Ids that differ between Hugging Face's config.json and generation_config.json."""
     notes: Sequence[str] = ()
-    """The settings of another program's search that a run does not have, a sentence each."""
+    """Search settings that a run lacks, a sentence each."""
 
     @cached_property
     def weights(self) -> Mapping[str, Tensor] | None:
@@ -63,13 +63,13 @@ class Side:
 
     @cached_property
     def arrays(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each vector and matrix that CTranslate2 has of the model, by its name for it."""
+        """The shape of each array that CTranslate2 has of the model, by its name."""
         if self.directory is not None:
             return {name: array.shape for name, array in self.directory.arrays.items() if array.shape}
         return {name: array.shape for name, array in self._arrays_of_model.items()}
 
     def values(self, name: str) -> tuple[Floats, Floats]:
-        """The numbers of one of ``arrays``, and by how much its type may have rounded each."""
+        """The numbers of one of ``arrays``, and how far each may be rounded."""
         if self.directory is not None:
             return self.directory.values(name)
         values = self._arrays_of_model[name]
@@ -94,7 +94,7 @@ class Side:
         return all(sorted(tokenizer.entries()) == sorted(known) for tokenizer, (_, known) in pairs)
 
     def score(self, sources: Sequence[str], targets: Ids) -> list[list[float]]:
-        """The log-probability of each id of each target, up to the model's greatest length."""
+        """The log-probability of each target id, up to the greatest length."""
         room = self.engine.config.max_length - 1  # </s> needs a position
         with self._naming_failures():
             return self.engine.score(self._source_ids(sources), [list(ids[:room]) for ids in targets])
@@ -126,7 +126,6 @@ def open_sides(first: Path, second: Path, device: str) -> tuple[Side, Side]:
 
 
 def _open_model(place: Path, device: str) -> Side:
-    """A run, or a model that can be imported."""
     program = find_program(place)
     if program is not None:
         found = read_model(str(place), lambda _: None)
@@ -135,44 +134,24 @@ def _open_model(place: Path, device: str) -> Side:
     else:
         run = load_run(place, device)
         model, tokenizers, decode = run.model, (run.src_tokenizer, run.tgt_tokenizer), run.config.decode
-        start, notes = _start_of(place), ()
+        start, notes = CONTROL_TOKENS[BOS_ID], ()
+        if (place / "config.json").is_file():
+            imported = RunDirectory(place).read_config()[1].get("imported", {})
+            start = str(imported.get("starts_with", start))
     check_tokenizers(model.config, *tokenizers)
     known = {name: value for name, value in model.config.to_mapping().items() if name not in _NOT_COMPARED}
     if program is not None and program.name == "marian":
         del known["max_length"]  # Marian has no limit
     settings = {f"model.{name}": value for name, value in known.items()} | _OTHERS
-    clashes = _clashes(place) if program is not None and program.name == "transformers" else {}
+    clashes = conflicting_ids(place) if program is not None and program.name == "transformers" else {}
+    clashes.pop("pad_token_id", None)  # changes no output
     return Side(
         str(place), tokenizers, TorchEngine([model]), settings, decode, model, start, clashes=clashes, notes=notes
     )
 
 
-def _clashes(place: Path) -> dict[str, tuple[Any, Any]]:
-    """The ids in the two files of a directory of Hugging Face that both have, and that differ."""
-    if not (place / "generation_config.json").is_file():
-        return {}
-    files = [read_json(place / name) for name in ("config.json", "generation_config.json")]
-    pairs = {
-        name: (_id_of(files[0], name), _id_of(files[1], name)) for name in ("decoder_start_token_id", "eos_token_id")
-    }
-    return {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
-
-
-def _id_of(settings: Mapping[str, Any], name: str) -> Any:
-    """An id, or the only one of a list, as newer files have it."""
-    found = settings.get(name)
-    return found[0] if isinstance(found, list) and len(found) == 1 else found
-
-
-def _start_of(place: Path) -> str:
-    if not (place / "config.json").is_file():
-        return CONTROL_TOKENS[BOS_ID]
-    _, data = RunDirectory(place).read_config()
-    return str(data.get("imported", {}).get("starts_with", CONTROL_TOKENS[BOS_ID]))
-
-
 def _open_ctranslate2(place: Path, longest: int) -> Side:
-    """A CTranslate2 directory; ``longest`` is its limit if its positions have none of their own."""
+    """A CTranslate2 directory; ``longest`` is its limit unless its positions have one."""
     try:
         import ctranslate2  # noqa: F401  # whether it is there
     except ImportError as error:
@@ -194,7 +173,6 @@ def _open_ctranslate2(place: Path, longest: int) -> Side:
 
 
 def _without_control_tokens(model: Transformer) -> Transformer:
-    """A copy in which <pad> and <s> have no probability."""
     model = copy.deepcopy(model)
     linear = model.output_projection.linear
     bias = linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias.detach().clone()

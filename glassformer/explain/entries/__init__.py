@@ -1,11 +1,11 @@
-"""What each tap is and how it is recomputed: one entry for each, found by address. Imports no renderer."""
+"""What each tap is and how it is recomputed: one entry each. Imports no renderer."""
 
 from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, check_type, nearest
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
-    embedding_entries, position_entries, attention_entries, layer_entries, search_entries, rule_entries,
-    candidate_entries, sampling_entries, result_entries, training_entries,
+    embedding_entries, position_entries, attention_entries, ssru_entries, layer_entries, search_entries,
+    rule_entries, candidate_entries, sampling_entries, result_entries, training_entries,
 )  # fmt: skip
 from glassformer.explain.entries.entry import ENTRIES, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope
@@ -16,7 +16,7 @@ __all__ = [
 
 
 def entry_of(address: str) -> TapEntry:
-    """The entry of the tap at an address, by kind of module and name; raises ``TraceError`` where there is none."""
+    """The entry of the tap at an address; ``TraceError`` if there is none."""
     kind, name = kind_of(address), address.rpartition(".")[2]
     if kind not in ENTRIES:
         raise TraceError(
@@ -28,9 +28,6 @@ def entry_of(address: str) -> TapEntry:
 
 
 def story_of(address: str, config: ModelConfig | None = None) -> Story:
-    """What the tensor at ``address`` is; with a ``config``, the equation is the one that this model computes.
-
-    Without one it is the paper's. Raises ``TraceError`` for an address without an entry.
-    """
+    """What the tensor at ``address`` is, by the paper or for a ``config``."""
     check_type("address", address, str, "the address of a tensor, a str")
     return entry_of(address).story(config)

@@ -1,7 +1,4 @@
-"""The taps of attention: self-attention of the encoder and of the decoder, and cross-attention. Section 3.2.
-
-In the equations X is the sublayer's input and M the encoder's memory.
-"""
+"""The taps of attention, section 3.2. X is the sublayer's input, M the memory."""
 
 import math
 
@@ -19,7 +16,7 @@ _HEADS_FIRST = "The axis of heads moves in front of the positions, so that each 
 
 
 def _project(scope: Scope) -> Tensor:
-    """X W + b, where X is the sublayer's input; keys and values of cross-attention come from the memory."""
+    """X W + b; keys and values of cross-attention come from the memory."""
     layer, _, sublayer = scope.module.rpartition(".")
     name = scope.step.name.removesuffix("_projected")
     from_memory = sublayer == "cross_attention" and name != "q"
@@ -37,7 +34,7 @@ def _heads_first(scope: Scope) -> Tensor:
 
 
 def _append(scope: Scope) -> Tensor:
-    """Keys and values of the steps before, in the rows that the search kept, and then the new ones."""
+    """Keys and values of earlier steps, in the rows that the search kept, then the new ones."""
     name = scope.step.name.removesuffix("_cached")
     rotated = f"{name}_rotated" if scope.has_here(f"{name}_rotated") else name
     parts = [scope.at_rows(scope.step.address)] if scope.has(scope.step.address) else []
@@ -47,7 +44,7 @@ def _append(scope: Scope) -> Tensor:
 
 
 def _latest(scope: Scope, name: str) -> Tensor:
-    """Queries, keys or values as the products take them: from the cache, else rotated, else as they are."""
+    """Queries, keys or values from the cache, else rotated, else as they are."""
     for variant in (f"{name}_cached", f"{name}_rotated"):
         if scope.has_here(variant) or (name != "q" and scope.has(f"{scope.module}.{variant}")):
             return scope.here(variant)
@@ -152,22 +149,12 @@ change("decoder_self_attention.masked_scores", title=_TITLE, sentence=_LATER, eq
 
 for _name, _what in (("k", "keys"), ("v", "values")):
     _letter = _name.upper()
-    add(
-        f"decoder_self_attention.{_name}_cached",
-        f"{_what.capitalize()} so far",
-        f"The {_what} of earlier decoding steps, then the new ones; none is computed twice.",
-        f"{_letter} = [{_letter}_past; {_letter}_new]",
-        NOT_IN_PAPER,
-        compute=_append,
-    )
-    add(
-        f"cross_attention.{_name}_cached",
-        f"The source's {_what}, kept",
-        f"The memory does not change while the target grows, so its {_what} are computed once.",
-        f"{_letter} of the first step",
-        NOT_IN_PAPER,
-        compute=_append,
-    )
+    _title, _equation = f"{_what.capitalize()} so far", f"{_letter} = [{_letter}_past; {_letter}_new]"
+    _sentence = f"The {_what} of earlier decoding steps, then the new ones; none is computed twice."
+    add(f"decoder_self_attention.{_name}_cached", _title, _sentence, _equation, NOT_IN_PAPER, compute=_append)
+    _title, _equation = f"The source's {_what}, kept", f"{_letter} of the first step"
+    _sentence = f"The memory does not change while the target grows, so its {_what} are computed once."
+    add(f"cross_attention.{_name}_cached", _title, _sentence, _equation, NOT_IN_PAPER, compute=_append)
     change(f"cross_attention.{_name}", title=f"The source's {_what} of each head")
 
 _ONE = "Each target position computes one query for each head."

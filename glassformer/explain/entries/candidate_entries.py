@@ -1,4 +1,4 @@
-"""The taps of the candidates of a search step. Section 6.1; for required sequences, Post and Vilar 2018."""
+"""The taps of a search step's candidates. Section 6.1; Post and Vilar 2018."""
 
 import math
 from collections import Counter
@@ -13,7 +13,7 @@ from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, s
 
 
 def _candidate_places(scope: Scope) -> Tensor:
-    """Places in beam · vocab of the 2 · beam candidates; among equal sums, those that the search took."""
+    """Places in beam · vocab of the 2 · beam candidates; of equal sums, the search's."""
     step, keys = scope.step.call, _all_sums(scope)
     count = min(2 * scope.context.decode.beam, keys[0].numel())
     if scope.has("search.required_ids") and scope.at_call("search.required_ids", 0).numel():
@@ -22,13 +22,13 @@ def _candidate_places(scope: Scope) -> Tensor:
         best = keys.flatten(1).topk(count, dim=1).indices
     parents, ids = (scope.at_call(f"search.candidate_{name}", step) for name in ("parents", "ids"))
     taken, keys = parents * scope.config.tgt_vocab + ids, keys.flatten(1)
-    return (
-        torch.where(keys.gather(1, taken) == keys.gather(1, best), taken, best) if taken.shape == best.shape else best
-    )
+    if taken.shape != best.shape:
+        return best
+    return torch.where(keys.gather(1, taken) == keys.gather(1, best), taken, best)
 
 
 def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
-    """The same where a beam is divided among banks, by the required ids of a candidate."""
+    """The same where a beam is divided among banks of required ids."""
     step = scope.step.call
     written, sources = (state_before(scope, name, step).tolist() for name in ("ids", "sentences"))
     rows = [
@@ -39,7 +39,7 @@ def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
 
 
 def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], count: int, beam: int) -> list[int]:
-    """First the best candidate of the highest bank, then as many of each bank as its share, then the others."""
+    """First the best of the highest bank, then each bank's share, then the others."""
     vocab, sums = keys.shape[1], keys.flatten().tolist()
     pool = keys.flatten().topk(count).indices.tolist()
     for slot, ids in enumerate(written):
@@ -58,26 +58,25 @@ def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], c
 
 
 def _bank(ids: list[int], required: list[list[int]]) -> int:
-    """How many ids of the sequences occur; of an incomplete one those at the end."""
+    """How many required ids occur; of an incomplete sequence those at the end."""
     unmet = [phrase for phrase in required if not occurs(phrase, ids)]
     met = sum(map(len, required)) - sum(map(len, unmet))
     return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)
 
 
 def _matching_length(phrase: list[int], ids: list[int]) -> int:
-    """The length of the longest beginning of ``phrase`` with which ``ids`` end."""
+    """The length of the longest prefix of ``phrase`` with which ``ids`` end."""
     return max(n for n in range(min(len(phrase), len(ids)) + 1) if ids[len(ids) - n :] == phrase[:n])
 
 
 def _all_sums(scope: Scope) -> Tensor:
-    """The sum of each continuation of each hypothesis, (sentences beam vocab)."""
+    """The sum of each continuation, (sentences beam vocab)."""
     past, next_one = ("sums", "processed_log_probs") if has_rules(scope) else ("log_probs", "next_log_probs")
     step = scope.step.call
     return state_before(scope, past, step)[:, :, None] + by_hypothesis(scope, next_one, step)
 
 
 def _candidate(scope: Scope) -> Tensor:
-    """One field of the candidates, at their places."""
     places, vocab, name = _candidate_places(scope), scope.config.tgt_vocab, scope.step.name
     if name == "candidate_sums":
         return _all_sums(scope).flatten(1).gather(1, places)

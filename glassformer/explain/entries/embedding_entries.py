@@ -1,4 +1,4 @@
-"""The taps of both ends: text, masks and embeddings; then logits, probabilities and the likeliest token."""
+"""The taps of text, masks and embeddings, and of logits and probabilities."""
 
 import math
 
@@ -12,7 +12,7 @@ from glassformer.explain.entries.scope import Scope
 
 
 def _decoder_ids(scope: Scope) -> Tensor:
-    """The ids that the decoder reads: those of the search at this step, or the text's."""
+    """The ids that the decoder reads: the search's at this step, or the text's."""
     return scope.at("search.tgt_in_ids" if scope.has("search.tgt_in_ids") else "text.tgt_in_ids")
 
 

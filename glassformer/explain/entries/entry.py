@@ -1,4 +1,4 @@
-"""One register with an entry for each tap: what the tensor is, and the function that recomputes it."""
+"""The register of taps: what each tensor is, and the function that recomputes it."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,14 +10,14 @@ from glassformer.explain.entries.scope import Scope
 from glassformer.settings import ModelConfig
 
 Compute = Callable[[Scope], Tensor | None]
-"""What a step must be, from earlier steps and the weights; None where it is an input."""
+"""What a step must be, from earlier steps and the weights; None for an input."""
 NOT_IN_PAPER = "not in the paper"
 _Own = TypeVar("_Own", bound=Compute)
 
 
 @dataclass(frozen=True)
 class Story:
-    """What one named tensor is; ``section`` is the paper's, or names another source."""
+    """What a tensor is; ``section`` is the paper's, or names another source."""
 
     title: str
     sentence: str
@@ -27,7 +27,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Variant:
-    """What a story says instead when the ``field`` of the configuration has ``value``."""
+    """What a story says instead if the configuration's ``field`` has ``value``."""
 
     field: str
     value: object
@@ -41,11 +41,10 @@ class Variant:
 
 @dataclass(frozen=True)
 class TapEntry(Story):
-    """All that is known of one tap: its story, and how a recorded value of it is checked.
+    """The story of a tap, and how a recorded value of it is checked.
 
-    ``compute`` states the equation anew, in torch's own operations. A tap without it is an input, and so is a step
-    for which it returns None. A difference is relative to the number itself or to ``error_scale``, at least to
-    ``floor``: 1 for what a pass computes, next to nothing for rates, moments and the change of a weight.
+    ``compute`` states the equation anew; without it, or if it returns None, the step is an input. Errors are relative
+    to the number or ``error_scale``, at least to ``floor``: 1 for a pass, tiny for rates and moments.
     """
 
     compute: Compute | None = None
@@ -54,7 +53,7 @@ class TapEntry(Story):
     floor: float = 1.0
 
     def story(self, config: ModelConfig | None = None) -> Story:
-        """The story for a model with this configuration; the paper's without one."""
+        """The story for a configuration, or the paper's."""
         story = Story(self.title, self.sentence, self.equation, self.section)
         for variant in self.variants:
             if config is not None and variant.applies(config):
@@ -67,20 +66,17 @@ class TapEntry(Story):
 
 
 ENTRIES: dict[str, dict[str, TapEntry]] = {}
-"""Entries by the kind of module and the tap's name; the modules of this folder fill it."""
+"""Entries by kind of module and name; the modules of this folder add them."""
 
 
 def add(address: str, title: str, sentence: str, equation: str, section: str, **more: Any) -> None:
-    """Add an entry under ``address``, a kind of module and a name; ``more`` are further fields of ``TapEntry``.
-
-    Several kinds that share the entry stand between bars: ``encoder_self_attention|cross_attention.q``.
-    """
+    """Add an entry under ``cross_attention.q`` or, for several kinds, ``encoder|decoder.q``."""
     for kind, name in _places(address):
         ENTRIES.setdefault(kind, {})[name] = TapEntry(title, sentence, equation, section, **more)
 
 
 def entry(address: str, title: str, equation: str, section: str, **more: Any) -> Callable[[_Own], _Own]:
-    """Add an entry: the decorated function is its ``compute``, and the docstring its sentence."""
+    """Add an entry whose ``compute`` is the decorated function, and its docstring the sentence."""
 
     def decorate(compute: _Own) -> _Own:
         add(address, title, " ".join((compute.__doc__ or "").split()), equation, section, compute=compute, **more)

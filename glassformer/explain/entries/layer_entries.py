@@ -1,4 +1,4 @@
-"""The taps of layers: feed-forward, Add & Norm, layer norm, dropout, ends of the stacks. Sections 3.1, 3.3, 5.4."""
+"""The taps of layers and of the ends of the stacks. Sections 3.1, 3.3, 5.4."""
 
 from collections.abc import Callable
 
@@ -23,12 +23,12 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gel
 
 
 def _greatest_summand(scope: Scope) -> Tensor:
-    """The size by which a mean is rounded: its summands may be large and cancel."""
+    """The scale of a mean's rounding: its summands may be large and cancel."""
     return scope.at(norm_input(scope)).abs().amax(dim=-1)
 
 
 def _greatest_deviation(scope: Scope) -> Tensor:
-    """The same in units of the deviation, for the rounding of the subtracted mean."""
+    """The same in units of the deviation."""
     return (_greatest_summand(scope) / (scope.here("variance") + scope.config.norm_eps).sqrt())[..., None]
 
 

@@ -1,7 +1,4 @@
-"""The taps of positions: sinusoidal, learned, relative and rotary; sines and cosines are computed from their formula.
-
-Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864).
-"""
+"""The taps of positions. Section 3.5; Shaw et al. 2018 (arXiv 1803.02155); Su et al. 2021 (arXiv 2104.09864)."""
 
 import numpy as np
 import torch
@@ -18,12 +15,12 @@ _WAVELENGTH = 10_000.0
 
 
 def _angles(start: int, stop: int, width: int) -> NDArray[np.float64]:
-    """pos / 10000^(2i / width) in radians, a row for each position from ``start`` to ``stop - 1``."""
+    """pos / 10000^(2i / width) in radians, a row a position from ``start``."""
     return np.arange(start, stop)[:, None] / _WAVELENGTH ** (np.arange(0, width, 2) / width)
 
 
 def _rotate(scope: Scope) -> Tensor:
-    """Each pair (2i, 2i + 1) turned by position · frequency i: as a complex number, times e^(i · angle)."""
+    """Each pair (2i, 2i + 1), as a complex number, times e^(i · angle)."""
     x = scope.here(scope.step.name.removesuffix("_rotated"))
     start = _first_new_position(scope)
     angles = _angles(start, start + x.shape[2], scope.config.d_k)
@@ -40,7 +37,7 @@ def _first_new_position(scope: Scope) -> int:
 
 
 def _distances(scope: Scope) -> Tensor:
-    """From each query to each key of the step's attention; both end at one position."""
+    """From each query to each key; both end at one position."""
     attention = scope.module.rpartition(".")[0]
     n_queries, n_keys = scope.at(f"{attention}.products").shape[2:]
     keys = torch.arange(n_keys, device=scope.step.value.device)
@@ -48,7 +45,6 @@ def _distances(scope: Scope) -> Tensor:
 
 
 def _distance_vectors(scope: Scope, table: str) -> Tensor:
-    """The table's row for each clipped distance."""
     clip = scope.config.relative_clip
     return scope.weight(table)[_distances(scope).clamp(-clip, clip) + clip]
 

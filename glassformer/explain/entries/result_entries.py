@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add
 from glassformer.explain.entries.rule_entries import occurs, phrases
-from glassformer.explain.entries.scope import Scope, has_rules
+from glassformer.explain.entries.scope import Scope, has_rules, samples_left
 from glassformer.explain.entries.search_entries import SCORE, coverage, length_penalty
 
 
@@ -24,7 +23,6 @@ class _Found:
 
 
 def _rank_outputs(scope: Scope) -> list[list[_Found]]:
-    """The outputs of each source: those that ended first, then by missing sequences, then by score."""
     options = scope.context.decode
     limits = scope.at_call("search.limits", 0)
     found: list[list[_Found]] = [[] for _ in range(len(limits) // (options.n_best if options.sample else 1))]
@@ -37,7 +35,6 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
 
 
 def _missing(scope: Scope, source: int, ids: list[int]) -> int:
-    """How many of the required sequences do not occur."""
     if not scope.has("search.required_ids"):
         return 0
     required = {tuple(phrase) for phrase in phrases(scope, "required_ids", source)}
@@ -45,22 +42,19 @@ def _missing(scope: Scope, source: int, ids: list[int]) -> int:
 
 
 def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Each sample when it was complete."""
     options = scope.context.decode
-    rows = torch.arange(len(scope.at_call("search.limits", 0)))
     for step in range(scope.count("search.done")):
-        done = scope.at_call("search.done", step).cpu()
+        rows, done = samples_left(scope, step), scope.at_call("search.done", step)
         ids, sums = (scope.at_call(f"search.sampled_{name}", step) for name in ("ids", "log_probs"))
         divisor = float(length_penalty(ids.shape[1], options))
         for place in done.nonzero().flatten().tolist():
             written, total = ids[place].tolist(), float(sums[place])
             ended = written[-1] == scope.config.eos_id
             yield int(rows[place]) // options.n_best, _Found(written, total, total / divisor, ended)
-        rows = rows[~done]
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
-    """Of each sentence, when it was done: ended hypotheses, and living ones if needed."""
+    """Each sentence's ended hypotheses when it was done, and living ones if needed."""
     options = scope.context.decode
     for step in range(scope.count("search.done")):
         after = {
@@ -83,7 +77,7 @@ def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
 
 
 def _cut(scope: Scope, state: int, place: int) -> Iterator[_Found]:
-    """The living hypotheses of a sentence; what they lack to be complete costs them nothing."""
+    """The living hypotheses of a sentence, as if they were complete."""
     options = scope.context.decode
     names = ("ids", "log_probs", "sums" if has_rules(scope) else "log_probs")
     ids, totals, sums = (scope.at_call(f"search.{name}", state)[place] for name in names)

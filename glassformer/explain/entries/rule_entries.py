@@ -1,8 +1,4 @@
-"""The taps of what changes the model's distribution before a token is chosen: rules and constraints.
-
-The rules are applied one after the other, row by row, in plain Python. Keskar et al. 2019 (arXiv 1909.05858); Post
-and Vilar 2018 (arXiv 1804.06609).
-"""
+"""The taps of rules and constraints. Keskar et al. 2019 (arXiv 1909.05858); Post, Vilar 2018 (arXiv 1804.06609)."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +17,7 @@ def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _
 
 
 def _no_repeat_ngram(processed: Tensor, written: list[int], n: int, _config: ModelConfig) -> None:
-    """Forbid the ids that would end a sequence of ``n`` ids that was written before."""
+    """Forbid the ids that would repeat a sequence of ``n`` ids."""
     for end in range(n, len(written) + 1) if n else ():
         if written[end - n : end - 1] == written[len(written) - n + 1 :]:
             processed[written[end - 1]] = -math.inf
@@ -41,7 +37,7 @@ PROCESSOR_EQUATIONS: dict[str, Callable[[Tensor, list[int], Any, ModelConfig], N
 
 
 def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tensor, processed: Tensor) -> None:
-    """Apply the source's constraints to one row: no end before all phrases occur, nothing banned, the prefix."""
+    """Apply the constraints to one row: required phrases, banned ones, the prefix."""
     if not scope.has("search.required_ids"):
         return
     if not all(occurs(phrase, written) for phrase in phrases(scope, "required_ids", source)):

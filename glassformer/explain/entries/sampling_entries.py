@@ -1,4 +1,4 @@
-"""The taps of sampling: the filtered distribution, the random number and the token that it selects."""
+"""The taps of sampling: filtered distribution, random number and drawn token."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
-from glassformer.explain.entries.scope import Scope, active_places, has_rules
+from glassformer.explain.entries.scope import Scope, active_places, has_rules, samples_left
 from glassformer.settings import DecodeConfig
 
 _BORDER = 1e-5
@@ -17,7 +17,7 @@ _LOG_PROB = 10.0  # the size of the numbers whose sum each log-probability is ro
 
 
 def _filtered_log_probs(scope: Scope) -> Tensor:
-    """The filters that are set, in float64; what rounding decides is as in the search."""
+    """The filters that are set, in float64; ties are as in the search."""
     options, kept = scope.context.decode, scope.step.value > -math.inf
     own = scope.at("search.processed_log_probs" if has_rules(scope) else "search.next_log_probs")
     log_probs = own.double()
@@ -51,17 +51,17 @@ def _keep(log_probs: Tensor, wanted: Tensor) -> Tensor:
 
 
 def _in_favour(kept: Tensor) -> Tensor:
-    """The rounding of a comparison in float32: a token on the border is as in the search."""
+    """A margin for rounding: a token on the border is as in the search."""
     return torch.where(kept, _BORDER, -_BORDER).double()
 
 
 def _ranks(key: Tensor, kept: Tensor) -> Tensor:
-    """The rank of each token by its key, greatest first; of equals the kept ones first."""
+    """The rank of each token by its key, greatest first; kept ones win ties."""
     return (key + _in_favour(kept)).argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
 
 
 def _smallest_set(log_probs: Tensor, key: Tensor, kept: Tensor, share: float) -> Tensor:
-    """The first tokens by their key whose probabilities sum to at least ``share``, and at least one."""
+    """The first tokens by key whose probabilities sum to ``share``, at least one."""
     ranks = _ranks(key, kept)
     probabilities = log_probs.exp().gather(-1, ranks.argsort(dim=-1))
     before = (probabilities.cumsum(dim=-1) - probabilities).gather(-1, ranks)
@@ -76,12 +76,10 @@ _UNIFORM = "It depends on the seed, the sentence and the number of the sample al
 
 
 def _uniforms(scope: Scope) -> Tensor:
-    """The number of this step of each stream: PCG64, seeded by the seed, the source and the number of the sample."""
+    """This step's number of each stream: PCG64, seeded by seed, source and sample."""
     step, options = scope.step.call, scope.context.decode
-    rows = torch.arange(len(scope.at_call("search.limits", 0)))
-    for call in range(step):
-        rows = rows[~scope.at_call("search.done", call).cpu()]
-    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows.tolist())
+    rows = samples_left(scope, step).tolist()
+    seeds = ([options.seed, row // options.n_best, row % options.n_best] for row in rows)
     streams = (np.random.Generator(np.random.PCG64(seed)).random(step + 1) for seed in seeds)
     return scope.step.value.new_tensor([float(stream[step]) for stream in streams])
 

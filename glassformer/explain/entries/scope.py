@@ -1,7 +1,6 @@
-"""What the equation of one step may use: the steps recorded before it, the weights and the configuration.
+"""What a step's equation may use: earlier steps, weights and the configuration.
 
-The second half follows figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer. With norms
-before or after, with dropout or without, the answer is always one address. No equation stands here.
+The functions follow figure 1 backwards: which recorded tensor enters a sublayer, a norm or a layer.
 """
 
 from bisect import bisect_left
@@ -21,20 +20,13 @@ from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.trace import Step
 
-_SUBLAYERS = {
-    "encoder": ("self_attention", "feed_forward"),
-    "decoder": ("self_attention", "cross_attention", "feed_forward"),
-}
-
 
 @dataclass(frozen=True)
 class PassContext:
-    """What a pass was made with: the model, the options of its search or its update, and ids that follow from texts.
+    """What a pass was made with.
 
-    ``derived_ids`` maps addresses to ids that were put together from the shown spelling of a text,
-    ``weight_gradients`` each weight to its gradient as it follows from those of the steps, and to the size by which a
-    difference is measured; ``saved`` holds the optimizer's tensors of the checkpoint that an update began with,
-    ``counters`` how far its training was.
+    ``derived_ids`` follow from the shown spelling of a text; ``weight_gradients`` hold each weight's gradient, by
+    those of the steps, and its scale; ``saved`` and ``counters`` are the optimizer's state before an update.
     """
 
     model: Transformer
@@ -52,7 +44,7 @@ class PassContext:
 
     @cached_property
     def frozen(self) -> frozenset[str]:
-        """The weights that an update leaves alone, under the name that they share where they are tied."""
+        """The weights that an update does not change; tied ones by their shared name."""
         patterns = [part.strip() for part in self.train.freeze.split(",")] if self.train and self.train.freeze else []
         return frozenset(
             shared_name(name, self.model.config)
@@ -63,7 +55,7 @@ class PassContext:
 
 
 class Record:
-    """The steps of a whole trace, found by address and by their place in it."""
+    """The steps of a whole trace, by address and by place."""
 
     def __init__(self, steps: Sequence[Step], context: PassContext) -> None:
         self.steps, self.context = steps, context
@@ -75,7 +67,7 @@ class Record:
 
 
 def shared_name(weight: str, config: ModelConfig) -> str:
-    """The name of a weight, or that of the target embedding where both are tied."""
+    """The name of a weight, or of the target embedding that it is tied to."""
     tied = {"all": _TIED, "target": _TIED[:1], "none": ()}[config.tie_embeddings]
     return "tgt_embedding.tokens.weight" if weight in tied else weight
 
@@ -84,7 +76,7 @@ _TIED = ("output_projection.linear.weight", "src_embedding.tokens.weight")
 
 
 class Scope:
-    """A trace as seen from one of its steps: each value is the latest one before that step."""
+    """A trace as seen from one step: each value is the latest before it."""
 
     def __init__(self, record: Record, place: int) -> None:
         self._record, self._place = record, place
@@ -98,7 +90,7 @@ class Scope:
         return bisect_left(self._record.places.get(address, ()), self._place)
 
     def place(self, address: str) -> int | None:
-        """Where in the trace the latest step of ``address`` before this one is."""
+        """The index of the latest step of ``address`` before this one."""
         count = self.count(address)
         return self._record.places[address][count - 1] if count else None
 
@@ -107,7 +99,7 @@ class Scope:
         return self.place(address) is not None
 
     def at(self, address: str) -> Tensor:
-        """The latest value at ``address``; raises ``TraceError`` when it was not recorded."""
+        """The latest value at ``address``; ``TraceError`` if it was not recorded."""
         place = self.place(address)
         if place is None:
             raise TraceError(
@@ -117,7 +109,7 @@ class Scope:
         return self.value(place)
 
     def at_call(self, address: str, call: int) -> Tensor:
-        """The value of one call of ``address``; raises ``TraceError`` when it was not recorded."""
+        """The value of one call of ``address``; ``TraceError`` if not recorded."""
         places = self._record.places.get(address, ())
         if call >= len(places):
             raise TraceError(f"{self.step.address}: its equation needs call {call} of {address}. Trace all steps.")
@@ -137,7 +129,7 @@ class Scope:
         return self.at(f"{self.module}.{name}".lstrip("."))
 
     def has_here(self, name: str) -> bool:
-        """Whether the step's own module recorded this name in the same pass: after its own last step."""
+        """Whether the step's module recorded this name in the same pass."""
         own, other = self.place(self.step.address), self.place(f"{self.module}.{name}")
         return other is not None and (own is None or other > own)
 
@@ -154,7 +146,7 @@ class Scope:
         return self.weight(f"{name}.bias") if f"{self.module}.{name}.bias" in self._record.weights else None
 
     def at_rows(self, address: str) -> Tensor:
-        """The latest value at ``address``, with its rows where the search has moved them since."""
+        """The latest value at ``address``, with its rows as the search moved them."""
         value, places = self.at(address), self._record.places.get("search.rows", ())
         for place in places[bisect_left(places, self.place(address) or 0) : bisect_left(places, self._place)]:
             value = value.index_select(0, self._record.steps[place].value)
@@ -162,16 +154,18 @@ class Scope:
 
 
 def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """The input of a sublayer: the residual stream, or its norm where norms come first."""
+    """The input of a sublayer: the residual stream, or with pre-norm its norm."""
     if scope.config.norm == "pre":
         return f"{layer}.{sublayer}_add_norm.norm.output"
     return residual_input(scope, layer, sublayer)
 
 
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
-    """What entered the sublayer's Add & Norm: the sublayer before, the layer before, or the embedding."""
+    """The input of a sublayer's Add & Norm: the sublayer or layer before, or the embedding."""
     stack, _, number = layer.split(".")
-    order = _SUBLAYERS[stack]
+    order = ["self_attention", "feed_forward"]
+    if stack == "decoder":
+        order = [scope.config.autoregressive_sublayer, "cross_attention", "feed_forward"]
     if sublayer != order[0]:
         return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
     if number != "0":
@@ -217,7 +211,7 @@ def dropout_input(scope: Scope) -> str:
 
 
 def active_places(scope: Scope, step: int) -> Tensor:
-    """Places of the sentences, or of the samples, that were not done before a step."""
+    """Places of the sentences or samples that are not done before a step."""
     return (~scope.at_call("search.done", step - 1)).nonzero().flatten()
 
 
@@ -241,7 +235,7 @@ def by_hypothesis(scope: Scope, name: str, step: int) -> Tensor:
 
 
 def written_ids(scope: Scope, step: int) -> Tensor:
-    """The ids that each row of the decoder has written before a step, (rows tgt)."""
+    """The ids that each decoder row has written before a step, (rows tgt)."""
     if not scope.context.decode.sample:
         return state_before(scope, "ids", step).flatten(0, 1)
     if step == 0:
@@ -249,13 +243,17 @@ def written_ids(scope: Scope, step: int) -> Tensor:
     return scope.at_call("search.sampled_ids", step - 1)[active_places(scope, step)]
 
 
+def samples_left(scope: Scope, step: int) -> Tensor:
+    """The numbers of the samples that are not done before a step."""
+    samples = torch.arange(len(scope.at_call("search.limits", 0)))
+    for call in range(step):
+        samples = samples[~scope.at_call("search.done", call).cpu()]
+    return samples
+
+
 def source_of_rows(scope: Scope, step: int) -> list[int]:
     """The source, from 0, of each row of the decoder."""
-    options = scope.context.decode
-    if options.sample:
-        samples = torch.arange(len(scope.at_call("search.limits", 0)))
-        for call in range(step):
-            samples = samples[~scope.at_call("search.done", call).cpu()]
-        return (samples // options.n_best).tolist()
+    if scope.context.decode.sample:
+        return (samples_left(scope, step) // scope.context.decode.n_best).tolist()
     ids, sentences = state_before(scope, "ids", step), state_before(scope, "sentences", step)
     return sentences.repeat_interleave(ids.shape[1]).tolist()

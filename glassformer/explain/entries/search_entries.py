@@ -1,7 +1,6 @@
-"""The taps of a beam search: what each step reads, and the hypotheses that live or have ended after it.
+"""The taps of a beam search. Section 6.1; Wu et al. 2016 (arXiv 1609.08144).
 
-Step k reads the last ids, continues the hypotheses of state k in the sentences that were not done, and makes state
-k + 1. Section 6.1; the penalties are those of Wu et al. 2016 (arXiv 1609.08144).
+Step k reads the last ids, continues the hypotheses of state k in sentences not done, and makes state k + 1.
 """
 
 import math
@@ -16,6 +15,7 @@ from glassformer.explain.entries.scope import (
     active_places,
     by_hypothesis,
     has_rules,
+    samples_left,
     state_before,
     written_ids,
 )
@@ -64,7 +64,7 @@ def _decoder_rows(scope: Scope) -> Tensor:
 
 
 def _living(scope: Scope, step: int) -> Tensor:
-    """Places of the candidates that become the next beam: those that do not end, in their order."""
+    """Places of the candidates that become the next beam, in their order."""
     return is_eos(scope, step).int().argsort(dim=1, stable=True)[:, : scope.context.decode.beam]
 
 
@@ -73,13 +73,12 @@ def _parents(scope: Scope, step: int) -> Tensor:
 
 
 def _parent_rows(scope: Scope, step: int) -> Tensor:
-    """The decoder's row that each living hypothesis continues, (sentences beam)."""
+    """The decoder row that each hypothesis continues, (sentences beam)."""
     parents, beam = _parents(scope, step), state_before(scope, "ids", step).shape[1]
     return torch.arange(len(parents), device=parents.device)[:, None] * beam + parents
 
 
 def _of_parents(values: Tensor, parents: Tensor) -> Tensor:
-    """The last axis of each parent."""
     return values.gather(1, parents[:, :, None].expand(-1, -1, values.shape[2]))
 
 
@@ -127,7 +126,7 @@ def _living_ids(scope: Scope) -> Tensor:
 
 
 def _living_sums(scope: Scope) -> Tensor:
-    """Zero at the start; then those of the living candidates, −∞ in places without one."""
+    """Zero at the start; then the living candidates' sums, else −∞."""
     step = scope.step.call - 1
     if step < 0:
         limits = scope.at_call("search.limits", 0)
@@ -226,7 +225,7 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
 
 
 def _best_ended(scope: Scope, step: int) -> Tensor:
-    """Places of the best scores among those that ended before and those that end now."""
+    """Places of the best scores, of hypotheses that have ended or end now."""
     before = state_before(scope, "finished_scores", step)
     scores = torch.cat([before, _ending_now(scope, step, "finished_scores")], dim=1)
     return scores.topk(before.shape[1], dim=1).indices
@@ -247,8 +246,7 @@ def _done(scope: Scope) -> Tensor:
     step, options = scope.step.call, scope.context.decode
     if options.sample:
         ids, limits = scope.at("search.sampled_ids"), scope.at_call("search.limits", 0)
-        for call in range(step):
-            limits = limits[~scope.at_call("search.done", call)]
+        limits = limits[samples_left(scope, step)]
         return (ids[:, -1] == scope.config.eos_id) | (ids.shape[1] >= limits)
     after = {
         name: scope.at_call(f"search.{name}", step + 1)

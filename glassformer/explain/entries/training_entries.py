@@ -1,4 +1,4 @@
-"""The taps of a training step: the smoothed loss, clipping, and Adam. Sections 5.3 and 5.4."""
+"""The taps of a training step: loss, clipping, Adam. Sections 5.3 and 5.4."""
 
 import math
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from glassformer.errors import TraceError
 from glassformer.explain.entries.derivatives import log_softmax
-from glassformer.explain.entries.entry import NOT_IN_PAPER, entry
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
 
@@ -67,7 +67,6 @@ def _gradient_norm(scope: Scope) -> Tensor:
 
 
 def _counter(scope: Scope, name: str) -> int:
-    """A counter of the checkpoint that the update began with, or 0."""
     return int(scope.context.counters.get(name, 0))
 
 
@@ -112,7 +111,7 @@ def _count(scope: Scope) -> Tensor:
 
 
 def _gradient_size(scope: Scope) -> Tensor:
-    """The scale of a gradient's error: its tensor's greatest number, or what it sums."""
+    """The scale of a gradient's error."""
     computed, size = scope.context.weight_gradients[shared_name(scope.module, scope.config)]
     return torch.full_like(computed, 10 * size)
 
@@ -137,26 +136,18 @@ def _value_before(scope: Scope) -> Tensor:
     return scope.weight("")
 
 
-def _moment_before(scope: Scope, moment: str) -> Tensor:
-    """A moment as the checkpoint holds it; zeros where it holds none, or where the weight is frozen."""
+def _moment_before(scope: Scope) -> Tensor:
+    """Zeros where the checkpoint holds none, or where the weight is frozen."""
+    moment = "exp_avg" if scope.step.name == "first_moment_before" else "exp_avg_sq"
     found = scope.context.saved.get(f"{moment}/{scope.module}")
-    return (
-        torch.zeros_like(scope.step.value)
-        if found is None or scope.module in scope.context.frozen
-        else found.to(scope.step.value.device)
-    )
+    if found is None or scope.module in scope.context.frozen:
+        return torch.zeros_like(scope.step.value)
+    return found.to(scope.step.value.device)
 
 
-@entry("weight.first_moment_before", "First moment before", "m", _ADAM)
-def _first_moment_before(scope: Scope) -> Tensor:
-    """As the checkpoint holds it; zero in the first update."""
-    return _moment_before(scope, "exp_avg")
-
-
-@entry("weight.second_moment_before", "Second moment before", "v", _ADAM)
-def _second_moment_before(scope: Scope) -> Tensor:
-    """As the checkpoint holds it; zero in the first update."""
-    return _moment_before(scope, "exp_avg_sq")
+_SAVED = "As the checkpoint holds it; zero in the first update."
+add("weight.first_moment_before", "First moment before", _SAVED, "m", _ADAM, compute=_moment_before)
+add("weight.second_moment_before", "Second moment before", _SAVED, "v", _ADAM, compute=_moment_before)
 
 
 def _greatest_term(scope: Scope) -> Tensor:

@@ -1,1 +1,1 @@
-"""The living page: one HTML file that shows a walk, works without a network, and explains every number in it."""
+"""The living page: one HTML file that shows a walk offline and explains every number."""

@@ -1,4 +1,4 @@
-"""The equations of tap entries, plain Unicode, as MathML: subscripts, superscripts, roots and fractions."""
+"""The equations of tap entries, in plain Unicode, as MathML."""
 
 import re
 from html import escape
@@ -17,12 +17,9 @@ _WORD_SPACE = '<mspace width="0.3em"/>'
 
 def to_mathml(equation: str) -> str:
     """``<math>`` for each equation; everything in them is escaped."""
-    return " ".join(map(_one_to_mathml, _NEXT_EQUATION.split(equation)))
-
-
-def _one_to_mathml(equation: str) -> str:
-    tokens = [(match.lastgroup or "sign", match.group()) for match in _TOKEN.finditer(equation)]
-    return f"<math>{_Parser(tokens).row(None)}</math>"
+    matches = map(_TOKEN.finditer, _NEXT_EQUATION.split(equation))
+    parsers = (_Parser([(found.lastgroup or "sign", found.group()) for found in one]) for one in matches)
+    return " ".join(f"<math>{parser.row(None)}</math>" for parser in parsers)
 
 
 class _Parser:
@@ -38,7 +35,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def row(self, end: str | None) -> str:
-        """Everything up to ``end``, which is taken too; a product before ``/`` becomes a numerator."""
+        """Everything through ``end``; a product before ``/`` becomes a numerator."""
         done: list[str] = []
         product: list[str] = []
         while (token := self._peek()) is not None and token[1] != end:
@@ -65,7 +62,6 @@ class _Parser:
         return _unwrap(self._base_with_scripts())
 
     def _base_with_scripts(self) -> str:
-        """An atom with what stands below and above it."""
         base, below, above = self._atom(), "", ""
         while (token := self._peek()) is not None:
             text = token[1]
@@ -117,6 +113,6 @@ def _without_space(product: list[str]) -> list[str]:
 
 
 def _unwrap(atom: str) -> str:
-    """Parentheses are needless over and under a bar, in a root and in a script."""
+    """Fractions, roots and scripts need no parentheses."""
     inner = re.fullmatch(r"<mrow><mo>\(</mo>(.*)<mo>\)</mo></mrow>", atom, re.DOTALL)
     return inner.group(1) if inner is not None else atom

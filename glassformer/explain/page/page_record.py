@@ -1,7 +1,6 @@
-"""The recorded trace as the page reads it: an index of taps in JSON, and one block of little-endian float32.
+"""The trace as the page reads it: an index of taps in JSON and one block of little-endian float32.
 
-Each sentence has its own taps, with a batch of 1. Numbers that several taps have in common are stored once; the heads
-of q, k and v are stored position by position. Of a trace with more than ``MAX_NUMBERS``, one sentence is kept whole.
+Each sentence has its own taps; equal numbers are stored once. Above ``MAX_NUMBERS`` one sentence is kept whole.
 """
 
 import math
@@ -26,13 +25,14 @@ _MAX_PROBABLE = 50
 _MAX_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
-    ".weights", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask", "causal_mask",
+    ".weights", ".forget_gate", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask",
+    "causal_mask",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Tap:
-    """One tap of one sentence; ``value`` is None if left out, ``ids`` are those of a cut vocabulary."""
+    """One tap of a sentence; ``value`` may be left out, ``ids`` are of a cut vocabulary."""
 
     address: str
     axes: tuple[str, ...]
@@ -42,7 +42,7 @@ class Tap:
 
 
 class Block:
-    """Numbers end to end, at most ``most`` of them; those that are there already are not added again."""
+    """Numbers end to end, at most ``most``, without repeats."""
 
     def __init__(self, most: float = math.inf) -> None:
         self.most = most
@@ -50,7 +50,7 @@ class Block:
         self.size = 0
 
     def place(self, value: Tensor) -> int | None:
-        """Where the tensor's numbers begin in the block, as float32; None if there is no room for them."""
+        """Where the tensor's float32 numbers begin; None if there is no room."""
         part = value.detach().cpu().to(torch.float32).contiguous().numpy().astype("<f4").tobytes()
         if part in self._parts:
             return self._parts[part]
@@ -66,7 +66,7 @@ class Block:
 
 
 def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
-    """Everything that the page shows of a walk, ready for JSON; numbers go to ``block``."""
+    """What the page shows of a walk, ready for JSON; numbers go to ``block``."""
     numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
@@ -108,7 +108,7 @@ def _sentence(walk: WalkData, row: int) -> dict[str, Any]:
 
 
 def _place(taps: Sequence[Sequence[Tap]], block: Block) -> list[list[dict[str, Any]]]:
-    """The index of each sentence's taps; what every sentence keeps is stored first."""
+    """The index of each sentence's taps; those of all sentences are stored first."""
     index = [[_tap_mapping(tap) for tap in sentence] for sentence in taps]
     pairs = [pair for both in zip(taps, index, strict=True) for pair in zip(*both, strict=True)]
     for tap, mapping in sorted(pairs, key=lambda pair: not pair[0].address.endswith(_KEPT_OF_EVERY_SENTENCE)):
@@ -145,7 +145,7 @@ def _row(step: Step, row: int, rows: int) -> Tensor:
 
 
 def _cut_vocabulary(step: Step, value: Tensor) -> Tap:
-    """The most probable entries, with one more number for each row: the sum of the others."""
+    """The most probable entries, and for each row the sum of the others."""
     best = value.topk(min(_MAX_PROBABLE, value.shape[-1]), dim=-1)
     rest = value.sum(-1, keepdim=True) - best.values.sum(-1, keepdim=True)
     return Tap(step.address, step.axes, tuple(value.shape), torch.cat([best.values, rest], -1), best.indices)

@@ -1,7 +1,6 @@
-"""What a page computes with: configuration, weights and tokenizers of a model, as ``assets/worker`` loads them.
+"""What a page computes with: configuration, weights and tokenizers, as ``assets/worker`` loads them.
 
-The weights are a safetensors file. Each is stored in the smallest form that gives exactly its float32 numbers: int8
-rows with a scale for each row, float16, bfloat16, or float32.
+Each weight is stored in the smallest exact form: int8 rows with scales, float16, bfloat16 or float32.
 """
 
 from typing import Any
@@ -15,19 +14,19 @@ from glassformer.decoding.translation import REASONS
 from glassformer.model import Transformer
 
 MAX_PARAMETERS = 10_000_000
-"""Larger models would make the page slow to open and to compute; it then shows what was recorded."""
+"""Larger models would slow the page down; it then shows what was recorded."""
 
 _SCALE = "scale/"  # before the name of an int8 matrix: the name of its scales, as in a checkpoint
 _INT8_LIMIT = 127
 
 
 def count_parameters(model: Transformer) -> int:
-    """The numbers that a page of this model would carry; a tied matrix counts once."""
+    """The numbers in a page of this model; a tied matrix counts once."""
     return sum(weight.numel() for weight in weights_of(model).values())
 
 
 def pack_model(translator: Translator) -> dict[str, Any]:
-    """The argument of the worker's ``load``; a target tokenizer that is the source's is None."""
+    """The argument of the worker's ``load``; a shared target tokenizer is None."""
     src, tgt, confidence = translator.src_tokenizer, translator.tgt_tokenizer, translator.confidence
     return {
         "config": translator.model.config.to_mapping(),
@@ -43,7 +42,7 @@ def pack_model(translator: Translator) -> dict[str, Any]:
 
 
 def pack_weights(model: Transformer) -> bytes:
-    """A safetensors file of the model's weights, each in the smallest form that loses nothing."""
+    """A safetensors file of the weights, each in the smallest exact form."""
     from safetensors.torch import save
 
     packed: dict[str, Tensor] = {}
@@ -63,7 +62,7 @@ def _pack(name: str, weight: Tensor) -> dict[str, Tensor]:
 
 
 def _int8_rows(weight: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Int8 rows and a scale for each whose products are exactly the weight; else None."""
+    """Int8 rows and scales whose products are exactly the weight; else None."""
     first = weight.abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / _INT8_LIMIT
     numbers, scales = torch.zeros_like(weight), first.clone()
     missing = torch.ones(len(weight), dtype=torch.bool)

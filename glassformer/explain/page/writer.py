@@ -1,7 +1,6 @@
-"""The page's file: assets inlined, the record embedded, so that a browser opens it from disk without a network.
+"""The page's file: assets inlined, record embedded, so that a browser opens it from disk, offline.
 
-Browsers load neither modules nor workers from ``file://``. The modules stand in an import map of ``data:`` URLs; what
-the worker runs is laid end to end as one classic script, which the page makes a Blob of.
+Browsers load no modules and workers from ``file://``: modules are ``data:`` URLs, the worker one script in a Blob.
 """
 
 import base64
@@ -45,10 +44,9 @@ def page_html(
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
 ) -> str:
-    """The page of a walk as one HTML text; it carries the translator's model where that is small enough.
+    """The page of a walk as HTML, with the translator's model if it is small enough.
 
-    ``run`` is a name of the model to show. ``run_option`` is how a command names it, such as ``--run runs/first``, or
-    nothing for the bundled one; with None the page tells how to record in Python. ``most`` limits the numbers.
+    ``run`` names the model, ``run_option`` in commands (None: Python is shown), ``most`` limits the numbers.
     """
     block = Block(most)
     still = _why_recorded(translator)
@@ -69,14 +67,13 @@ def page_html(
 
 @dataclass(frozen=True)
 class PageFrame:
-    """A page in an iframe for a notebook; viewers without iframes show ``fallback``."""
+    """A page in an iframe; viewers without iframes show ``fallback``."""
 
     page: str = field(repr=False)
     fallback: str = field(repr=False)
     height: int = FRAME_HEIGHT
 
     def _repr_html_(self) -> str:
-        """The iframe, then the fallback folded."""
         text = self.page.replace("&", "&amp;").replace("'", "&#39;")
         return (
             f"<iframe title='glassformer' sandbox='{_SANDBOX}' loading='lazy' height='{self.height}' "
@@ -86,7 +83,6 @@ class PageFrame:
 
 
 def _why_recorded(translator: Translator | None) -> str:
-    """Why the page does not compute, in words; empty if it does."""
     if translator is None:
         return "The recorded pass. The method frame() of this walk shows the page that computes."
     parameters = count_parameters(translator.model)
@@ -125,7 +121,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 
 
 def escape_script(text: str) -> str:
-    """Text that cannot end its script element; JavaScript reads it as it was."""
+    """Text that cannot end its script element; JavaScript reads it unchanged."""
     return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
@@ -143,7 +139,7 @@ def _read(name: str) -> str:
 
 
 def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
-    """The JavaScript modules by their paths, such as ``views/tour.js``, in the order of their names."""
+    """The JavaScript modules by path, such as ``views/tour.js``, sorted."""
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
             yield from _modules(entry, f"{path}{entry.name}/")
@@ -152,7 +148,7 @@ def _modules(folder: Traversable = _ASSETS, path: str = "") -> Iterator[str]:
 
 
 def import_map(modules: Mapping[str, str]) -> str:
-    """Modules under bare names, since one in a ``data:`` URL has no neighbours."""
+    """Modules under bare names: a ``data:`` URL has no relative paths."""
     return json.dumps({"imports": {f"page/{name}": _data_url(name, source) for name, source in modules.items()}})
 
 

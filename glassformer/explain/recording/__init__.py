@@ -1,1 +1,1 @@
-"""What a walk is made of: recorded passes, sentences, edits and what is read off them."""
+"""Recorded passes, sentences, edits, and what is computed from them."""

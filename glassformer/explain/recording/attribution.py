@@ -1,9 +1,7 @@
-"""Why this token? Parts of a logit, logit lens, hidden source tokens, activation patching, integrated gradients.
+"""Why this token? Logit attribution, logit lens, occlusion, activation patching, integrated gradients.
 
-Each function states what it holds fixed; what it returns is exact under that. They read a ``Trace`` or run the model
-with edits, and know nothing of text. Direct logit attribution: Elhage et al. 2021. Logit lens: nostalgebraist 2020.
-Activation patching: Meng et al. 2022 (arXiv 2202.05262). Integrated gradients: Sundararajan et al. 2017 (arXiv
-1703.01365).
+They read a ``Trace`` or run the model with edits, and know no text. Elhage et al. 2021; nostalgebraist 2020; Meng et
+al. 2022 (arXiv 2202.05262); Sundararajan et al. 2017 (arXiv 1703.01365).
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +28,7 @@ Metric = Callable[[Float[Tensor, "batch tgt vocab"]], Float[Tensor, "batch"]]
 
 @dataclass(frozen=True)
 class LogitPart:
-    """What a part of the decoder adds to a logit: a module, a head, an embedding, a bias."""
+    """What a module, head, embedding or bias adds to a logit."""
 
     address: str
     head: int | None
@@ -38,10 +36,9 @@ class LogitPart:
 
 
 class _Backwards:
-    """From a logit back through the decoder: ``direction`` is what a part of the residual stream is multiplied with.
+    """From a logit back through the decoder; ``direction`` multiplies each part of the residual stream.
 
-    A norm is a linear map and an offset as soon as its standard deviation is held as recorded. It takes the mean of
-    each part from that part, so the parts' means add up to the recorded mean.
+    A norm is linear once its deviation is held as recorded; it takes the mean of each part from that part.
     """
 
     def __init__(self, model: Transformer, trace: Trace, row: int, position: int, token_id: int) -> None:
@@ -66,6 +63,10 @@ class _Backwards:
         scaled = self.direction * norm.gain.detach().double() / (self.tap_value(f"{path}.variance") + norm.eps).sqrt()
         self.direction = scaled - scaled.mean()
 
+    def recurrence(self, recurrence: torch.nn.Module) -> None:
+        path = self._paths[id(recurrence)]
+        self.add(path, self.tap_value(f"{path}.output"))
+
     def attention(self, attention: MultiHeadAttention) -> None:
         path = self._paths[id(attention)]
         if attention.w_o.bias is not None:
@@ -85,20 +86,20 @@ class _Backwards:
 def direct_logit_attribution(
     model: Transformer, trace: Trace, position: int, token_id: int, row: int = 0
 ) -> list[LogitPart]:
-    """The parts of the logit of ``token_id`` at a target position of a traced pass, in the order of computation.
+    """The parts of the logit of ``token_id`` at a target position, in the order of computation.
 
-    Their sum is the logit, up to rounding. Standard deviations of norms are held as recorded. A head's part includes
-    the bias of its values. An edit of a norm or a residual leaves a difference.
+    They sum to the logit, unless a norm or residual was edited. A head's part includes the bias of its values.
     """
     back = _Backwards(model, trace, row, position, token_id)
     if model.decoder.final_norm is not None:
         back.through_norm(model.decoder.final_norm)
     for layer in reversed(list(model.decoder.layers)):
-        for sublayer in ("feed_forward", "cross_attention", "self_attention"):
+        for sublayer in ("feed_forward", "cross_attention", model.config.autoregressive_sublayer):
             add_norm, module = getattr(layer, f"{sublayer}_add_norm"), getattr(layer, sublayer)
             if not add_norm.pre:
                 back.through_norm(add_norm.norm)
-            (back.feed_forward if sublayer == "feed_forward" else back.attention)(module)
+            way = {"feed_forward": back.feed_forward, "ssru": back.recurrence}.get(sublayer, back.attention)
+            way(module)
     if "tgt_embedding.position_vectors" in trace:
         back.add("tgt_embedding.position_vectors", trace["tgt_embedding.position_vectors"][position])
     back.add("tgt_embedding.scaled", back.tap_value("tgt_embedding.scaled"))
@@ -106,10 +107,7 @@ def direct_logit_attribution(
 
 
 def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "batch tgt vocab"]]:
-    """The logits that the output projection makes of the residual stream before and after each decoder layer.
-
-    With ``norm = "pre"`` through the final norm, whose mean and variance are those of that stream.
-    """
+    """The logits of the residual stream before and after each decoder layer."""
     first = "tgt_embedding.with_positions" if "tgt_embedding.with_positions" in trace else "tgt_embedding.scaled"
     streams = [first, *(f"decoder.layers.{layer}.output" for layer in range(model.config.n_decoder_layers))]
     norm = model.decoder.final_norm or torch.nn.Identity()
@@ -120,7 +118,7 @@ def logit_lens(model: Transformer, trace: Trace) -> dict[str, Float[Tensor, "bat
 def occlusion(
     model: Transformer, src_ids: Int[Tensor, "1 src"], tgt_in_ids: Int[Tensor, "1 tgt"], token_id: int
 ) -> Float[Tensor, "src"]:
-    """By how much the log-probability of ``token_id`` as the next token falls when a source position is hidden."""
+    """The fall of the log-probability of ``token_id`` when a source position is hidden."""
     n_src = src_ids.shape[1]
     seen = torch.cat([torch.ones(1, n_src, dtype=torch.bool), ~torch.eye(n_src, dtype=torch.bool)])[:, None, None]
     with torch.no_grad(), evaluating(model), tracing(model, {"src_mask": lambda mask: mask & seen}, only="src_mask"):
@@ -137,10 +135,9 @@ def patch_sweep(  # noqa: PLR0917  # two runs, what is measured, and where
     metric: Metric,
     addresses: Sequence[str],
 ) -> Float[Tensor, "address position"]:
-    """What ``metric`` finds when one position of one tap is replaced by its value in another run, for each of both.
+    """What ``metric`` finds when one position of one tap is replaced by its value in another run.
 
-    ``source`` is the trace of that run, of one sentence of the same length. ``addresses`` are taps whose second axis
-    counts positions, such as the layers' outputs; each gives a row. Raises ``TraceError`` if the lengths differ.
+    ``source`` traces a sentence of the same length, else ``TraceError``; the taps' second axis counts positions.
     """
 
     def measure(address: str) -> Tensor:
@@ -170,10 +167,9 @@ def integrated_gradients(
     token_id: int,
     steps: int = 50,
 ) -> Float[Tensor, "src"]:
-    """What each source token adds to the log-probability of ``token_id`` as the next token, by integrated gradients.
+    """What each source token adds to the log-probability of ``token_id`` as the next token.
 
-    The path leads from source embeddings of 0 to those of the sentence; positions stay. With more ``steps`` the sum
-    comes closer to the difference of the log-probabilities at both ends.
+    The path leads from embeddings of 0 to those of the sentence; more ``steps`` make the sum more exact.
     """
     shares = ((torch.arange(steps) + 0.5) / steps)[:, None, None]
     points: list[Tensor] = []

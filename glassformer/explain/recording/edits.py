@@ -7,10 +7,9 @@
     tgt_embedding.positions.table=0                         remove all positions
     encoder.memory=@saved/trace                             patch in what another trace recorded
 
-Axes are the words of the trace or of the tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row``
-and ``column``. An index counts from 0, may be a range ``2:5``, or a token: of the first sentence along a position, of
-the vocabulary along the rows of an embedding. A token of digits, or with a comma or bracket, stands between
-quotation marks: ``src="7"``.
+Axes are words of the trace or tap (``src`` or its ``key``, ``query``, ``position``); a weight has ``row`` and
+``column``. An index counts from 0; it may be a range ``2:5``, or a token of the first sentence or, along the rows of
+an embedding, of the vocabulary. Quote a token of digits, or with a comma or bracket: ``src="7"``.
 """
 
 import re
@@ -38,18 +37,15 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class _Place:
-    """One address: its axis words, those of its tap, and the tokens along the axes."""
-
     axes: tuple[str, ...]
     tap_axes: tuple[str, ...]
     labels: Mapping[str, Sequence[str]]
 
 
 def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -> dict[str, Edit]:
-    """The edits of ``specs``, one for each address that they match, for ``walk`` or ``tracing``.
+    """The edits of ``specs`` by address; ``plain``, the walk without edits, tells axes and tokens.
 
-    ``plain`` is the walk without edits; it tells the axes and tokens. Raises ``TraceError`` for text that cannot be
-    read, an unknown address or axis, and an index or a token that the axis does not have.
+    Raises ``TraceError`` for text that cannot be read and for an unknown address, axis, index or token.
     """
     places = _places(plain, translator)
     edits: dict[str, Edit] = {}
@@ -72,17 +68,11 @@ def parse_edits(specs: Sequence[str], plain: WalkData, translator: Translator) -
             place = places[address]
             cells = _cells(address, place, found["cells"] or "")
             compute = partial(_take, address, other) if other is not None else _edit_of(address, place, value, plain)
-            edit = partial(_replace, address, cells, compute)
-            edits[address] = partial(_chain, edits[address], edit) if address in edits else edit
+            edits[address] = partial(_replace, address, cells, compute, edits.get(address))
     return edits
 
 
-def _chain(first: Edit, second: Edit, value: Tensor) -> Tensor:
-    return second(first(value))
-
-
 def _places(plain: WalkData, translator: Translator) -> dict[str, _Place]:
-    """Every address that may be edited: the taps of the walk, and the model's weights and tables."""
     model = translator.model
     tap_axes = {step.address: step.axes for step in plain.trace}
     if "src_mask" in tap_axes:  # every attention reads it along its keys
@@ -112,7 +102,7 @@ def _row_tokens(name: str, translator: Translator) -> dict[str, Sequence[str]]:
 
 
 def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
-    """The range along each axis that the text between the brackets selects; by default all of it."""
+    """The range along each axis that the text in brackets selects; by default all."""
     chosen: dict[int, slice] = {}
     at = 0
     while at < len(text.rstrip()):
@@ -128,7 +118,6 @@ def _cells(address: str, place: _Place, text: str) -> tuple[slice, ...]:
 
 
 def _axis(address: str, place: _Place, word: str) -> int:
-    """The axis that a word names, in the words of the tap or of the walk."""
     for axes in (place.tap_axes, place.axes):
         if word in axes:
             return axes.index(word)
@@ -166,7 +155,7 @@ def _edit_of(address: str, place: _Place, value: str, plain: WalkData) -> Edit:
 
 
 def _token_mask(axes: tuple[str, ...], plain: WalkData) -> Tensor:
-    """1 where the sentences have a token, 0 at padding, broadcast along the axes."""
+    """1 at tokens, 0 at padding, broadcast along the axes."""
     ids = {"src": plain.sentences.batch.src_ids, "tgt": plain.sentences.batch.tgt_in_ids}
     real = torch.ones((1,) * len(axes))
     for at, word in enumerate(axes[:-1]):
@@ -187,7 +176,6 @@ def _mean(address: str, axes: list[int], real: Tensor, value: Tensor) -> Tensor:
 
 
 def _take(address: str, other: Trace, value: Tensor) -> Tensor:
-    """What another trace recorded in the place of the value."""
     patch = other[address].to(value.device)
     if patch.shape != value.shape:
         raise TraceError(
@@ -197,8 +185,8 @@ def _take(address: str, other: Trace, value: Tensor) -> Tensor:
     return patch
 
 
-def _replace(address: str, cells: tuple[slice, ...], compute: Edit, value: Tensor) -> Tensor:
-    """Put what ``compute`` makes of the value into its cells."""
+def _replace(address: str, cells: tuple[slice, ...], compute: Edit, earlier: Edit | None, value: Tensor) -> Tensor:
+    value = value if earlier is None else earlier(value)
     for at, chosen in enumerate(cells):
         size = value.shape[at]
         if len(range(*chosen.indices(size))) == 0 or (chosen.stop or 0) > size:

@@ -1,7 +1,6 @@
-"""What an edit does: the next-token distribution at each position, before and after."""
+"""What an edit does to the next-token distribution at each position."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich import box
@@ -22,7 +21,7 @@ _NUMBERS = {"P", "edited", "KL nats"}
 
 @dataclass(frozen=True)
 class NextTokenChange:
-    """The likeliest next token before and after the edit; ``divergence`` is KL in nats."""
+    """The likeliest token before and after an edit; ``divergence`` is KL in nats."""
 
     sentence: int
     position: int
@@ -34,10 +33,7 @@ class NextTokenChange:
 
 
 def find_changes(plain: WalkData, edited: WalkData, tokenizer: Tokenizer) -> list[NextTokenChange]:
-    """The change at each target position, without padding, of two walks over the same sentences, one of them edited.
-
-    Raises ``TraceError`` when the two walks read different targets.
-    """
+    """The change at each target position; ``TraceError`` for other targets."""
     if plain.sentences.tgt_in_tokens != edited.sentences.tgt_in_tokens:
         raise TraceError("effect: the two walks read different targets, expected the same. Force them with targets.")
     before, after = (walk.trace[_PROBABILITIES].cpu() for walk in (plain, edited))
@@ -63,7 +59,7 @@ def _change(cell: tuple[int, int], read: str, before: Tensor, after: Tensor, tok
 
 
 def print_effect(found: list[NextTokenChange], plain: WalkData, console: Console) -> None:
-    """Print a table for each sentence; positions whose likeliest token changes are marked."""
+    """Print a table a sentence; positions whose likeliest token changes are marked."""
     for sentence, source in enumerate(plain.sentences.sources):
         rows = [change for change in found if change.sentence == sentence]
         console.print()
@@ -84,18 +80,16 @@ def _table(rows: list[NextTokenChange]) -> Table:
     for name in ("read", "before", "P", "edited", "after the edit", "P", "KL nats"):
         table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=True)
     for change in rows:
-        table.add_row(*map(Text, _cells(change)), style="bold" if change.before[0] != change.after[0] else "")
+        moved = change.before[0] != change.after[0]
+        read, before, after = (
+            clip_text(token, _TOKEN_WIDTH) for token in (change.read, change.before[0], change.after[0])
+        )
+        cells = (
+            read, before, f"{change.before[1]:.3f}", f"{change.before_now:.3f}",
+            after + " ←" if moved else after, f"{change.after[1]:.3f}", _nats(change.divergence),
+        )  # fmt: skip
+        table.add_row(*map(Text, cells), style="bold" if moved else "")
     return table
-
-
-def _cells(change: NextTokenChange) -> Iterator[str]:
-    yield clip_text(change.read, _TOKEN_WIDTH)
-    yield clip_text(change.before[0], _TOKEN_WIDTH)
-    yield f"{change.before[1]:.3f}"
-    yield f"{change.before_now:.3f}"
-    yield clip_text(change.after[0], _TOKEN_WIDTH) + (" ←" if change.before[0] != change.after[0] else "")
-    yield f"{change.after[1]:.3f}"
-    yield _nats(change.divergence)
 
 
 def _nats(number: float) -> str:

@@ -1,4 +1,4 @@
-"""One recorded pass or search of the model, in evaluation mode and without gradients."""
+"""One recorded pass or search, in evaluation mode and without gradients."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ MAX_NUMBERS = 6 * MAX_ATTENTION
 
 
 def check_recording(config: ModelConfig, sentences: int, src: int, tgt: int) -> None:
-    """Raise ``InputError`` for several sentences whose steps would fill the memory."""
+    """Raise ``InputError`` for sentences whose steps would fill the memory."""
     pairs = config.n_encoder_layers * src**2 + config.n_decoder_layers * tgt * (tgt + src)
     if sentences > 1 and sentences * config.n_heads * pairs > MAX_ATTENTION:
         raise InputError(
@@ -43,7 +43,7 @@ def record_pass(
     *,
     edits: Mapping[str, Edit] | None = None,
 ) -> Trace:
-    """The steps of one pass with teacher forcing, on the model's device, whose addresses match ``only``."""
+    """The steps of one pass with teacher forcing whose addresses match ``only``."""
     check_type("model", model, nn.Module, "a model, such as a Translator's")
     check_id_shape("src_ids", src_ids)
     check_id_shape("tgt_in_ids", tgt_in_ids)
@@ -54,21 +54,18 @@ def record_pass(
 
 
 def record_search(model: Transformer, job: SearchJob, only: str = "*") -> tuple[Trace, list[list[Output]]]:
-    """The steps of a search that match ``only``, a row of the decoder for each hypothesis, and its ranked outputs.
-
-    Raises ``InputError`` before these fill the memory; how long the outputs get is only known as they are written.
-    """
+    """The steps of a search and its outputs; ``InputError`` before they fill the memory."""
     device = next(model.parameters()).device
     check_recording(model.config, len(job.sources), max(map(len, job.sources)), 1)
     with torch.no_grad(), evaluating(model), tracing(model, only=only) as trace:
         src_ids = pad_ids(job.sources, model.config.pad_id, device)
-        steps = _LimitedSteps.from_sources(model, src_ids, job.options)
+        steps = _LimitedSteps(model, src_ids, job.options)
         steps.trace = trace
         return trace, search(steps, job)
 
 
 class _LimitedSteps(DecoderSteps):
-    """Steps that end before their record fills the memory; each needs as much as the last."""
+    """Steps that stop before their record fills the memory."""
 
     trace: Trace
     _read, _numbers, _next = 0, 0, 0  # how many steps were counted, their numbers, and those of the next one at least

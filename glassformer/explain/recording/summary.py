@@ -1,7 +1,6 @@
-"""The model module by module: the output of each, how many parameters it has, and what a pass costs.
+"""The model module by module: outputs, parameters, and the cost of a pass.
 
-Output shapes and costs come from a recorded pass of the same configuration on torch's meta device, which holds no
-numbers. A matrix that several modules share is counted once.
+Shapes and costs come from a pass on torch's meta device. A shared matrix is counted once.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from glassformer.model import Transformer
 from glassformer.settings import ModelConfig
 from glassformer.trace import Step
 
-# Modules without taps of their own, by the tap of the enclosing module that has their output's shape.
+# Modules without taps, by the tap of the enclosing module with their output's shape.
 _UNTAPPED = {
     "embedded": "tokens", "position_vectors": "positions", "scaled": "dropout", "with_positions": "dropout",
     "residual": "dropout",
@@ -46,7 +45,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class SummaryTotals:
-    """Parameters, mult-adds of one forward pass, and sizes in MB; the pass includes gradients."""
+    """Parameters, mult-adds of a forward pass, and sizes in MB, with gradients."""
 
     parameters: int
     trainable: int
@@ -83,10 +82,7 @@ def summary_totals(model: Transformer, n_src: int | None = None, n_tgt: int | No
 
 
 def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None = None) -> list[SummaryRow]:
-    """A row for each module that names its output, the whole model first, in the order of computation.
-
-    The shapes are those of a source of ``n_src`` tokens and a target of ``n_tgt``, by default the longest.
-    """
+    """A row for each module with an output, in order; by default for the full length."""
     check_type("model", model, Transformer, "a Transformer, such as a Translator's model")
     outputs = _outputs(model.config, n_src, n_tgt)
     counted: set[int] = set()
@@ -103,7 +99,7 @@ def summary_rows(model: Transformer, n_src: int | None = None, n_tgt: int | None
 
 
 def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[str, Step]:
-    """The last step of each module, in order; the model has that of its last module."""
+    """The last step of each module, in order; the model has the last of all."""
     outputs: dict[str, Step] = {}
     for step in record_pass(Transformer.without_values(config).eval(), *_pair_of_ids(config, n_src, n_tgt)):
         path, _, name = step.address.rpartition(".")
@@ -115,7 +111,7 @@ def _outputs(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> dict[
 
 
 def _in_order(model: Transformer, outputs: dict[str, Step]) -> list[tuple[str, nn.Module]]:
-    """The modules with an output, each before those inside it, in order of computation."""
+    """The modules with an output, outer ones first, in order of computation."""
     places = {path: place for place, path in enumerate(outputs)}
 
     def place(path: str) -> list[int]:
@@ -137,7 +133,6 @@ def _pair_of_ids(config: ModelConfig, n_src: int | None, n_tgt: int | None) -> t
 
 
 def _own_parameters(module: nn.Module, path: str, outputs: dict[str, Step]) -> list[nn.Parameter]:
-    """The parameters of a module and of the modules inside it that have no row."""
     own = list(module.parameters(recurse=False))
     for name, child in module.named_children():
         inner = f"{path}.{name}".lstrip(".")
@@ -154,7 +149,7 @@ def print_summary(
     n_tgt: int | None = None,
     all_layers: bool = False,
 ) -> None:
-    """Print a row for each module and the totals; later layers of a stack are folded unless ``all_layers``."""
+    """Print a row a module and the totals; without ``all_layers``, later layers are folded."""
     check_type("console", console, Console, "a Console of rich")
     rows = summary_rows(model, n_src, n_tgt)
     lines = list(_lines(rows, all_layers=all_layers))
@@ -169,19 +164,7 @@ def print_summary(
     console.print(table)
     if len(shown) < len(_HEADINGS):
         console.print(Text(_symbols_below(rows), style="dim"))
-    _print_totals(summary_totals(model, n_src, n_tgt), console)
-
-
-def _symbols_below(rows: list[SummaryRow]) -> str:
-    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...`` for the model and its parts."""
-    owners: dict[str, list[str]] = {}
-    for row in rows:
-        if "." not in row.path:
-            owners.setdefault(symbols_text(row.symbols), []).append(row.path or "model")
-    return "shapes: " + "; ".join(f"{', '.join(names)} {symbols}" for symbols, names in owners.items())
-
-
-def _print_totals(totals: SummaryTotals, console: Console) -> None:
+    totals = summary_totals(model, n_src, n_tgt)
     fixed = totals.parameters - totals.trainable
     for line in (
         f"mult-adds of one pass: {totals.mult_adds / 1e6:,.2f} million",
@@ -193,8 +176,16 @@ def _print_totals(totals: SummaryTotals, console: Console) -> None:
     console.print(Text(f"total parameters: {totals.parameters:,}", style="bold"))
 
 
+def _symbols_below(rows: list[SummaryRow]) -> str:
+    """``src_embedding, encoder (nbatches, n_seq_src, d_model); ...``."""
+    owners: dict[str, list[str]] = {}
+    for row in rows:
+        if "." not in row.path:
+            owners.setdefault(symbols_text(row.symbols), []).append(row.path or "model")
+    return "shapes: " + "; ".join(f"{', '.join(names)} {symbols}" for symbols, names in owners.items())
+
+
 def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, ...]]:
-    """The cells of each line of the table."""
     paths = [row.path for row in rows]
     for stack, group in groupby(rows, key=lambda row: "" if all_layers else _folded_stack(row)):
         members = list(group)
@@ -205,7 +196,6 @@ def _lines(rows: list[SummaryRow], *, all_layers: bool) -> Iterator[tuple[str, .
 
 
 def _folded_stack(row: SummaryRow) -> str:
-    """The stack of a layer after its first; empty for all other modules."""
     layer = layer_of(row.path)
     return layer[0] if layer is not None and layer[1] > 0 else ""
 
@@ -218,7 +208,6 @@ def _folded_line(rows: list[SummaryRow]) -> tuple[str, ...]:
 
 
 def _cells(row: SummaryRow, paths: list[str]) -> tuple[str, ...]:
-    """The module, indented below those that contain it, and the rest of its row."""
     outer = [path for path in paths if path and row.path.startswith(f"{path}.")]
     name = row.path.removeprefix(f"{outer[-1]}.") if outer else row.path or "model"
     count = f"{row.parameters:,}" if row.parameters else ""

@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.axes import LEGEND
 from glassformer.errors import TraceError, nearest
 from glassformer.explain.entries import Story
-from glassformer.explain.recording.sentences import Rows, SentenceBatch, token_rows
+from glassformer.explain.recording.sentence_batch import Rows, SentenceBatch, token_rows
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import Step, Trace
@@ -27,10 +27,8 @@ _IDS_OF = {
 class WalkStep(Step):
     """One tensor of the walk. ``axes`` name src or tgt, not query or key.
 
-    Where the entries are ids, ``cells`` holds their tokens; ``lines`` puts a count or a step of a search into words,
-    row by row. ``labels`` are the tokens along the axes src, tgt and vocab, ``sentences`` the sentence, from 0, of
-    each row of the batch. ``token`` is the number, from 0, of the token that is being generated, if one is.
-    ``gradient`` is set in a training step only.
+    ``cells`` are the tokens of ids, ``lines`` the step in words, ``labels`` the tokens along src, tgt and vocab,
+    by row; ``sentences`` the sentence of each row; ``token`` the number of the generated token, if any.
     """
 
     number: int
@@ -51,11 +49,10 @@ class WalkStep(Step):
 
 @dataclass(frozen=True, eq=False)
 class WalkData:
-    """The sentences, the whole recorded trace, and the chosen steps in order; ``only`` is the glob that chose them.
+    """The sentences, the whole trace, and the steps that the glob ``only`` chose.
 
-    ``kind`` is ``forced`` (teacher forcing, one pass), ``generation`` (every step of a search) or ``training`` (one
-    update). ``decode`` and ``train`` are the options of the last two, ``saved`` the optimizer's tensors in the file
-    of the checkpoint that an update began with, ``counters`` its numbers.
+    ``kind`` is ``forced``, ``generation`` (with ``decode``) or ``training`` (with ``train``; ``saved`` and
+    ``counters`` are the optimizer's state before it).
     """
 
     config: ModelConfig
@@ -70,7 +67,7 @@ class WalkData:
     counters: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, address: str) -> WalkStep:
-        """The first step at an address; raises ``TraceError`` like the trace when there is none."""
+        """The first step at an address; ``TraceError`` if there is none."""
         for step in self.steps:
             if step.address == address:
                 return step
@@ -78,17 +75,14 @@ class WalkData:
         raise TraceError(f"{address}: no such step among the {len(addresses)} walked.{nearest(address, addresses)}")
 
     def labels(self, step: WalkStep, row: int) -> tuple[tuple[str, ...] | None, ...]:
-        """The tokens along each axis of the step in row ``row``; None where it has none."""
+        """The tokens along each axis of the step in a row; None where it has none."""
         return tuple(
             step.labels[word][row][-size:] if word in step.labels and row < len(step.labels[word]) else None
             for word, size in zip(step.axes, step.shape, strict=True)
         )
 
     def narrow(self, *, layer: int | None = None, head: int | None = None) -> Self:
-        """The steps of one layer, of one head, or of both, counted from 0; ``head`` leaves out steps without heads.
-
-        Raises ``TraceError`` when the model has no such layer or head, or no step is left.
-        """
+        """The steps of one layer, one head, or both, from 0; ``TraceError`` if there are none."""
         most = max(self.config.n_encoder_layers, self.config.n_decoder_layers)
         for name, number, limit in (("layer", layer, most), ("head", head, self.config.n_heads)):
             if number is not None and not 0 <= number < limit:
@@ -109,11 +103,7 @@ def _select_head(step: WalkStep, head: int) -> WalkStep:
 
 
 class RowLabels:
-    """Which sentence each row of a batch belongs to, what it has read, and the tokens along its axes.
-
-    Of a generation, ``token`` is the number, from 0, of the token that is being generated, ``sentences`` the sentence
-    of each row of the decoder.
-    """
+    """For each row of a batch: its sentence, what it has read, and the tokens along its axes."""
 
     def __init__(
         self, sentences: SentenceBatch, tokenizer: Tokenizer, config: ModelConfig, *, generates: bool
@@ -146,7 +136,7 @@ class RowLabels:
             self._labels = {axis: tuple(old[row] for row in rows) for axis, old in self._labels.items()}
 
     def labels(self, step: Step) -> dict[str, Rows]:
-        """The tokens along src, tgt and vocab for each row; of a loss, those to predict."""
+        """The tokens along src, tgt and vocab by row; of a loss, those to predict."""
         root = step.address.partition(".")[0]
         if root == "loss":
             return {**self._labels, "tgt": self._read.tgt_out_tokens}
@@ -178,7 +168,7 @@ class RowLabels:
         return token_rows(self._tokenizer, step.value.cpu()) if is_ids else None
 
     def lines(self, step: Step) -> Rows | None:
-        """The step in words, row by row, when it belongs to the text or to the search."""
+        """A step of the text or the search in words, row by row."""
         if not self._generates or step.address.partition(".")[0] != "search":
             return self._read.lines(step.address)
         if step.name == "candidate_ids":

@@ -24,10 +24,9 @@ _MAX_WRITTEN, _MARGIN = 10, 9
 def print_attention(
     translation: Translation, console: Console, *, layer: int | None = None, head: int | None = None
 ) -> None:
-    """Print where the decoder looked while it generated the best hypothesis: the mean of the last layer's heads.
+    """Print where the decoder looked for the best hypothesis: the mean head of the last or a given ``layer``.
 
-    Each row says which token the decoder read and wrote. ``layer`` chooses another layer, ``head`` one of its heads.
-    Raises ``InputError`` for a translation made without attention, and for a layer or head that is not there.
+    Raises ``InputError`` without attention, and for a layer or head that is not there.
     """
     check_type("translation", translation, Translation, "a Translation, as Translator.translate gives it")
     check_type("console", console, Console, "a Console of rich")
@@ -44,7 +43,7 @@ def print_attention(
 def print_heads(
     attention: Float[Tensor, "layers heads tgt src"], console: Console, *, marked: tuple[int, int] | None = None
 ) -> None:
-    """Print every head as a small map, one character a weight; ``marked`` = (layer, head)."""
+    """Print every head as a small map; ``marked`` = (layer, head)."""
     check_type("attention", attention, Tensor, "a tensor of weights")
     if attention.ndim != 4:
         raise InputError(f"attention: found {attention.ndim} axes, expected 4: layers, heads, tgt, src.")
@@ -64,10 +63,7 @@ def print_heads(
 
 
 def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> list[str]:
-    """``reads <s> -> writes Ich`` for each token that was written, the tokens in columns.
-
-    ``read`` are the tokens that the decoder read, by default <s> and those that were written before.
-    """
+    """``reads <s> -> writes Ich`` for each token; it reads the one before by default."""
     writes = [clip_text(token, _MAX_WRITTEN) for token in tokens]
     before = [CONTROL_TOKENS[BOS_ID], *tokens[:-1]] if read is None else read
     reads = [clip_text(token, _MAX_WRITTEN) for token in before]
@@ -80,11 +76,7 @@ def step_labels(tokens: Sequence[str], read: Sequence[str] | None = None) -> lis
 def print_heatmap(
     weights: Float[Tensor, "tgt src"], src_tokens: Sequence[str], tgt_tokens: Sequence[str], console: Console
 ) -> None:
-    """Print attention weights: target tokens or other labels down, source tokens across; darker means more weight.
-
-    A map wider than the console is split into blocks of source tokens. Raises ``InputError`` when the shape of the
-    weights does not match the tokens.
-    """
+    """Print weights, targets down and sources across, in blocks if it is wide."""
     check_type("weights", weights, Tensor, "a tensor of weights")
     check_texts("src_tokens", src_tokens)
     check_texts("tgt_tokens", tgt_tokens)
@@ -108,7 +100,7 @@ def _width(label: str) -> int:
 
 
 def _blocks(widths: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Ranges of columns that each fit into ``room``, with at least one column in each."""
+    """Ranges of columns that fit into ``room``, at least one column each."""
     start, used = 0, 0
     for place, width in enumerate(widths):
         if place > start and used + width + _GAP > room:

@@ -21,9 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import StorageError
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.files import write_output
+from glassformer.files import storage_errors, write_output
 
 
 def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
@@ -49,11 +48,8 @@ def walk_mapping(walk: WalkData, *, values: bool) -> dict[str, Any]:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a file in UTF-8; raises ``StorageError`` when it cannot be written."""
-    try:
-        with write_output(Path(path)) as stream:
-            stream.write(text)
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}. Choose another place.") from error
+    with storage_errors(path, "Choose another place."), write_output(Path(path)) as stream:
+        stream.write(text)
 
 
 def _step_mapping(step: WalkStep, *, values: bool) -> dict[str, Any]:

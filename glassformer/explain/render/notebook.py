@@ -1,4 +1,4 @@
-"""What a notebook shows of a walk that is not one whole pass: maps of all heads, and what the terminal prints."""
+"""A walk in a notebook that is not one whole pass: maps of heads and the terminal's text."""
 
 from html import escape
 from io import StringIO
@@ -23,10 +23,7 @@ def walk_html(walk: WalkData) -> str:
 
 
 def attention_html(walk: WalkData) -> str:
-    """All heads of the first sentence as small maps, a line for each layer; empty for a walk without attention.
-
-    Only a forced pass has one map for each layer; a generation has one for each step.
-    """
+    """The first sentence's heads in a forced pass as small maps; else empty."""
     if walk.kind != "forced":
         return ""
     return heads_html([_heads(walk, step) for step in walk.steps if step.name == "weights" and "heads" in step.axes])

@@ -22,18 +22,23 @@ class WalkSection:
 
 
 def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Iterator[WalkSection]:
-    """The sections in order.
+    """The sections in order; a walk of chosen addresses is never folded.
 
-    ``folds_layers`` folds the layers after the first of each stack, ``folds_repeats`` the tokens after the first of a
-    generation and the steps of each weight in an update. A walk of chosen addresses is never folded.
+    ``folds_layers`` folds layers after the first, ``folds_repeats`` later tokens and the steps of each weight.
     """
     searched = index_search_steps(walk)
 
     def fold(step: WalkStep) -> str:
+        """The section of a step that is folded; else empty."""
         if walk.only != "*":
             return ""
-        repeated = _fold_title(step) if folds_repeats else ""
-        return repeated or (_layer_title(step) if folds_layers else "")
+        if folds_repeats and step.token:
+            return f"Token {step.token}"
+        if folds_repeats and step.stage == "Update":
+            return "Update"
+        layer = layer_of(step.address) if folds_layers else None
+        is_repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
+        return step.stage.rpartition(" ")[0] if is_repeated else ""
 
     for (folded, _), group in groupby(walk.steps, key=lambda step: (fold(step), "" if fold(step) else step.stage)):
         yield _section(walk, folded, list(group), searched)
@@ -47,33 +52,14 @@ def shape_line(step: WalkStep) -> str:
 
 
 def source_line(step: WalkStep) -> str:
-    """``section 3.2.1`` of the paper, or the other source that the step's story names."""
+    """``section 3.2.1`` of the paper, or another source."""
     section = step.story.section
     return f"section {section}" if section[0].isdigit() else section
 
 
 def gradient_line(step: WalkStep) -> str:
-    """``‖∂‖ 0.043``: the norm of the loss's gradient with respect to the step, if there is one."""
+    """``‖∂‖ 0.043``: the norm of the step's gradient, if it has one."""
     return "" if step.gradient is None else f"‖∂‖ {number_text(float(step.gradient.norm()))}"
-
-
-def module_of(step: WalkStep) -> str:
-    """The path of the step's module."""
-    return step.address.rpartition(".")[0]
-
-
-def _fold_title(step: WalkStep) -> str:
-    """The section for folded steps of later tokens and of the update; else empty."""
-    if step.token:
-        return f"Token {step.token}"
-    return "Update" if step.stage == "Update" else ""
-
-
-def _layer_title(step: WalkStep) -> str:
-    """``Encoder layer`` for a step in a layer after the first; empty for all others, and for weights."""
-    layer = layer_of(step.address)
-    repeated = layer is not None and layer[1] > 0 and kind_of(step.address) != "weight"
-    return step.stage.rpartition(" ")[0] if repeated else ""
 
 
 def _section(walk: WalkData, folded: str, steps: list[WalkStep], searched: Searched) -> WalkSection:

@@ -1,7 +1,4 @@
-"""One step of a walk as a matplotlib figure, for slides and papers: a heat map with tokens on its axes.
-
-matplotlib comes with the extra ``plot``.
-"""
+"""One step of a walk as a matplotlib figure; matplotlib comes with the extra ``plot``."""
 
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -19,7 +16,7 @@ from glassformer.trace.palette import share_colours, signed_colours
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHARES = ("weights", "probabilities", "src_mask", "causal_mask")
+_SHARES = ("weights", "forget_gate", "probabilities", "src_mask", "causal_mask")
 _ATTENTION = ("products", "scores", "masked_scores", "weights")
 _MAX_LABELS = 40
 _INCHES = 0.34
@@ -31,17 +28,19 @@ Size = tuple[float, float]
 def plot_step(
     walk: WalkData, address: str, *, head: int | None, sentence: int, title: str | None, size: Size | None
 ) -> "Figure":
-    """A figure of one step: of one head, or of all heads side by side; ``size`` is in inches."""
+    """A figure of one step; ``size`` is in inches."""
     check_type("head", head, int | None, "a number from 0, or None for all heads", TraceError)
     step = walk[address]
     check_sentence(walk, sentence)
     values = step.value[sentence if step.shape[0] > 1 else 0] if "batch" in step.axes else step.value
     maps, axes = _maps(step, values, head)
+    is_attention = step.name in _ATTENTION and "attention" in address
+    words = [f"query: {axes[0]}", f"key: {axes[1]}"] if is_attention else axes
     labels = _labels(walk, axes, sentence, maps[0][1].shape)
     figure = _new_figure(figsize=size or _size(labels, maps[0][1].shape, len(maps)))
     for place, (name, value) in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps, strict=True):
         drawn = _draw(place, value, step.name in _SHARES)
-        _label(place, _axis_words(step, axes), labels, first=place is figure.axes[0])
+        _label(place, words, labels, first=place is figure.axes[0])
         place.set_title(name, fontsize=9)
     figure.colorbar(drawn, ax=figure.axes, shrink=0.7)
     figure.suptitle(f"{step.story.title}\n{address}" if title is None else title, fontsize=10)
@@ -67,7 +66,6 @@ def _new_figure(figsize: tuple[float, float]) -> "Figure":
 
 
 def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[str, Tensor]], list[str]]:
-    """Each map with its title, and the two axes that they have."""
     axes = [axis for axis in step.axes if axis != "batch"]
     if "heads" in axes:
         place = axes.index("heads")
@@ -85,7 +83,6 @@ def _maps(step: WalkStep, values: Tensor, head: int | None) -> tuple[list[tuple[
 
 
 def _labels(walk: WalkData, axes: list[str], sentence: int, shape: torch.Size) -> list[list[str]]:
-    """The labels of rows and columns, where these are positions and the sizes fit."""
     sentences = walk.sentences
     src, rows, columns = list(sentences.src_tokens[sentence]), [], []
     if walk.kind == "forced":
@@ -114,13 +111,6 @@ def _draw(place: Any, value: Tensor, shares: bool) -> Any:
     }
     aspect = "equal" if max(value.shape) <= _MAX_LABELS else "auto"
     return place.imshow(value.numpy(), aspect=aspect, interpolation="nearest", **colours)
-
-
-def _axis_words(step: WalkStep, axes: list[str]) -> list[str]:
-    """The words of rows and columns; those of attention say which of the two asks and which answers."""
-    if step.name in _ATTENTION and "attention" in step.address:
-        return [f"query: {axes[0]}", f"key: {axes[1]}"]
-    return axes
 
 
 def _label(place: Any, axes: list[str], labels: list[list[str]], *, first: bool) -> None:

@@ -1,4 +1,4 @@
-"""One token of a generation in a table: the continuations, and what becomes of each."""
+"""A table for each token of a generation: continuations and their outcomes."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def index_search_steps(walk: WalkData) -> Searched:
 
 
 def search_tables(walk: WalkData, steps: Sequence[WalkStep], searched: Searched) -> Iterator[Table]:
-    """A table for each sentence or sample at the token of these steps, if all was recorded."""
+    """A table a sentence or sample for these steps, if all were recorded."""
     call = next((step.call for step in steps if step.address == "search.done"), None)
     if call is None:
         return
@@ -57,7 +57,6 @@ def _values(searched: Searched, names: Sequence[str], call: int) -> Values:
 
 
 def _beam_table(walk: WalkData, place: int, before: Values, after: Values) -> Table:
-    """The continuations of one sentence, in their order, and what becomes of each."""
     number = int(after["sentences"][place])
     was = before["sentences"].tolist().index(number)
     prefixes, alive = before["ids"][was], before["log_probs"][was] > -math.inf
@@ -88,7 +87,7 @@ def _continuations(
 
 
 def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: Values) -> Iterator[tuple[Cell, ...]]:
-    """The best continuations that a rule forbids, which by their sums would have been candidates."""
+    """The continuations that would be candidates but for a rule."""
     if "processed_log_probs" not in after:
         return
     own, place = after["next_log_probs"][rows], rows.start // len(before["ids"][was])
@@ -106,7 +105,6 @@ def _blocked_rows(walk: WalkData, was: int, rows: slice, before: Values, after: 
 
 
 def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], after: Values) -> str:
-    """What the search did with a continuation: its new place in the beam, or its score."""
     if outcome == LIVE:
         return f"lives as {after['ids'][place].tolist().index(ids)}"
     if outcome != FINISHED:
@@ -116,7 +114,6 @@ def _outcome_text(walk: WalkData, place: int, outcome: int, ids: list[int], afte
 
 
 def _finished_hypotheses(walk: WalkData, place: int, after: Values) -> Iterator[tuple[list[int], float]]:
-    """The ended hypotheses of a sentence, without their padding, and their scores; best first."""
     for ids, score in zip(after["finished_ids"][place], after["finished_scores"][place].tolist(), strict=True):
         if score > -math.inf:
             yield ids[ids != walk.config.pad_id].tolist(), score
@@ -131,7 +128,7 @@ def _caption(walk: WalkData, place: int, after: Values) -> str:
 
 
 def _sample_table(walk: WalkData, row: int, sentence: int, now: Values) -> Table:
-    """The likeliest tokens of one sample, the interval of [0, 1) of each, and the one drawn."""
+    """One sample's likeliest tokens with their intervals of [0, 1), and the token drawn."""
     drawn, uniform = int(now["drawn_ids"][row]), float(now["uniforms"][row])
     filtered = now["filtered_log_probs"][row].double().exp()
     above = (filtered.cumsum(0) / filtered.sum()).tolist()

@@ -14,7 +14,7 @@ from rich.text import Text
 from glassformer.errors import check_type
 from glassformer.explain.plain import printable
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
-from glassformer.explain.render.outline import WalkSection, gradient_line, module_of, outline, shape_line, source_line
+from glassformer.explain.render.outline import WalkSection, gradient_line, outline, shape_line, source_line
 from glassformer.explain.render.walk_tables import (
     Cell,
     Table,
@@ -36,10 +36,9 @@ def print_walk(
     walk: WalkData, console: Console, *, values: bool = False, all_layers: bool = False, sentence: int = 0,
     ids: bool = False,
 ) -> None:  # fmt: skip
-    """Print the walk; ``values`` adds what each step holds for one ``sentence``, from 0, and what each step means.
+    """Print the walk; ``values`` adds meanings and numbers for one ``sentence``, ``ids`` those of the batch.
 
-    ``ids`` adds the ids and masks of the whole batch. Without ``all_layers`` and ``values``, later layers, later
-    tokens and the steps of each weight are folded. Raises ``TraceError`` for a sentence that is not there.
+    Without ``all_layers`` and ``values``, repeated steps are folded. ``TraceError`` for a sentence that is not there.
     """
     check_type("walk", walk, WalkData, "a walk, as glassformer.explain.walk makes it")
     check_type("console", console, Console, "a Console of rich")
@@ -64,7 +63,7 @@ def _print_section(
     """With ``row``, each step with its meaning and its values for that sentence."""
     console.print()
     console.print(Text(section.title, style="bold cyan"))
-    for module, steps in groupby(section.steps, key=module_of):
+    for module, steps in groupby(section.steps, key=lambda step: step.address.rpartition(".")[0]):
         if module:
             console.print(Text(f"  {module}", style="cyan"))
         if row is None:
@@ -84,7 +83,6 @@ def _print_section(
 
 
 def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[RenderableType]:
-    """What the step means, and its values for one sentence, in words and in numbers."""
     yield Text(f"{step.story.title} ({source_line(step)}). {step.story.sentence}", style="italic")
     for line in step_lines(step, row):
         yield Text(printable(line))
@@ -93,7 +91,6 @@ def _details(walk: WalkData, step: WalkStep, row: int, width: int) -> Iterator[R
 
 
 def _fitting_tables(walk: WalkData, step: WalkStep, row: int, width: int) -> list[Table]:
-    """The step's values with as many columns as the width has room for."""
     fitting = max(1, (width - _LABEL_WIDTH) // _CELL_WIDTH)
     tables = list(value_tables(walk, step, row, TableLimits(tokens=fitting, numbers=min(fitting, _NUMBERS))))
     while fitting > 1 and is_cross_attention_map(step) and not all(_fits(table, width) for table in tables):
@@ -108,7 +105,6 @@ def _fits(table: Table, width: int) -> bool:
 
 
 def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
-    """Title, grid and caption."""
     if table.title:
         yield Text(printable(table.title), style="bold")
     for block in _column_blocks(table, width) if table.whole else [table]:
@@ -119,7 +115,7 @@ def _draw_table(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _column_blocks(table: Table, width: int) -> Iterator[Table]:
-    """The table in blocks of columns that fit the width, each with the first column."""
+    """Blocks of columns that fit the width, each with the first column."""
     first, *columns = zip(table.headers, *table.rows, strict=True)
     sizes = [max(cell_len(cell_text(cell)) for cell in column) + len(_GAP) for column in (first, *columns)]
     block, used = [first], sizes[0]
@@ -156,7 +152,7 @@ def _rows(table: Table, width: int) -> Iterator[RenderableType]:
 
 
 def _grid(lines: list[tuple[str, ...]], sizes: list[int], is_number: list[bool]) -> Text:
-    """Headers, a rule and rows that fit the width; numbers are aligned to the right."""
+    """Headers, a rule and rows; numbers are aligned to the right."""
     header, *rows = (
         _GAP.join(
             " " * (size - cell_len(cell)) + cell if number else set_cell_size(cell, size)
@@ -180,7 +176,7 @@ def _folding_grid(lines: list[tuple[str, ...]], is_number: list[bool]) -> Grid:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The widths of the columns; without room for all, ``equation`` is None and the rest goes below it."""
+    """The widths of the columns; if ``equation`` is None, the rest goes below it."""
 
     number: int
     name: int
@@ -199,7 +195,6 @@ def _columns(walk: WalkData, width: int) -> _Columns:
 
 
 def _lines(steps: Iterable[WalkStep], columns: _Columns) -> Grid:
-    """Number, name, equation, symbols = shape, and norm of the gradient."""
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(justify="right", width=columns.number, style="dim")
     grid.add_column(width=columns.name, style="bold")

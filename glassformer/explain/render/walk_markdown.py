@@ -1,4 +1,4 @@
-"""A walk as Markdown: a table of steps for each stage; a text is never read as Markdown or HTML."""
+"""A walk as Markdown, a table of steps a stage; all texts are escaped."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +22,7 @@ _KINDS = {"forced": "Walk", "generation": "Generation", "training": "Training st
 
 
 def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool = False) -> str:
-    """The whole walk; ``values`` adds what each step means and its values for one sentence, from 0.
-
-    ``ids`` adds the ids and masks of the whole batch. Raises ``TraceError`` for a sentence that is not there. Without
-    values, the decoder's steps at tokens after the first and the steps of each weight are folded.
-    """
+    """The whole walk, with the arguments of ``print_walk``."""
     check_sentence(walk, sentence)
     count = len(walk.sentences.sources)
     blocks = [
@@ -42,7 +38,7 @@ def walk_markdown(walk: WalkData, *, values: bool, sentence: int = 0, ids: bool 
 
 
 def _section(walk: WalkData, section: WalkSection, sentence: int | None) -> Iterator[str]:
-    """With ``sentence``, each step with its meaning and its values for that sentence."""
+    """With ``sentence``, each step's meaning and its values for that sentence."""
     yield f"## {section.title}"
     if section.steps:
         gradients = any(step.gradient is not None for step in section.steps)

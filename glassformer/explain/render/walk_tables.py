@@ -1,7 +1,6 @@
-"""Tables that every renderer can draw: the values of a step, the text stage, and a training step.
+"""Tables for every renderer: the values of a step, the text, the loss and an update.
 
-A step's values have tokens down and tokens or numbers across, and a table for each head. Large values are cut, and
-the caption says so.
+Tokens go down, tokens or numbers across, a table a head. Large values are cut, as the caption says.
 """
 
 import math
@@ -13,7 +12,7 @@ from torch import Tensor
 from glassformer.errors import TraceError
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.plain import clip_text, number_text, printable, shape_text
-from glassformer.explain.recording.sentences import Rows
+from glassformer.explain.recording.sentence_batch import Rows
 from glassformer.explain.recording.walk_data import WalkData, WalkStep
 from glassformer.explain.render.heatmap import step_labels
 
@@ -26,11 +25,7 @@ Cell = str | bool | int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Headers and rows of words and numbers; without rows only the caption.
-
-    A ``whole`` table is shown with every column, in blocks where there is no room for all. Words may come from a
-    user: a renderer escapes them.
-    """
+    """Headers and rows; renderers escape words, and show a ``whole`` table in blocks."""
 
     headers: tuple[str, ...] = ()
     rows: tuple[tuple[Cell, ...], ...] = ()
@@ -49,8 +44,6 @@ class TableLimits:
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """One axis to show: its symbol, and a token or a number for each entry."""
-
     word: str
     symbol: str
     labels: list[str]
@@ -71,13 +64,13 @@ def cell_text(cell: Cell) -> str:
 
 
 def check_sentence(walk: WalkData, sentence: int) -> None:
-    """Raise ``TraceError`` for a sentence, counted from 0, that the walk does not have."""
+    """Raise ``TraceError`` for a sentence, from 0, that the walk lacks."""
     if not 0 <= sentence < len(walk.sentences.sources):
         raise TraceError(f"sentence: found {sentence}, expected 0 to {len(walk.sentences.sources) - 1}.")
 
 
 def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
-    """The step in words, for one sentence; where it has several rows, each under its number."""
+    """The step in words for one sentence, each of several rows under its number."""
     rows = [lines for owner, lines in zip(step.sentences, step.lines or (), strict=False) if owner == sentence]
     if len(rows) <= 1:
         return tuple(line for lines in rows for line in lines)
@@ -85,7 +78,7 @@ def step_lines(step: WalkStep, sentence: int) -> tuple[str, ...]:
 
 
 def value_tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) -> Iterator[Table]:
-    """Tables of the step's value for one sentence, then of its gradient, if it has one."""
+    """Tables of the step's value for one sentence, then of its gradient, if any."""
     if "batch" in step.axes and sentence not in step.sentences:
         yield Table(caption=f"sentence {sentence} is finished: it has no row here")
         return
@@ -120,7 +113,7 @@ def _tables(walk: WalkData, step: WalkStep, sentence: int, most: TableLimits) ->
 
 
 def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Tensor, list[_Axis], list[str] | None]:
-    """The value, axes and token cells of one sentence, without axes of a single broadcast entry."""
+    """The value, axes and token cells of one sentence, without broadcast axes."""
     row = step.sentences.index(sentence) if "batch" in step.axes else 0
     labels = walk.labels(step, row)
     value, axes = step.value, []
@@ -139,7 +132,7 @@ def _select_sentence(walk: WalkData, step: WalkStep, sentence: int) -> tuple[Ten
 
 
 def is_cross_attention_map(step: WalkStep) -> bool:
-    """Whether the rows of the step's tables are the steps of the decoder, and the columns the source."""
+    """Whether rows are the decoder's steps and columns the source."""
     return kind_of(step.address) == "cross_attention" and step.axes[-2:] == ("tgt", "src")
 
 
@@ -182,10 +175,7 @@ def _caption(left_out: list[str], note: str) -> str:
 
 
 def batch_tables(walk: WalkData) -> Iterator[Table]:
-    """The ids of the batch with their tokens, and the masks (1 = may attend), whole: a line for each sentence.
-
-    Of a generation only the source is a batch. A mask that was not recorded is left out.
-    """
+    """The batch's ids and recorded masks (1 = may attend); of a generation the source's."""
     sentences, batch = walk.sentences, walk.sentences.batch
     masks = {step.address: step for step in walk.trace.steps if step.address in ("src_mask", "causal_mask")}
     yield _id_table("src_ids", "n_seq_src", batch.src_ids, sentences.src_tokens)
@@ -220,7 +210,7 @@ _BETWEEN = " │ "
 
 
 def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """A table for each side whose pre-tokens are among the steps, with one line for each sentence."""
+    """A table for each side whose pre-tokens are among the steps, a line a sentence."""
     sentences, batch = walk.sentences, walk.sentences.batch
     found = {step.address: step.lines for step in steps}
     for side, name, texts, tokens, ids in (
@@ -262,7 +252,7 @@ _OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "valu
 
 
 def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """For each sentence the probability and the loss of each target token; then the mean."""
+    """Each sentence's target tokens with probability and loss; then the mean."""
     found = {step.address: step.value for step in steps if step.address in _LOSSES}
     if len(found) < len(_LOSSES):
         return
@@ -308,7 +298,6 @@ def _weight_row(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
 
 
 def _update_caption(walk: WalkData, steps: Sequence[WalkStep]) -> str:
-    """Norm of the whole gradient, rate and number of the update, if they are among the steps."""
     found = {step.address: step.value.item() for step in steps if step.address in _UPDATE}
     if len(found) < len(_UPDATE):
         return ""

@@ -8,9 +8,10 @@ from typing import TypeGuard
 
 from glassformer.text.codes.code import Code, Part, join_parts
 from glassformer.text.codes.find import pair_name
+from glassformer.text.scripts import OPENING
 
 _NUMBER = re.compile(
-    r"(?:(?<![^\0\s(\[{\"'„“«=<>])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
+    rf"(?:(?<![^\0\s\"'=<>{re.escape(OPENING)}])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
 )
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
 # An & between words is a word.

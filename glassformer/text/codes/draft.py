@@ -14,7 +14,7 @@ from glassformer.text.codes.checks import DROPPED, drop_breaks
 from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
 from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
-from glassformer.text.scripts import OPENING, is_unspaced
+from glassformer.text.scripts import AFTER_WORDS, OPENING, is_unspaced
 
 _COUNT = re.compile(r"%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b|^#$", re.IGNORECASE)
 _NUMBER = r"\d+(?:[.,\u00a0\u202f'/]\d+)*"
@@ -31,6 +31,7 @@ _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
 _TO_FIRST_LETTER, _TO_LAST_LETTER = re.compile(r"[\W_]*+[^\W_]"), re.compile(r".*[^\W_]", re.DOTALL)
 _KINDS = ("alone", "word", "opens", "closes")
 _BRACKETS = {"()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"}
+_BEFORE_WORD, _BEHIND_WORD = f" \"'{OPENING}", f" \"'“{AFTER_WORDS}"
 _SEPARATORS = tuple(":;,|/–—-")
 _SEPARATOR, _SEPARATOR_AFTER = re.compile(r"[:;,|/–—-]++(?=\s)"), re.compile(r"\s?[:;,|/–—-]++(?=\s)")
 _ENDINGS = "e?s|th|st|nd|rd|x|px|pt|em|[kMGT]i?B|[kcmn]?m|k?g|ms|min|h|k?W"
@@ -192,7 +193,7 @@ class _CodedText(NamedTuple):
     last: int
 
 
-@lru_cache(1000)  # each text is asked for again, with stand-ins
+@lru_cache(1000)  # each text is looked up again, with stand-ins
 def _read_coded(parts: tuple[Part, ...]) -> _CodedText:
     pieces = _balance(parts)
     plain = "".join([piece for piece in pieces if isinstance(piece, str)])
@@ -230,7 +231,11 @@ class _Builder:
         self._source, self._coded, self._signs, self._first = coded, coded.text, coded.signs, coded.first
         self._atoms, self._tags = iter(coded.atoms), coded.signs["opens"] + coded.signs["closes"]
         if attempt is not None:
-            self._names, self._counts = (_free_words(each, coded.plain, attempt) for each in (_NAMES, _COUNTS))
+            start = 2 * attempt  # each attempt begins with others
+            self._names, self._counts = (
+                iter([word for word in (*each[start:], *each[:start]) if not find_word(word, coded.plain)])
+                for each in (_NAMES, _COUNTS)
+            )
         self._opened: list[Placeholder] = []
         self._text: list[str] = []
         self._length, self._space, self._after_run = 0, False, False
@@ -257,7 +262,7 @@ class _Builder:
             self._space, text = self._length > 0 and not is_open, text[1:]
         if text:
             # Where a code was before a full stop, no space is left.
-            if self._space and not (self._after_run and text[0] in ".,;:!?…)]}»”"):
+            if self._space and not (self._after_run and text[0] in AFTER_WORDS):
                 self._append(" ")
             self._append(text.rstrip(" "))
             self._space, self._after_run = text[-1] == " ", False
@@ -302,7 +307,7 @@ class _Builder:
 
     def _stand_in(self, mark: Placeholder, atoms: list[_CodeGroup], end: int) -> str | None:
         """A word for a code that seems to be a part of the sentence."""
-        is_free = (not mark.left or mark.left in " ([„“«\"'") and (not mark.right or mark.right in " .,;:!?…)]”“»\"'")
+        is_free = mark.left in _BEFORE_WORD and mark.right in _BEHIND_WORD
         if len(atoms) != 1 or atoms[0].kind != "word" or not is_free:
             return None
         raw = join_parts(part for part in mark.parts if isinstance(part, Code) and part.kind == "alone")
@@ -313,15 +318,8 @@ class _Builder:
         return next(self._counts if is_count != (self._attempt == 2) else self._names, None)
 
 
-def _free_words(words: Sequence[str], text: str, attempt: int) -> Iterator[str]:
-    """Those that the text does not have; each attempt begins with others."""
-    start = 2 * attempt % len(words)
-    return (word for word in (*words[start:], *words[:start]) if not find_word(word, text))
-
-
 def _before_separator(text: str, start: int, end: int) -> int:
-    """Where the signs begin that divide ``text[start:end]`` from what follows, with the space before them, or
-    ``end``."""
+    """Where the signs begin, with a space, that divide ``text[start:end]`` from what follows; else ``end``."""
     stripped = text[start:end].rstrip()
     without = stripped.rstrip("".join(_SEPARATORS))
     return end if without == stripped else start + len(without.rstrip())
@@ -329,7 +327,6 @@ def _before_separator(text: str, start: int, end: int) -> int:
 
 def find_word(word: str, text: str) -> list[re.Match[str]]:
     """Where a text has ``word``, with no letter or digit next to it that could belong to it."""
-
     if word not in text:
         return []
 

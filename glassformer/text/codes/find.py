@@ -65,7 +65,7 @@ _WORDLESS = re.compile(
     r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
-_REMEMBERED = 1000  # codes, of which a file has the same again and again
+_REMEMBERED = 1000  # codes; a file repeats them
 _LONG_CODE = 500  # characters; a search for all that is wordless in it would take time with its square
 
 

@@ -29,7 +29,7 @@ class ChunkStats(NamedTuple):
     read: int
     fractions: npt.NDArray[np.float64]
     moved_from: int | None = None
-    """The first pair of those whose targets seem to belong to the sources of lines beside theirs."""
+    """The first pair of those whose targets seem to belong to the sources of adjacent lines."""
 
 
 def count_chunk(chunk: tuple[list[str], list[str]]) -> ChunkStats:

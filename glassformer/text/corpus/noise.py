@@ -14,7 +14,7 @@ from glassformer.text.corpus.corpus import Pair
 
 Change = Callable[[Pair, Random], Pair]
 
-END_MARKS = ".!?…。！？"
+END_MARKS = ".!?…。！？"  # of both languages; which copies are made depends on them, so they stay these
 LETTERS_PER_MISTAKE = 20
 _WORD = re.compile(r"[^\W\d_]{4,}")  # a mistake in a shorter one often makes another word
 _NUMBER = re.compile(r"(?<![\w.,:/-])\d{1,3}(?![\w/-]|[.,:]\d)")

@@ -48,8 +48,8 @@ _FORMAT = 2  # 1 had no sums of the files
 class PreparedText:
     """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
-    ``valid_text`` are all validation pairs, for metrics; ``valid`` those that are neither too long nor lopsided, for
-    the loss. ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
+    ``valid_text``: all validation pairs, for metrics; ``valid``: those neither too long nor lopsided, for the loss.
+    ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
     lower_starts (a side begins with a lower-case letter), copied (both sides are the same), garbled (in a wrong
     encoding), moved_from (0, or about the first pair that is out of step), repeats (of validation pairs), valid, the
     same of these from valid_too_long on, and valid_seen: those whose source the training pairs have too.
@@ -228,18 +228,23 @@ def _build(
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
     # Read before the long work, so that a mistake in the validation text is reported early.
-    given = [] if valid_pairs is None else _read_validation(map(_normalize, valid_pairs))
+    given = [pair for pair in map(_normalize, valid_pairs or ()) if not pair.blank]
+    if valid_pairs is not None and not given:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
     stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
-    both = (
-        tokenizers()
-        if tokenizers
-        else _train_tokenizers(lambda: stage("tokenizer", map(_normalize, pairs())), stats, config)
-    )
+    read = partial(_train_tokenizers, lambda: stage("tokenizer", map(_normalize, pairs())), stats, config)
+    both = (tokenizers or read)()
     for side, tokenizer in zip(("src", "tgt"), both, strict=True):
         tokenizer.save(directory / f"{side}.tokenizer.json")
     encoder = ChunkEncoder(both, config, stats.valid_share)
     watched, seen = frozenset(pair.src for pair in (*given, *held_out)), set[str]()
-    encoding = _note_seen(stage("encoding", map(_normalize, pairs())), watched, seen)
+
+    def note_seen(pair: Pair) -> Pair:
+        if pair.src in watched:
+            seen.add(pair.src)
+        return pair
+
+    encoding = map(note_seen, stage("encoding", map(_normalize, pairs())))
     train_counts, split_off = encode_pairs(encoding, encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(split_off))
     valid_counts, _ = encode_pairs(valid_text, replace(encoder, valid_share=0.0), directory / "valid", 1)
@@ -275,21 +280,6 @@ def _with_progress(
             on_progress(PrepareProgress(stage, done, total, now - started), due=due)
             called, logged = now, now if due else logged
         yield pair
-
-
-def _note_seen(pairs: Iterable[Pair], sources: frozenset[str], seen: set[str]) -> Iterator[Pair]:
-    """``pairs``, adding to ``seen`` which of ``sources`` they have."""
-    for pair in pairs:
-        if pair.src in sources:
-            seen.add(pair.src)
-        yield pair
-
-
-def _read_validation(valid: Iterable[Pair]) -> list[Pair]:
-    text = [pair for pair in valid if not pair.blank]
-    if not text:
-        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
-    return text
 
 
 def _train_tokenizers(pairs: PairSource, stats: CorpusStats, config: TextConfig) -> Tokenizers:

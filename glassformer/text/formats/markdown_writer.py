@@ -99,5 +99,5 @@ def _escape_markdown(text: str, source: str, known: Counter[str]) -> str:
 
 
 def _bare(word: str) -> str:
-    """A word without the punctuation round it."""
+    """A word without the punctuation round it; square brackets, which are markup, stay."""
     return word.strip().strip(".,;:!?…\"'()«»„“”‚‘’")

@@ -102,13 +102,11 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
     named = header and target < len(first)
     names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
     said = f"columns {names}"
+    advice = "holds numbers or names of messages, expected texts: write source and target above their columns"
     for place in (source, target):
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):
-            said += (
-                f"; column {place + 1} holds numbers or names of messages, expected texts: write source and target "
-                "above the columns that hold these"
-            )
+            said += f"; column {place + 1} {advice}"
     return said
 
 
@@ -302,7 +300,7 @@ def _row_segment(
     line: int, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
 ) -> FileSegment:
     text, missing = row[source].text, target - len(row) + 1
-    place = (row[target].start, row[target].end) if missing <= 0 else (row[-1].end, row[-1].end)
+    place = row[target][1:] if missing <= 0 else (row[-1].end, row[-1].end)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
         cell = join_parts(parts)

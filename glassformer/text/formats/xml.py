@@ -196,7 +196,10 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
 
     for child in node.children:
         add_text(child.start)
-        if child.name in ENCLOSES_TEXT and child.inner < child.end and not _is_protected(child):
+        # XLIFF 1.2 says by ``mtype``, version 2 by ``translate``, that something is not translated.
+        kind, translate = child.attributes.get("mtype"), child.attributes.get("translate")
+        is_protected = translate == "no" or kind in ("protected", "x-its-translate-no")
+        if child.name in ENCLOSES_TEXT and child.inner < child.end and not is_protected:
             parts.append(Code(text[child.start : child.inner], "opens"))
             parts += xml_parts(text, child)
             parts.append(Code(text[child.inner_end : child.end], "closes"))
@@ -206,12 +209,6 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
         position = child.end
     add_text(node.inner_end)
     return tuple(parts)
-
-
-def _is_protected(node: Node) -> bool:
-    """Whether an element says that what it holds is not translated: XLIFF 1.2 by ``mtype``, 2 by ``translate``."""
-    kinds = ("protected", "x-its-translate-no")
-    return node.attributes.get("translate") == "no" or node.attributes.get("mtype") in kinds
 
 
 _COMMENT_OR_CDATA = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)

@@ -1,8 +1,8 @@
 """Style: how a text is typed, which a model need not know: in upper case, with a lower-case start, with emoji.
 
-A model that learned sentences reads a sentence; what it answers gets the style of the text. Punctuation is not read
-where it carries no words: a bullet before a text, brackets around the whole of it, the marks after the first at its
-end (``!!!``), and emoji. Emoji at the ends stay there; those inside are codes.
+A model reads a sentence; its answer gets the style of the text. Punctuation that carries no words is not read: a
+bullet, brackets around the whole text, the marks after the first at its end (``!!!``), and emoji at the ends. Emoji
+inside are codes.
 """
 
 import re
@@ -29,7 +29,7 @@ EMOJI = re.compile(f"{_ONE}(?:[{_JOINS}]|{_ONE})*(?: {_ONE}(?:[{_JOINS}]|{_ONE})
 _BULLET = re.compile(r"(?:[-–—*•·>#]+|\d{1,2}\))\s+")
 _MARKS = re.compile(r"(?<=[.!?])[.!?]+$")
 _PLAIN_ENDS = re.compile(r"[A-Za-z].*[A-Za-z\d][A-Za-z\d.!?,:;]", re.DOTALL)
-_AROUND = {"(": ")", "[": "]"}  # no quotes, which are others in other languages
+_AROUND = {"()", "[]"}  # no quotes, which are others in other languages
 _FIRST_LETTER = re.compile(r"([\W_]*)([^\W\d_])")
 _WORD = "0"  # for a code that may stand for a word: no letter, so that it has no case
 
@@ -136,7 +136,7 @@ def read_case(parts: Parts, options: TextOptions) -> Change | None:
     if uppercase and written.isupper():
         written = written.lower()
     if uppercase or lower_start:
-        written = _as_sentence(written)
+        written = written[:1].upper() + written[1:]
     return Case((read,), uppercase, lower_start, keeps_capital, prefix, written, options.phrases)
 
 
@@ -188,10 +188,6 @@ def _change_first_letter(parts: list[Part], change: Callable[[str], str]) -> Non
             return
 
 
-def _as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _as_typed(text: str, phrase: str) -> str:
     """The text with a phrase in the spelling wanted, if a change of case has given it another."""
     if phrase in text:
@@ -207,20 +203,15 @@ def split_punctuation(text: str) -> tuple[str, str, str]:
     inner = text.lstrip(_AT_ENDS)
     if bullet := _BULLET.match(inner):
         inner = inner[bullet.end() :].lstrip(_AT_ENDS)
-    if _is_enclosed(inner.rstrip(_AT_ENDS)):
+    whole = inner.rstrip(_AT_ENDS)
+    pair = whole[:1] + whole[-1:]
+    if pair in _AROUND and len(whole) > 2 and not set(pair) & set(whole[1:-1]):
         inner = inner[1:].lstrip(_AT_ENDS)
         read = inner.rstrip(_AT_ENDS)[:-1].rstrip(_AT_ENDS)
     else:
-        read = inner.rstrip(_AT_ENDS)
+        read = whole
     read = _MARKS.sub("", read)
     if not has_letter(read):
         return "", text, ""
     start = len(text) - len(inner)
     return text[:start], read, text[start + len(read) :]
-
-
-def _is_enclosed(text: str) -> bool:
-    """Whether a sign at its start is closed by that at its end, and neither occurs elsewhere."""
-    if len(text) < 3 or _AROUND.get(text[0]) != text[-1]:
-        return False
-    return not {text[0], text[-1]} & set(text[1:-1])

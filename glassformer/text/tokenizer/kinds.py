@@ -1,8 +1,7 @@
 """The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
-Training is the ``tokenizers`` library's. The steps of a model, which it does not show, are computed here: byte-pair
-merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram
-model (Kudo 2018), plain look-up. The ids always come from the library; ``Tokenizer.derive`` compares.
+The ``tokenizers`` library trains and gives the ids. Computed here are the steps of a model: byte-pair merges
+(Sennrich et al. 2016), WordPiece's longest match (Wu et al. 2016), a unigram model's best cut (Kudo 2018).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -252,8 +251,8 @@ class _Unigram:
         paths: list[list[_Path]] = [[_Path(0.0, 0, 0, 0.0)], *([] for _ in word)]
         for start in range(len(word)):
             for end, score in self._pieces_from(word, start):
-                for rank, path in enumerate(paths[start]):
-                    _insert(paths[end], _Path(path.total + score, start, rank, score))
+                new = [_Path(path.total + score, start, rank, score) for rank, path in enumerate(paths[start])]
+                paths[end] = sorted([*paths[end], *new], key=lambda path: -path.total)[:2]
         return paths
 
     def _pieces_from(self, word: str, start: int) -> Iterator[tuple[int, float]]:
@@ -272,12 +271,6 @@ class _Unigram:
             else:
                 characters, scores = zip(*run, strict=True)
                 yield "".join(characters), sum(scores)
-
-
-def _insert(best: list[_Path], path: _Path) -> None:
-    """Insert in order of the totals, behind equal ones, and keep two."""
-    best.insert(sum(path.total <= other.total for other in best), path)
-    del best[2:]
 
 
 def _pieces(word: str, paths: list[list[_Path]], rank: int) -> list[tuple[str, float]]:

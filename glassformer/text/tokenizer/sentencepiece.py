@@ -78,10 +78,10 @@ class SentencePieceModel:
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
         """The JSON of a tokenizer with these ``entries``; those that are no pieces are never found in a text."""
-        vocab = [self._scored(entry) for entry in entries]
+        vocab = [self._with_score(entry) for entry in entries]
         return new_imported_library(vocab, self.charsmap, self.collapses_spaces).to_str()
 
-    def _scored(self, entry: str) -> tuple[str, float]:
+    def _with_score(self, entry: str) -> tuple[str, float]:
         if entry in CONTROL_TOKENS:
             return entry, 0.0
         if entry.startswith(">>") and entry.endswith("<<"):

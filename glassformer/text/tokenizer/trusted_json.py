@@ -1,4 +1,4 @@
-"""Builds a tokenizer of ours from its JSON, of which only the vocabulary is used.
+"""Builds a tokenizer of ours from its JSON, whose vocabulary alone is used.
 
 The ``tokenizers`` library carries out whatever its JSON says: patterns that never end, tables that make it panic. So
 it never reads the JSON of others, and JSON that says anything else than the tokenizer that was built is refused.
@@ -69,7 +69,12 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _build(parts: dict[str, Any]) -> tuple[str, Library]:
     """The kind, and the tokenizer that training or an import makes with this vocabulary."""
     model, splitter, steps = parts["model"], parts["pre_tokenizer"], parts["normalizer"]["normalizers"]
-    kind = _find_kind(model["type"], splitter["type"])
+    kind = next((kind for kind, types in _TYPES.items() if (model["type"], splitter["type"]) == types), None)
+    if kind is None:
+        raise TokenizerError(
+            f"is a {_quote(model['type'])} model with a {_quote(splitter['type'])} pre-tokenizer, expected one of "
+            f"{', '.join(KINDS)}."
+        )
     contents = _read_contents(kind, model)
     if any(split.get("prepend_scheme") == "always" for split in splitter.get("pretokenizers", ())):
         collapses_spaces = any(step["type"] == "Strip" for step in steps)
@@ -77,16 +82,6 @@ def _build(parts: dict[str, Any]) -> tuple[str, Library]:
     library = new_library(kind, {"type": "Lowercase"} in steps, **contents)
     library.add_special_tokens(list(CONTROL_TOKENS))
     return kind, library
-
-
-def _find_kind(model: object, splitter: object) -> str:
-    """The kind of a tokenizer by the types of its model and its pre-tokenizer."""
-    for kind, types in _TYPES.items():
-        if (model, splitter) == types:
-            return kind
-    raise TokenizerError(
-        f"is a {_quote(model)} model with a {_quote(splitter)} pre-tokenizer, expected one of {', '.join(KINDS)}."
-    )
 
 
 def _read_contents(kind: str, model: dict[str, Any]) -> dict[str, Any]:

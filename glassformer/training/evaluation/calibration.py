@@ -120,7 +120,7 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callabl
 
 
 def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
-    """What the training sources are made of: of n-grams, the longest order of which few are new in ``pairs``."""
+    """The n-grams of the training sources, in the longest order that is rarely new in ``pairs``."""
     count = len(text.train)
     chosen = Random(1).sample(range(count), min(count, _WORD_TEXTS))
     sources = [text.src_tokenizer.to_text(text.train.src_side.ids(index)) for index in chosen]

@@ -36,16 +36,3 @@ def test_odd_values_are_refused_in_one_line(phrases, arguments, message, tmp_pat
     assert said.startswith(f"error: {message}")
     assert said.count("\n") == 1
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.slow
-def test_it_trains_scores_and_keeps_the_evidence(phrases, tmp_path, capsys):
-    run, evidence = tmp_path / "run", tmp_path / "evidence"
-    given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(run), "--report", str(evidence)]
-    assert main([*given, "--seeds", "5 6", "--set", "train.max_updates=2"]) == 0
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "held_out, 20 sentences" in said.out
-    assert "seed 5 - seed 6" in said.out
-    found = sorted(path.name for path in evidence.iterdir())
-    assert found == ["report.json", "seed-5.metrics.jsonl", "seed-6.metrics.jsonl"]

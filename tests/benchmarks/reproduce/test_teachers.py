@@ -1,8 +1,5 @@
 """Teachers of both directions make more pairs of the same text, which the seeds learn."""
 
-import importlib
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,17 +7,14 @@ import pytest
 from small_recipe import Silent, small_request
 
 from benchmarks.reproduce.inputs import ReproduceRequest
-from benchmarks.reproduce.report import make_report, report_lines, write_report
+from benchmarks.reproduce.report import make_report, report_lines
 from benchmarks.reproduce.reproduce import ReproduceResult, reproduce
-from glassformer.errors import ConfigError, RunError
+from glassformer.errors import RunError
 from glassformer.text import read_lines
-from glassformer.training.reporting.run_log import TrainProgress
-from glassformer.training.train import Outcome
 
 pytestmark = pytest.mark.slow
 
 Done = tuple[ReproduceRequest, ReproduceResult]
-DOCS = Path(__file__).parents[3] / "docs"
 
 
 def request_with_teachers(phrases: Path, run: Path) -> ReproduceRequest:
@@ -54,29 +48,6 @@ def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases
     assert [len(list(read_lines(place))) for place in places] == [found.diversification.pairs] * 2
 
 
-def test_a_teacher_that_is_stopped_stops_it_all(phrases: Path, tmp_path: Path) -> None:
-    class Impatient(Silent):
-        def on_update(self, progress: TrainProgress, *, due: bool) -> None:
-            super().on_update(progress, due=due)
-            if progress.update == 2:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    request = request_with_teachers(phrases, tmp_path)
-    stopped = reproduce(request, Impatient())
-    assert isinstance(stopped, Outcome)
-    assert "SIGTERM" in stopped.reason
-    assert not request.seed_run(3).path.exists()
-
-
-def test_a_mistake_in_the_seeds_settings_is_told_before_the_teachers_work(phrases: Path, tmp_path: Path) -> None:
-    request = request_with_teachers(phrases, tmp_path)
-    assert request.variant is not None
-    mistaken = replace(request, variant=replace(request.variant, changes=["train.max_update=9"]))
-    with pytest.raises(ConfigError, match=r"train.max_update: there is no such setting"):
-        reproduce(mistaken, Silent())
-    assert not request.teachers_directory.exists()
-
-
 def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     report = make_report(*done)
     trainings = report["teachers"]["trainings"]
@@ -85,21 +56,6 @@ def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     text = "\n".join(report_lines(report))
     assert f"With their translations there are {report['teachers']['pairs']:,} pairs." in text
     assert "The forward teacher (train.max_updates=4, train.seed=11): 4 updates, " in text
-
-
-def test_the_evidence_and_the_page_have_the_teachers_too(done, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    results = importlib.import_module("reference.results")
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-    report = make_report(*done)
-    write_report(done[0], report, tmp_path / "phrases.taught")
-    kept = {f"{name}.metrics.jsonl" for name in ("seed-3", "teacher-forward", "teacher-backward")}
-    assert {path.name for path in (tmp_path / "phrases.taught").iterdir()} == {"report.json", *kept}
-    page = results.results_page()
-    assert "| forward: 4 updates, backward: 5 updates |" in page
-    assert f"backward: 5 updates | {report['teachers']['pairs']:,} |" in page
-    for name in kept:
-        assert f"(../benchmarks/results/phrases.taught/{name})" in page
 
 
 def test_seeds_that_were_trained_before_there_were_teachers_are_told_of_first(phrases: Path, tmp_path: Path) -> None:

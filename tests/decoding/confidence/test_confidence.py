@@ -60,7 +60,7 @@ def output(text: str, log_prob: float = -3.0) -> Hypothesis:
 def test_the_features_by_hand() -> None:
     source = "Love Pia ☃ Zoë"
     found = features(source, output("Zoë und"), SEEN.unseen(source), math.log(2))
-    assert found.keys() == FEATURES.keys()
+    assert tuple(found) == FEATURES
     assert found["log_prob"] == -1.5
     assert 0.5 < found["unseen"] < 1
     assert found["unknown"] == 6  # P, i, a, the snow man, Z and ë

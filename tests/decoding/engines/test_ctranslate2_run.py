@@ -134,6 +134,6 @@ def test_a_card_that_only_torch_finds_is_torchs(
     monkeypatch: pytest.MonkeyPatch, device: str, torch_has_gpu: bool, count: int, expected: str | None
 ) -> None:
     monkeypatch.setattr(auto_engine, "_torch_has_gpu", lambda: torch_has_gpu)
-    monkeypatch.setattr(auto_engine, "count_gpus", lambda: count)
+    monkeypatch.setattr(ctranslate2_run, "count_gpus", lambda: count)
     assert find_fast_device(device, None) == find_fast_device(device, "float32") == expected
     assert find_fast_device(device, "bf16") is None

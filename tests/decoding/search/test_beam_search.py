@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
 from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
-from glassformer.decoding.search.beam_search import beam_search as run_beam_search
-from glassformer.decoding.search.sampling import sample as run_sample
-from glassformer.decoding.search.search import result_tensors
+from glassformer.decoding.search.search import result_tensors, search
 from glassformer.decoding.search.steps import BeamSteps
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
@@ -252,8 +250,8 @@ def test_an_end_that_is_impossible_is_no_end(make_model):
 
 def test_the_attention_of_slots_has_a_row_for_each(make_model):
     model, ids = make_model(), torch.full((5,), BOS)
-    steps = BeamSteps.from_sources(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1))
-    rows = DecoderSteps.from_sources(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1, cache=False))
+    steps = BeamSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1))
+    rows = DecoderSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1, cache=False))
     steps.next_log_probs(ids)
     rows.next_log_probs(ids)
     torch.testing.assert_close(steps.attention(), rows.attention())
@@ -265,8 +263,8 @@ def test_a_trace_holds_what_was_demanded_and_who_was_done(make_model, sample):
     options = DecodeConfig(beam=1 if sample else 2, sample=sample)
     job = SearchJob(SENTENCES, [4] * 5, options, constraints=[banned] * 5)
     with torch.no_grad(), tracing(model) as trace:
-        steps = DecoderSteps.from_sources(model, padded(SENTENCES), options)
-        (run_sample if sample else run_beam_search)(steps, job)
+        steps = DecoderSteps(model, padded(SENTENCES), options)
+        search(steps, job)
     assert trace["search.prefix_ids"].tolist() == [[7]] * 5
     assert trace["search.banned_ids"].tolist() == [[[3, 4]]] * 5
     addresses = [step.address for step in trace]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, occurs, padded
 
-from glassformer import decoding
 from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
 from glassformer.decoding.search.constraints import allocate_banks, bank_of, contains, matched_prefix
+from glassformer.decoding.search.search import search
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig
 
@@ -145,11 +145,9 @@ def test_samples_begin_as_demanded_and_hold_nothing_banned(make_model):
     model = make_model(bias={EOS: 0.3})
     options = DecodeConfig(sample=True, n_best=30, temperature=1.5)
     constraints = [Constraints(prefix=(6, 6), banned=((6, 6), (4,), (5, 7))), *[Constraints()] * 4]
-    steps = DecoderSteps.from_sources(model, padded(SENTENCES), options)
-    found = decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
-    free = decoding.sample(
-        DecoderSteps.from_sources(model, padded(SENTENCES), options), SearchJob(SENTENCES, LIMITS, options)
-    )
+    steps = DecoderSteps(model, padded(SENTENCES), options)
+    found = search(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
+    free = search(DecoderSteps(model, padded(SENTENCES), options), SearchJob(SENTENCES, LIMITS, options))
     ids_of = [[[one.ids for one in row] for row in rows[1:]] for rows in (found, free)]
     assert ids_of[0] == ids_of[1], "the others draw as they would"
     assert len({tuple(one.ids) for one in found[0]}) > 10
@@ -177,6 +175,6 @@ def test_constraints_that_no_output_can_meet_are_refused(make_model, constraints
 
 def test_a_draw_cannot_be_led_to_what_is_required(make_model):
     options = DecodeConfig(sample=True)
-    steps = DecoderSteps.from_sources(make_model(), padded(SENTENCES[:1]), options)
+    steps = DecoderSteps(make_model(), padded(SENTENCES[:1]), options)
     with pytest.raises(InputError, match=r"constraints\[0\].required: found 1 with sampling"):
-        decoding.sample(steps, SearchJob(SENTENCES[:1], [5], options, constraints=[Constraints(required=((4,),))]))
+        search(steps, SearchJob(SENTENCES[:1], [5], options, constraints=[Constraints(required=((4,),))]))

@@ -8,7 +8,7 @@ from reference_search import EOS, SENTENCES, assert_same, beam_search, everythin
 
 from glassformer.decoding import DecoderSteps, Output, SearchJob
 from glassformer.decoding.search.beam_search import beam_search as run_beam_search
-from glassformer.decoding.search.beam_search import coverage_penalty, initial_coverage
+from glassformer.decoding.search.beam_search import coverage_penalty
 from glassformer.decoding.teacher_forcing import forced_attention
 from glassformer.errors import ConfigError
 from glassformer.settings import DecodeConfig
@@ -28,7 +28,6 @@ def test_the_formula_by_hand():
     covered = torch.tensor([[0.5, 1.0, 2.5], [1.0, 1.0, 1.0]])
     assert coverage_penalty(covered, 0.4).tolist() == pytest.approx([0.4 * math.log(0.5), 0.0])
     assert math.isfinite(coverage_penalty(torch.zeros(3), 0.4)), "never looked at is a number still"
-    assert initial_coverage(torch.tensor([[True, False]])).tolist() == [[0.0, 1.0]], "padding needs nothing"
 
 
 @pytest.mark.parametrize("cache", [True, False])
@@ -104,7 +103,7 @@ def test_a_trace_outside_is_whole_and_its_edits_are_heard(make_model):
 def test_steps_that_keep_no_attention_are_refused(make_model):
     model = make_model()
     options = DecodeConfig(coverage_penalty=0.2)
-    with pytest.raises(ConfigError, match="attends=True"):
+    with pytest.raises(ConfigError, match="Make the steps with these options"):
         run_beam_search(DecoderSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, LIMITS, options))
 
 

@@ -33,6 +33,7 @@ def random_model(chance: random.Random) -> Transformer:
         positions=chance.choice(ModelConfig.choices("positions")), relative_clip=chance.randint(1, 3),
         norm=chance.choice(ModelConfig.choices("norm")), activation=chance.choice(ModelConfig.choices("activation")),
         attention_bias=chance.random() < 0.5, output_bias=True,
+        autoregressive_sublayer=chance.choice(ModelConfig.choices("autoregressive_sublayer")),
     )  # fmt: skip
     torch.manual_seed(chance.randrange(2**31))
     model = Transformer(config).eval()
@@ -73,7 +74,9 @@ def check(seed: int) -> None:
         return beam_search(steps, job)
 
     plain = [
-        beam_search(DecoderSteps(model, padded([source]), cached=False), SearchJob([source], [limit], options))[0]
+        beam_search(
+            DecoderSteps(model, padded([source]), DecodeConfig(cache=False)), SearchJob([source], [limit], options)
+        )[0]
         for source, limit in zip(sources, limits, strict=True)
     ]
     src_ids = padded(sources)
@@ -127,7 +130,7 @@ def test_sources_that_are_encoded_in_parts_are_only_as_wide_as_their_part(monkey
     sources = [[5, 6, 7, 8, 9, 10, 11, 2], [5, 6, 7, 2], [8, 9, 2], [7, 2], [4, 2]]
     src_ids = padded(sources)
     expected = DecoderSteps(model, src_ids).next_log_probs(torch.full((5,), 1))
-    monkeypatch.setattr("glassformer.decoding.search.steps._POSITIONS", 16)
+    monkeypatch.setattr("glassformer.decoding.search.steps._POSITIONS_AT_ONCE", 16)
     widths, encode = [], model.encode
     monkeypatch.setattr(model, "encode", lambda ids: (widths.append(ids.shape[1]), encode(ids))[1])
     found = DecoderSteps(model, src_ids).next_log_probs(torch.full((5,), 1))

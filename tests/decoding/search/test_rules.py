@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_search import EOS, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
-from glassformer import decoding
 from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
-from glassformer.decoding.search.beam_search import beam_search as run_beam_search
 from glassformer.decoding.search.filters import apply_repetition_penalty, block_repeated_ngrams, process_log_probs
+from glassformer.decoding.search.search import search
 from glassformer.errors import ConfigError, InputError
 from glassformer.settings import DecodeConfig, ModelConfig
 
@@ -22,8 +21,8 @@ rows = st.integers(1, 6).flatmap(lambda step: st.lists(st.lists(st.integers(0, 4
 
 
 def sampled(model, options, constraints=None) -> list[list[Output]]:
-    steps = DecoderSteps.from_sources(model, padded(SENTENCES), options)
-    return decoding.sample(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
+    steps = DecoderSteps(model, padded(SENTENCES), options)
+    return search(steps, SearchJob(SENTENCES, LIMITS, options, constraints=constraints))
 
 
 def ngrams(ids: list[int], n: int) -> list[tuple[int, ...]]:
@@ -122,10 +121,9 @@ def test_rules_that_forbid_nothing_change_no_bit(make_model, positions, cache):
 def test_rules_that_leave_nothing_are_told(make_model, sample):
     model = make_model(vocab=4)
     options = DecodeConfig(beam=1, sample=sample, no_repeat_ngram=1, min_length=3)
-    steps = DecoderSteps.from_sources(model, torch.tensor([[3, EOS]]), options)
-    choose = decoding.sample if sample else run_beam_search
+    steps = DecoderSteps(model, torch.tensor([[3, EOS]]), options)
     with pytest.raises(InputError, match="allow no token"):
-        choose(steps, SearchJob([[3, EOS]], [4], options))
+        search(steps, SearchJob([[3, EOS]], [4], options))
 
 
 def test_limits_of_the_knobs_are_told():

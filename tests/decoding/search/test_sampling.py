@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer import decoding
 from glassformer.decoding import DecoderSteps, Output, SearchJob
 from glassformer.decoding.search.filters import (
     filter_log_probs,
@@ -15,6 +14,7 @@ from glassformer.decoding.search.filters import (
     keep_top_p,
 )
 from glassformer.decoding.search.sampling import draw_ids
+from glassformer.decoding.search.search import search
 from glassformer.errors import DivergedError
 from glassformer.settings import DecodeConfig
 
@@ -25,9 +25,7 @@ shares = st.lists(st.floats(0.01, 1.0), min_size=2, max_size=20)
 
 
 def sample(model, src_ids: Tensor, limits: list[int], options: DecodeConfig, positions) -> list[list[Output]]:
-    return decoding.sample(
-        DecoderSteps.from_sources(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions)
-    )
+    return search(DecoderSteps(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, positions))
 
 
 def padded(sentences: list[list[int]]) -> Tensor:

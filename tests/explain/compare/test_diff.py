@@ -32,6 +32,11 @@ PLACES = 200
 POSITIONS = ModelConfig.choices("positions")
 
 
+def place(tap):
+    """The cell's index by axis word, without broadcast axes."""
+    return {word: index for word, index in zip(tap.axes, tap.cell, strict=False) if word != "one"}
+
+
 def one_layer(small_model, **changes):
     return small_model(n_encoder_layers=1, n_decoder_layers=1, **changes)
 
@@ -105,7 +110,7 @@ def test_a_change_at_one_step_of_a_cached_decoding_is_named_with_its_position(
             expected["query"] = step.call
         elif step.shape[step.axes.index(moves)] == 1:
             expected[moves] = step.call
-        assert first.place == {word: index for word, index in expected.items() if word != "one"}
+        assert place(first) == {word: index for word, index in expected.items() if word != "one"}
 
 
 def cached_steps(model, src_ids, tgt_ids, edits):
@@ -179,7 +184,7 @@ def test_a_wrong_row_of_a_lone_sentence_is_named_in_the_batch(small_model, src_i
         stack_sentences([align_steps(one.steps) for one in lone]),
         EXACT,
     )
-    assert [tap.place for tap in found.differing] == [
+    assert [place(tap) for tap in found.taps if tap.differs] == [
         {"batch": 1, "position": 2, "d_ff": 11},
         {"batch": 2, "query": 4, "key": 1},
     ]
@@ -191,11 +196,11 @@ def test_padding_does_not_count_where_it_is_known(small_model, src_ids, tgt_ids)
     other.select("encoder.memory")[0].value[2, 3] += 1  # the third source has two tokens
     other.select("decoder.layers.0.cross_attention.weights")[0].value[0, 1, 2, 4] += 1
     real = {"src": src_ids != 0, "tgt": tgt_ids != 0}
-    assert [tap.address for tap in diff_traces(plain, other).differing] == [
+    assert [tap.address for tap in diff_traces(plain, other).taps if tap.differs] == [
         "encoder.memory", "decoder.layers.0.cross_attention.weights",
     ]  # fmt: skip
-    (only,) = diff_traces(plain, other, positions=PositionTokens(real)).differing
-    assert only.place == {"batch": 0, "heads": 1, "query": 2, "key": 4}
+    (only,) = [tap for tap in diff_traces(plain, other, positions=PositionTokens(real)).taps if tap.differs]
+    assert place(only) == {"batch": 0, "heads": 1, "query": 2, "key": 4}
 
 
 def test_a_fused_way_leaves_the_model_plain(small_model, src_ids, tgt_ids):
@@ -360,7 +365,7 @@ def test_of_two_checkpoints_with_one_other_weight_the_first_tap_that_reads_it_is
     found = diff_places(first, second, SOURCES, TARGETS, device="cpu").first
     assert found is not None
     assert found.address == reader
-    changed = {word: found.place[word] for word in list(found.place)[-1:]}
+    changed = {word: place(found)[word] for word in list(place(found))[-1:]}
     assert list(changed.values()) == [cell[0]], "the column of the output that the weight makes"
 
 

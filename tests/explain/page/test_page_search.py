@@ -43,7 +43,7 @@ def limit(ids: list[int], options: DecodeConfig, model: Transformer) -> int:
 
 
 def python_search(model: Transformer, ids: list[int], options: DecodeConfig) -> list[Any]:
-    steps = DecoderSteps.from_sources(model, torch.tensor([ids]), options)
+    steps = DecoderSteps(model, torch.tensor([ids]), options)
     with torch.no_grad():
         return search(steps, SearchJob([ids], [limit(ids, options, model)], options))[0]
 

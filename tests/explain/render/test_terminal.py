@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 from three_sentences import SOURCES, TARGETS
 
+from glassformer.decoding import Translator
 from glassformer.errors import InputError, TraceError
 from glassformer.explain import narrate_step, print_attention, print_heads, print_heatmap, print_walk, walk
 from glassformer.explain.plain import clip_text, number_text, printable
@@ -231,4 +232,18 @@ def test_a_step_is_told_with_the_numbers_of_its_walk(translator):
     assert told["layer 0 cross"].startswith(
         f"looks at {some.sentences.src_tokens[0][int(weights.argmax())]} {float(weights.max()):.2f}"
     )
+    assert all(len(sentence) <= 60 for sentence in told.values())
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_a_step_of_an_ssru_is_told_with_the_share_that_its_gate_keeps(translator, small_model, positions):
+    vocab = {"src_vocab": translator.src_tokenizer.size, "tgt_vocab": translator.tgt_tokenizer.size}
+    model = small_model(**vocab, autoregressive_sublayer="ssru", positions=positions)
+    own = Translator(model, translator.src_tokenizer, translator.tgt_tokenizer, translator.config)
+    some = walk(own, ["I love you"], ["Ich liebe dich"])
+    told = dict(narrate_step(some, 1))
+    assert len(told) == 12
+    kept = float(some.trace["decoder.layers.1.ssru.forget_gate"][0, 1].mean())
+    assert told["layer 1 ssru"] == f"keeps {kept:.0%} of its cell, the rest comes from this position"
+    assert ("the SSRU tells positions apart" in told["position"]) == (positions == "rotary")
     assert all(len(sentence) <= 60 for sentence in told.values())

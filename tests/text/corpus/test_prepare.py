@@ -10,21 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from glassformer.errors import StorageError, TextError, TokenizerError
+from glassformer.errors import StorageError, TextError
 from glassformer.settings import TextConfig
-from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText, read_pairs
+from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText
 from glassformer.text.corpus import workers
 from glassformer.text.corpus.filtering import (
     CorpusStats,
     find_mistakes,
     is_garbled,
-    moved_misfit,
     rejection_reason,
     training_texts,
 )
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 
-DATA = Path(__file__).parents[3].parent / "shared" / "data"
 WORDS = "red green blue one two three cat dog bird sees likes the a and or not"
 
 
@@ -98,18 +96,6 @@ def test_the_split_does_not_depend_on_the_order(tmp_path):
     first, _ = run(tmp_path / "a", pairs)
     second, _ = run(tmp_path / "b", pairs[::-1])
     assert set(first.valid_text) == set(second.valid_text)
-
-
-def test_both_sides_end_with_eos_and_lengths_count_it(tmp_path):
-    prepared, _ = run(tmp_path / "p", corpus(50))
-    for index in range(len(prepared.train)):
-        for ids, length in (
-            (prepared.train.src_side.ids(index), prepared.train.src_side.lengths[index]),
-            (prepared.train.tgt_side.ids(index), prepared.train.tgt_side.lengths[index]),
-        ):
-            assert ids[-1] == EOS_ID
-            assert EOS_ID not in ids[:-1]
-            assert len(ids) == length
 
 
 def test_pairs_left_out_are_counted(tmp_path):
@@ -315,12 +301,6 @@ def test_a_corpus_of_repeats_leaves_pairs_for_training_and_for_validation(tmp_pa
     assert len(prepared.train) >= 10
 
 
-def test_equal_validation_pairs_are_used_once(tmp_path):
-    prepared, _ = run(tmp_path / "p", [Pair("one", "eins")] * 50 + [Pair("two", "zwei")] * 50)
-    assert len(prepared.valid_text) == len(prepared.valid) == 1
-    assert len(prepared.train) == 50
-
-
 def test_more_validation_pairs_than_sources_are_refused(tmp_path):
     with pytest.raises(TextError, match=r"text\.valid_pairs: found 50, .* 2 different"):
         run(tmp_path / "p", [Pair("a", "b"), Pair("c", "d")], valid_pairs=50)
@@ -346,24 +326,6 @@ def test_no_pair_for_training_or_for_validation_is_an_error(tmp_path, pairs, val
     with pytest.raises(TextError, match=message):
         run(tmp_path / "p", pairs, valid, tokenizer="words", **settings)
     assert not (tmp_path / "p" / "prepared.json").exists()
-
-
-def test_a_vocabulary_too_small_is_refused(tmp_path):
-    with pytest.raises(TokenizerError, match="expected at least 260"):
-        run(tmp_path / "p", corpus(50), vocab_size=100)
-
-
-def test_an_error_in_the_text_is_passed_on(tmp_path):
-    (tmp_path / "a.tsv").write_text("a\tb\nlonely\n")
-    with pytest.raises(TextError, match=r"a\.tsv:2"):
-        prepare(
-            lambda: read_pairs(tmp_path / "a.tsv"),
-            None,
-            TextConfig(),
-            tmp_path / "p",
-            source="s",
-            report=lambda _: None,
-        )
 
 
 def test_a_lone_surrogate_survives_in_validation_text(tmp_path):
@@ -522,23 +484,6 @@ def test_lines_that_are_out_of_step_are_named_with_their_place(tmp_path, move):
     moved = targets[:4500] + ([*targets[4501:], "x"] if move > 0 else ["x", "y", *targets[4500:-2]])
     (found,) = mistakes(tmp_path / "p", [Pair(pair.src, tgt) for pair, tgt in zip(pairs, moved, strict=True)])
     assert int(re.search(r"near pair ([\d,]+) ", found)[1].replace(",", "")) == pytest.approx(4500, abs=250)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not there")
-def test_lengths_say_of_real_pairs_whether_they_are_out_of_step():
-    flickr = list(read_pairs(*(DATA / "multi30k" / f"train.{code}.gz" for code in ("en", "de"))))
-    tatoeba = list(read_pairs(DATA / "tatoeba" / "en-de.tsv.gz"))
-
-    def misfits(pairs: list[Pair], move: int) -> list[float]:
-        src, tgt = (np.log1p([len(text) for text in side]) for side in zip(*pairs, strict=True))
-        starts = range(3, len(pairs) - 203, 200)
-        return [moved_misfit(src[at : at + 200], tgt[at + move : at + move + 200]) for at in starts]
-
-    for pairs in (flickr, tatoeba, random.Random(1).sample(tatoeba, len(tatoeba))):
-        assert min(misfits(pairs, 0)) > 0.9
-    assert max(misfits(flickr, 1) + misfits(flickr, -3)) < 0.5
-    assert not sum(any(map(is_garbled, pair)) for pair in flickr + tatoeba)
 
 
 def test_validation_sources_that_are_learned_too_are_counted(tmp_path):

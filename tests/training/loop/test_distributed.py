@@ -141,24 +141,6 @@ def test_two_machines_train_like_one_process(corpus, make, lines, tmp_path, shar
     assert_close(tmp_path / "two", tmp_path / "one")
 
 
-@only_full  # a killed process that resumes shows it, too
-@pytest.mark.slow
-@pytest.mark.parametrize("sharding", ["none", "full"])
-def test_a_resumed_run_of_two_processes_ends_with_the_same_weights(corpus, make, tmp_path, sharding):
-    """With dropout: each process goes on with random numbers of its own."""
-    model = {"dropout": 0.3}
-    for run, stops in (("whole", (20,)), ("halves", (10, 20))):
-        for stop in stops:
-            torchrun(
-                2, *command(corpus, tmp_path / run, make(model, max_updates=stop, cooldown=0, sharding=sharding))
-            )
-    assert_equal(tmp_path / "whole", tmp_path / "halves")
-    states = [read_tensors(checkpoints(tmp_path / run / "latest")[-1], "random") for run in ("whole", "halves")]
-    assert states[0].keys() == {"cpu", "cpu/1"}
-    assert not torch.equal(states[0]["cpu"], states[0]["cpu/1"])
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
-
-
 @pytest.mark.slow
 def test_a_run_resumes_with_another_number_of_processes(corpus, make, lines, tmp_path):
     source, run = FileSource(*corpus), tmp_path / "changing"

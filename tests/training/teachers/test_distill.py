@@ -4,13 +4,11 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from covering import only_full
 from kill import fork
 from recorded import Lines
 
@@ -22,7 +20,6 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text import Pair, read_pairs
-from glassformer.text.corpus.corpus import write_pairs
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource, TaskSource
 from glassformer.training.teachers import teacher as module
@@ -38,7 +35,6 @@ from glassformer.training.teachers.teacher import Teacher
 from glassformer.training.train import Outcome, train
 
 Corpus = tuple[Path, Path]
-MakeConfig = Callable[..., RunConfig]
 SHORT = ["train.max_updates=6", "train.validate_every=3", "train.batch_tokens=512"]
 
 
@@ -280,36 +276,6 @@ def test_killed_and_continued_gives_the_same_student(trained, tmp_path, monkeypa
     distil(tmp_path / "student", other)
     assert translations_of(other) == translations_of(trained)
     assert final_bytes(tmp_path / "student") == final_bytes(tmp_path / "whole")
-
-
-@only_full
-@pytest.mark.slow
-def test_a_student_of_dates_is_smaller_and_nearly_as_good(tmp_path: Path) -> None:
-    task = TaskSource.load("dates")
-    pairs = [pair for pair in task.pairs() if pair.tgt.startswith("19")][:4000]
-    write_pairs(tmp_path / "dates.jsonl", None, pairs)
-    settings = {
-        "model": {"name": "tiny", "d_model": 64, "d_ff": 128, "n_encoder_layers": 2, "n_decoder_layers": 2},
-        "train": {
-            "max_updates": 400, "validate_every": 400, "metric": "loss", "schedule": "inverse_sqrt",
-            "peak_rate": 5e-3, "warmup": 100,
-        },
-        "decode": {"beam": 2, "max_length_b": 10},
-    }  # fmt: skip
-    source = FileSource(tmp_path / "dates.jsonl")
-    teacher = train(TrainRequest(tmp_path / "teacher", source, RunConfig.from_mapping(settings)), Lines())
-    student = distil(
-        tmp_path / "student", tmp_path / "teacher", "train.max_updates=150", "train.validate_every=150",
-        "train.batch_tokens=2048",
-    )  # fmt: skip
-    assert teacher.final is not None
-    assert student.final is not None
-    assert student.final.scores["bleu"] > teacher.final.scores["bleu"] - 3
-    assert teacher.final.scores["bleu"] > 50
-    sizes = [
-        sum(weight.numel() for weight in load_run(outcome.run).model.parameters()) for outcome in (teacher, student)
-    ]
-    assert sizes[1] < 0.85 * sizes[0]
 
 
 @pytest.mark.slow

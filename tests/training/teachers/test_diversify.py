@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,7 @@ from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.teachers import teacher as module
 from glassformer.training.teachers.diversify import DiversifyResult, diversify
-from glassformer.training.teachers.teacher import _to_line
 from glassformer.training.train import train
-
-Config = Callable[..., RunConfig]
-Corpus = tuple[Path, Path]
 
 
 def both(config: RunConfig) -> dict[str, RunConfig]:
@@ -96,30 +91,6 @@ def test_no_teacher_learns_from_validation_pairs(corpus, small_config, tmp_path,
 
 
 @pytest.mark.slow
-def test_pairs_that_repeat_the_text_or_a_validation_source_are_left_out(corpus, small_config, tmp_path, lines):
-    place, order = tmp_path / "more", both(small_config(max_updates=2))
-    first = run_diversify(place, FileSource(*corpus), order, lines)
-    own, aside = list(first.source.pairs())[: first.original], list(first.source.valid() or ())
-    to_target, to_source = {}, {}
-    for src, tgt in reversed(own):
-        to_target[src], to_source[tgt] = tgt, src
-    sources, targets = (list(dict.fromkeys(pair[side] for pair in own)) for side in (0, 1))
-    made = {
-        "forward": ["", "a new one", *(to_target[src] for src in sources[2:])],
-        "backward": [aside[0].src, *(to_source[tgt] for tgt in targets[1:-1]), "another\none"],
-    }
-    for direction, texts in made.items():
-        originals = sources if direction == "forward" else targets
-        translations(place, direction).write_text("".join(map(_to_line, originals, texts)))
-    lines.lines.clear(), lines.updates.clear()
-    found = run_diversify(place, FileSource(*corpus), order, lines)
-    new = list(found.source.pairs())[found.original :]
-    assert new == [Pair(sources[1], "a new one"), Pair("another one", targets[-1])]
-    assert not [line for line in lines.lines if "translates" in line]
-    assert lines.updates == []
-
-
-@pytest.mark.slow
 def test_a_file_of_pairs_keeps_its_line_breaks(small_config, corpus, tmp_path, lines):
     pairs = [Pair(f"{pair.src}\n{pair.src}", pair.tgt) for pair in read_pairs(*corpus)]
     texts = tmp_path / "texts.jsonl"
@@ -141,19 +112,6 @@ def test_one_direction_is_enough_and_none_is_refused(corpus, small_config, tmp_p
     for odd in ({}, {"sideways": config}):
         with pytest.raises(ConfigError, match=r"teachers: found (none|\['sideways'\]), expected forward, backward"):
             diversify(tmp_path / "odd", FileSource(*corpus), odd, lines)
-
-
-@pytest.mark.slow
-def test_truncated_translations_are_left_out(corpus, small_config, tmp_path, lines):
-    place, short = tmp_path / "more", small_config(max_updates=1)
-    found = run_diversify(place, FileSource(*corpus), {"forward": short}, lines)
-    with Translator.load(place / "forward") as teacher:
-        sources = dict.fromkeys([pair.src for pair in found.source.pairs()][: found.original])
-        outputs = teacher.translate(list(sources), short.decode)
-    assert [text for _, text in read(translations(place, "forward"))] == [
-        one.text if usable(one) else "" for one in outputs
-    ]
-    assert [one for one in outputs if one.text and not usable(one)]
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """Text that grows: pieces are given early, never taken back, and joined they are the text."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.engines.batch_translator import StreamingDetokenizer
+from glassformer.decoding.sentence_translator import certain_text
 from glassformer.text import Tokenizer
 
 TRAINED_ON = ["A man's dog doesn't sleep, does it?", "日本語も、한국어도.", "don't stop: 3.5 naïve cafés!", "…\ufffd"]
@@ -17,8 +19,12 @@ def tokenizers() -> dict[str, Tokenizer]:
 
 
 def pieces_of(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
-    detokenizer = StreamingDetokenizer(tokenizer)
-    return [*(detokenizer.put(ids[:length]) for length in range(1, len(ids) + 1)), detokenizer.end(ids)]
+    texts = [
+        "",
+        *(certain_text(tokenizer, ids[:length]) for length in range(1, len(ids) + 1)),
+        tokenizer.to_text(ids),
+    ]
+    return [text[len(before) :] for before, text in pairwise(texts)]
 
 
 @pytest.mark.parametrize("kind", SIZES)

@@ -1,6 +1,6 @@
 """The list of what to check begins with what lost something, and says when a model is not made for the texts."""
 
-from glassformer.documents.report import DocumentReport, Remark
+from glassformer.documents.checklist import DocumentReport, Remark
 
 DOUBT = "the translation is probably wrong (confidence 0.02): the model was unsure which words to write"
 

@@ -1,4 +1,4 @@
-"""Sentences before they enter the model: tokens, padded ids, and the steps that show them."""
+"""Sentences before the model: tokens, padded ids, and the steps that show them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True, eq=False)
 class SentenceBatch:
-    """Texts and their batch; ``Rows`` are tokens with padding, ``vocab`` the target vocabulary."""
+    """Texts and their batch; tokens include padding, ``vocab`` is the target's."""
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
@@ -34,11 +34,11 @@ class SentenceBatch:
     tgt_derivations: tuple[Derivation, ...] | None
     vocab: tuple[str, ...]
     confidence: tuple[tuple[float, str | None] | None, ...]
-    """For each target that the model wrote: its confidence, and the doubt in words."""
+    """For each of the model's targets: its confidence, and the doubt in words."""
 
     @property
     def steps(self) -> list[Step]:
-        """The steps before the model: of the source, and of a forced target."""
+        """The steps before the model, of the source and a forced target."""
         src = [*_derivation_steps("src", self.src_derivations),
                Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
                Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
@@ -57,10 +57,9 @@ class SentenceBatch:
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> SentenceBatch:
-    """The sentences as the model reads them; without ``targets`` they are translated first, each for itself.
+    """The sentences as the model reads them; without ``targets`` each is translated first.
 
-    Raises ``InputError`` when there is no sentence, when there are not as many targets as sources, or when one is
-    longer than the model takes.
+    Raises ``InputError`` without sentences, with another number of targets, and for a sentence that is too long.
     """
     if not isinstance(translator, Translator):
         raise InputError(f"translator: found {type(translator).__name__}, expected a Translator.")
@@ -70,14 +69,12 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    read = [
-        read_source_sentences(without_surrogates(text), options) for text in sources
-    ]  # a target has the codes itself
+    read = [read_source_sentences(without_surrogates(text), options) for text in sources]
     if targets is None:  # as translate does, each sentence by itself
-        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]  # others are copied
+        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
         sources = [" ".join(sentences) for sentences in read]
-    targets = None if targets is None else [without_surrogates(text) for text in targets]
+        targets = [without_surrogates(text) for text in targets]
     config = translator.model.config
     src = _encode("sources", sources, translator.src_tokenizer, config)
     forced = targets is not None
@@ -108,11 +105,7 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:
-    """The source whose ids these are, such as ``"40 3047 481"``, with or without the ``</s>`` at their end.
-
-    Raises ``InputError`` for what is no id of the source vocabulary, and for ids that no text has, because the
-    tokenizer spells what they say in another way.
-    """
+    """The source with these ids, such as "40 3047 481"; ``InputError`` if none has them."""
     tokenizer, config = translator.src_tokenizer, translator.model.config
     parts = numbers.replace(",", " ").split()
     wrong = next((part for part in parts if not part.isdecimal() or int(part) >= tokenizer.size), None)
