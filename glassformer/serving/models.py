@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from glassformer.decoding import Translator
 from glassformer.decoding.confidence.confidence import Confidence
-from glassformer.decoding.engines.auto_engine import find_fast_device, load_auto
+from glassformer.decoding.engines.auto_engine import find_fast_device, known_engine
 from glassformer.decoding.engines.ctranslate2_run import open_engine
 from glassformer.decoding.request import Request
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
@@ -57,7 +57,7 @@ class Models:
         engine = self._engine
         if engine == "auto":
             has_both = find_fast_device("cpu", None) is not None
-            engine = (_known_engine(run) or _find_engine(run)) if has_both else "torch"
+            engine = (known_engine(RunDirectory(run), "cpu") or _find_engine(run)) if has_both else "torch"
         if engine == "torch":
             return Translator.load(run, device="cpu", engine=engine)
         fast, tokenizers, config = open_engine(RunDirectory(run), "cpu", None, self._threads)
@@ -96,27 +96,8 @@ def _options(translator: Translator, key: BatchKey) -> DecodeConfig:
     return translator.config.with_changes({"keep_codes": True, "copy_wordless": True, **dict(key.changes)})
 
 
-class _NotComparedError(Exception):
-    """Nobody has compared the engines for a run yet."""
-
-
-def _known_engine(run: Path) -> str | None:
-    """The engine that was found to be right for a run before; None if nobody has looked."""
-
-    def refuse(_: Path) -> Any:
-        raise _NotComparedError
-
-    try:
-        auto, _, _ = load_auto(RunDirectory(run), "cpu", refuse, 1)
-        is_fast = auto.fast is not None
-    except _NotComparedError:
-        return None
-    auto.close()
-    return "ctranslate2" if is_fast else "torch"
-
-
 def _find_engine(run: Path) -> str:
-    """The same, by a process that compares the engines and ends, and its PyTorch with it."""
+    """The engine for a run, by a process that compares both and ends, and its PyTorch with it."""
     with _open_pool() as pool:
         return pool.submit(_compare_engines, run).result()
 
