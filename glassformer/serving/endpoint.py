@@ -31,7 +31,6 @@ from glassformer.serving.access import Access
 from glassformer.serving.batcher import Batcher
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, error_body
-from glassformer.serving.languages import Languages
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.models import Models
 from glassformer.serving.service import Service, Text, TranslationRequest, check_codes
@@ -115,8 +114,8 @@ class Endpoint:
         if self.access != "open":
             found = [values.get(name) for name in self.texts]
             texts = [text for each in found for text in (each if isinstance(each, list) else [each])]
-            key = str(values.get(self.contract.key) or "") or bearer(request)
-            context.admit(key, 0 if self.access == "free" else max(1, len(texts)), self.contract.key_statuses)
+            key, cost = values.get(self.contract.key), 0 if self.access == "free" else max(1, len(texts))
+            context.admit(str(key or bearer(request)), cost, self.contract.key_statuses)
             context.check_size([text for text in texts if isinstance(text, str)])
         asked = self._convert(values)
         is_record = "asked" in signature(self.handler).parameters
@@ -219,11 +218,7 @@ class RequestContext:
         self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
         self.number = str(request.path_params.get("number", ""))  # the id in the path
         self.detected = list[dict[str, Any]]()
-
-    @property
-    def languages(self) -> Languages:
-        """The served ones."""
-        return self.serving.models.languages
+        self.languages = serving.models.languages
 
     def admit(self, key: str, cost: int, statuses: tuple[int, int]) -> None:
         """Check key and rate limit; raises ``HTTPError``."""
@@ -253,9 +248,7 @@ class RequestContext:
     async def time_limit(self, times: int = 1) -> AsyncIterator[None]:
         """A block that ends with ``HTTPError`` after the time limit, or once the client has left."""
         self.serving.batcher.check_room()
-        seconds = times * self.serving.config.time_limit_s
-        task = asyncio.current_task()
-        assert task is not None
+        seconds, task = times * self.serving.config.time_limit_s, asyncio.current_task()
         watch = asyncio.create_task(self._cancel_when_gone(task))
         try:
             async with asyncio.timeout(seconds):
@@ -266,10 +259,11 @@ class RequestContext:
         finally:
             watch.cancel()
 
-    async def _cancel_when_gone(self, task: "asyncio.Task[Any]") -> None:
+    async def _cancel_when_gone(self, task: "asyncio.Task[Any] | None") -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
-        task.cancel("the client has left")
+        if task is not None:
+            task.cancel()
 
     async def translate(
         self,
@@ -281,9 +275,8 @@ class RequestContext:
         translate = partial(self.serving.service.translate, markup=markup)
         async with self.time_limit():
             answers = await asyncio.gather(*map(translate, [*requests, *others]))
-        self.headers[CHECK] = summarize(
-            [check(*each, has_markup=bool(markup)) for each in zip(requests, answers, strict=False)]
-        )
+        pairs = zip(requests, answers, strict=False)
+        self.headers[CHECK] = summarize([check(*each, has_markup=bool(markup)) for each in pairs])
         return answers
 
     async def translate_file(self, upload: Upload, given: str, target: str) -> bytes:
