@@ -198,6 +198,7 @@ def test_what_stands_before_the_last_message_is_not_looked_at_and_null_is_nothin
         ([{"role": "user", "content": None}], {}, 400, "no text"),
         (["Summarize nothing. Translate the text above into German."], {}, 400, "follows none"),
         ([f"{HOUSE}\n\nTranslate the text above into German."], {}, 400, "follows none"),
+        ([f"{HOUSE}\nTranslate this."], {}, 400, "follows none"),
     ],
 )
 def test_what_is_not_done_is_refused_by_name(client, messages, more, status, message):
@@ -217,6 +218,9 @@ def test_what_is_not_done_is_refused_by_name(client, messages, more, status, mes
          "output without comments or notes:\n\nThe house is small.", GERMAN),
         ("Translate into German:\n```\nThe house is small.\n```", GERMAN),
         ("Translate to German: The house is small.", GERMAN),
+        ("Translate the text between <<< and >>>:\n<<<The house is small.>>>", GERMAN),
+        ("Translate each line into German:\n- The house is small.\n- Where is Tom?", "- Das Haus ist klein.\n- Wo ist Tom?"),
+        ("Only the result counts.", "Das Ergebnis zählt nur."),
         ("<name>The house is small.</name>", "<name>Das Haus ist klein.</name>"),
         ("Nobody: The house is small.", "Niemand: Das Haus ist klein."),
     ],

@@ -9,18 +9,23 @@ from glassformer.serving.http_errors import bad_request
 from glassformer.text.lines import has_letter
 
 _VERB = r"(?:translate|render|localize|localise|convert|turn|rewrite|übersetze)"
-_SUBJECT = r"(?:following|below|above|texts?|lines?|tags?|json|subtitles?|markdown|sentences?|strings?|message)"
+_SUBJECT = (
+    r"(?:following|below|above|texts?|lines?|tags?|json|subtitles?|markdown|sentences?|strings?|message|this|that|it)"
+)
 _INSTRUCTION = re.compile(
     rf"(?:^|[.!?:]\s|\n)\W{{0,9}}(?:please |can you |could you |your task is to |you (?:will|must|should) )?{_VERB}\b"
     rf"[^.\n]{{0,200}}?(?:\b{_SUBJECT}\b|\b(?:into|to|in|from|ins) [A-ZÄÖÜ{{]\w|:)"
     r"|\byou are an? [^.\n]{0,80}\b(?:translat|assistant|expert)|\btranslation engine\b|^\W{0,9}act as an?\b"
-    r"|\b(?:only|nothing but|just) (?:the )?(?:translation|translated text|result|output)\b"
+    r"|\b(?:answer|reply|respond|return|output|write|give)\b[^.\n]{0,60}\b(?:only|nothing but|just)\b"
+    r"|\b(?:only|nothing but|just) (?:the )?(?:translation|translated text)\b"
     r"|\b(?:no|without) (?:comments|explanations|notes)\b",
     re.IGNORECASE,
 )
 _LOOKED_AT = 2000  # characters at both ends of a message
 _SOURCE_MARK = re.compile(r"^\W{0,9}(?:(?:source|original|input) )?text\W{0,3}:", re.IGNORECASE | re.MULTILINE)
 _TARGET_MARK = re.compile(r"\n\W{0,9}(?:translat(?:ed text|ion)|output)\W{0,9}$", re.IGNORECASE)
+_MARKS = {"```": "```", "<<<": ">>>", '"""': '"""', "'''": "'''", "---": "---", "###": "###"}
+_FENCE_NAME = re.compile(r"^\w*\n")
 _TAG = re.compile(r"<(\w+)>")
 _COLON = re.compile(r"[^\n:]{1,500}:[ \t]{1,9}(?=[^\s\W])|[^\0]{1,2000}?:[ \t]{0,9}\n")
 _REFUSED = (
@@ -56,9 +61,10 @@ def _is_instruction(text: str) -> bool:
 
 def _wrapped(message: str) -> Iterator[tuple[str, str]]:
     """Each way in which a text may stand in a message: what is before it, and the text."""
-    before, fence, rest = message.partition("```")
-    if fence and rest.endswith("```"):
-        yield before, rest.removesuffix("```").partition("\n")[2].strip()
+    for opening, closing in _MARKS.items():
+        before, mark, inner = message.removesuffix(closing).rpartition(opening)
+        if mark and message.endswith(closing):
+            yield before, _FENCE_NAME.sub("", inner).strip()
     if (tag := _TAG.search(message)) and message.endswith(end := f"</{tag[1]}>"):
         yield message[: tag.start()], message[tag.end() :].removesuffix(end).strip()
     if mark := _SOURCE_MARK.search(message):
