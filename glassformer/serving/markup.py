@@ -11,6 +11,7 @@ from glassformer.documents.filling import Filling
 from glassformer.documents.translate_file import count_segments, find_segments
 from glassformer.text.codes.checks import code_changes
 from glassformer.text.codes.code import Code, Part, Parts, has_words, join_parts, mark_codes, trim, write_parts
+from glassformer.text.codes.find import find_codes
 from glassformer.text.formats import FormatOptions
 from glassformer.text.formats.segment import FileSegment
 from glassformer.text.steps.step import Change, TextOptions
@@ -130,7 +131,7 @@ class _Elements(Change):
         self.lost.clear()
         for piece in self.pieces:
             answer = next(waiting) if has_words(piece) else piece
-            if changed := code_changes(piece, answer):
+            if changed := code_changes(find_codes(piece), find_codes(answer)):
                 self.lost.append(f"left as it was: {changed[0]}")
                 answer = piece
             found.append(write_parts(answer, lambda text: escape(text, quote=False)))
@@ -168,6 +169,8 @@ class ReadXml:
 
 def _trim(piece: Sequence[Part]) -> tuple[Parts, ...]:
     """A piece without the white space round it, which stands by itself; line breaks inside are spaces."""
+    if not has_words(piece):
+        return (tuple(piece),)
     before, inner, after = trim(piece)
     lines = (part if isinstance(part, Code) else re.sub(r"\s*\n\s*", " ", part) for part in inner)
     return ((before,), tuple(lines), (after,))

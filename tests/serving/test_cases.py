@@ -64,7 +64,9 @@ def test_deepls_document_comes_back_well_formed_with_each_text_in_its_element(cl
         "".join(root.find(path).itertext()).strip() for path in ("meta/title", "content/par[1]", "content/par[2]")
     ]
     assert all(texts)
+    assert "Satz" in texts[1]
     assert "Satz" in texts[2]
+    assert found.startswith("\n<document>\n    <meta>\n        <title>")
     assert not (root.find("content").text or "").strip()
 
 

@@ -33,7 +33,8 @@ _REFUSED = (
     "prompt, or reduce it to the text: {text}"
 )
 _NOT_TEXT = re.compile(
-    r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time)", re.IGNORECASE
+    r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time|task|action|mode|format|target)",
+    re.IGNORECASE,
 )
 
 
