@@ -79,7 +79,7 @@ class ProtectElements:
 
     def __call__(self, parts: Parts, options: TextOptions) -> Change | None:
         """None where there is no such element."""
-        found = _protect(parts, "|".join(map(re.escape, self.names)))
+        found = _protect(parts, "|".join(map(re.escape, self.names))) if self.names else parts
         return Change((found,)) if found != parts else None
 
 

@@ -34,7 +34,8 @@ async def kiss(
     context: RequestContext, *, to: str, text: str = "", texts: list[str] | None = None, from_: str = "auto"
 ) -> dict[str, Any]:
     """KISS Translator's custom service: one text, or several."""
-    if not (asked := texts or [text]) or not any(asked):
+    asked = texts or [text]
+    if not any(asked):
         raise bad_request("missing text parameter")
     found = await _translate(context, asked, from_, to)
     several = {"translations": [{"text": answer, "src": source} for source, answer in found]} if texts else {}

@@ -59,7 +59,8 @@ async def translate(
         raise HTTPError(400, f"'formality' is not supported for given 'target_lang': {target_lang.upper()}")
     if glossary_id:
         raise HTTPError(404, "Glossary not found: 'glossary_id' names none of this server, which keeps no glossaries")
-    if (splits := _SPLITS.get(str(split_sentences))) is None:
+    splits = _SPLITS.get(str(split_sentences))
+    if splits is None:
         raise HTTPError(400, f"{_UNSUPPORTED.format('split_sentences')}, expected 0, 1 or nonewlines")
     for name, code in (("source_lang", source_lang), ("target_lang", target_lang)):
         _check_language(context, name, code)
@@ -71,8 +72,8 @@ async def translate(
         split_sentences=splits,
     )
     markup = list[Step]()
-    if tag_handling and (ignored := _names(ignore_tags)):
-        markup.append(ProtectElements(tuple(ignored)))
+    if tag_handling and ignore_tags:
+        markup.append(ProtectElements(tuple(_names(ignore_tags))))
     if tag_handling == "xml":
         borders = frozenset(_names(splitting_tags)), frozenset(_names(non_splitting_tags))
         markup.append(ReadXml(*borders, outline_detection))

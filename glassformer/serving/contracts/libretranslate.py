@@ -39,7 +39,8 @@ async def translate(
 ) -> dict[str, Any]:
     """One text for one, a list for a list; languages only for source auto, alternatives only if requested."""
     texts = [q] if isinstance(q, str) else q
-    if alternatives > (most := context.serving.config.n_best_limit):
+    most = context.serving.config.n_best_limit
+    if alternatives > most:
         raise bad_request(f"alternatives parameter must be <= {most}")
     requests = context.requests_for(TranslationRequest(text="", source=source, target=target, format=format), texts)
     has_others = alternatives > 0 and format == "text"
@@ -106,7 +107,8 @@ async def translate_file(
 
 async def download_file(context: RequestContext) -> Response:
     """A translated file."""
-    if (kept := context.serving.files.get(context.number)) is None:
+    kept = context.serving.files.get(context.number)
+    if kept is None:
         raise HTTPError(404, "there is no such file: a translated file is kept for 15 minutes. Send it again")
     content, name = kept
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name)}"}

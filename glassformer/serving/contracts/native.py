@@ -45,7 +45,8 @@ async def translate(context: RequestContext, asked: TranslateRequest) -> dict[st
     ``check`` names what should be looked at: a placeholder or a tag that is missing or was added, a cut, a doubt.
     """
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
-    if asked.n_best > (most := context.serving.config.n_best_limit):
+    most = context.serving.config.n_best_limit
+    if asked.n_best > most:
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
         raise bad_request("a term of the glossary has no translation, expected a list of the term and that")

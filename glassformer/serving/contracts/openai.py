@@ -108,7 +108,8 @@ async def chat(
         return await context.stream(requests[0], lambda piece: show([piece], requests))
     answers = await context.translate(requests)
     content, usage = asked.write(answers), _usage(answers)
-    if 0 < (limit := max_completion_tokens or max_tokens) < usage["completion_tokens"]:
+    limit = max_completion_tokens or max_tokens
+    if 0 < limit < usage["completion_tokens"]:
         raise bad_request(f"max_tokens: found {limit}, expected at least {usage['completion_tokens']} for this text")
     if stream:
         body = show([content], requests) + show(answers, requests)

@@ -66,12 +66,13 @@ def _wrapped(message: str) -> Iterator[tuple[str, str]]:
         before, mark, inner = message.removesuffix(closing).rpartition(opening)
         if mark and message.endswith(closing):
             yield before, _FENCE_NAME.sub("", inner).strip()
-    if (tag := _TAG.search(message)) and message.endswith(end := f"</{tag[1]}>"):
-        yield message[: tag.start()], message[tag.end() :].removesuffix(end).strip()
-    if mark := _SOURCE_MARK.search(message):
-        last = _TARGET_MARK.search(message, max(mark.end(), len(message) - 60))
-        yield message[: mark.start()], message[mark.end() : last.start() if last else None].strip()
-    if colon := _COLON.match(message):
+    tag, source, colon = _TAG.search(message), _SOURCE_MARK.search(message), _COLON.match(message)
+    if tag and message.endswith(f"</{tag[1]}>"):
+        yield message[: tag.start()], message[tag.end() :].removesuffix(f"</{tag[1]}>").strip()
+    if source:
+        last = _TARGET_MARK.search(message, max(source.end(), len(message) - 60))
+        yield message[: source.start()], message[source.end() : last.start() if last else None].strip()
+    if colon:
         yield colon[0], message[colon.end() :].strip()
 
 
