@@ -4,6 +4,7 @@ A sentence's rank is its arrival time, plus a delay for each token of its reques
 wait for all of a long one, and no text waits for ever.
 """
 
+import ctypes
 import math
 import threading
 import time
@@ -25,6 +26,7 @@ _CHARACTERS_PER_TOKEN = 4
 _PATIENCE = 0.1  # share of the time of a batch that a thread waits for more texts
 _DECAY = 0.9  # of the usual number of texts that come together, after each batch
 _CLOSING_S = 5.0
+_TRIM_S = 10.0  # between two trims of memory; one takes about 20 ms
 
 
 class BatchKey(NamedTuple):
@@ -54,6 +56,13 @@ def count_tokens(text: str) -> int:
     return 1 + len(text) // _CHARACTERS_PER_TOKEN
 
 
+def trim_memory() -> None:
+    """Return free memory to the system: batches of many shapes fragment it."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 class Batcher:
     """Translates in threads of its own until it is closed."""
 
@@ -64,7 +73,7 @@ class Batcher:
         self._is_closed = False
         self._usual = 0.0  # texts that come together: clients come again when they have their answers
         self._idle = self._running = 0  # threads, and texts that others translate
-        self._seconds_per_batch = 0.0  # running mean
+        self._seconds_per_batch, self._trimmed = 0.0, time.monotonic()  # running mean; when memory was trimmed
         self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
         for thread in self._threads:
             thread.start()
@@ -127,6 +136,9 @@ class Batcher:
             with self._changed:
                 self._running -= len(batch)
                 self._seconds_per_batch += 0.1 * (seconds - self._seconds_per_batch)
+            if time.monotonic() - self._trimmed > _TRIM_S:
+                self._trimmed = time.monotonic()
+                trim_memory()
 
     def _answers(self, batch: Sequence[_Waiting]) -> Iterator[Translation | Exception]:
         """A translation or an error for each; an error in one text of a batch is the answer to that text alone."""
