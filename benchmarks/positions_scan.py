@@ -18,9 +18,9 @@ from typing import Any
 
 from command import glassformer
 from machine import machine
+from scan import commands
 from smoke import new_parser, parse_options, write_json
 
-from glassformer.tasks.scan import commands
 from glassformer.tasks.task import divide
 from glassformer.text.corpus.corpus import Pair
 

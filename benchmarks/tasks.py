@@ -3,11 +3,12 @@
     python benchmarks/tasks.py [--minutes 20] [--max-updates N] [--seeds 1 2 3] [--only 'scan-*'] [--json FILE]
 
 ``dates`` and ``phrasebook-de`` are trained as `glassformer train --task` trains them. SCAN's official splits
-``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump`` are trained with each kind of positions
-and otherwise the task's settings, each for the same minutes. There the last weights are evaluated, not the best ones,
-because the validation loss on trained commands says nothing about the test commands. Everything runs through the
-command line, as a user would run it. Each seed is written to the JSON when it is done and replaces its earlier
-result. Results of other seeds stay, unless they were measured with an older version of the code, which "since" marks.
+``length`` (train on up to 22 actions, test on 24 to 48) and ``addprim_jump``, which ``scan.py`` writes, are trained
+with each kind of positions and otherwise its settings, each for the same minutes. There the last weights are
+evaluated, not the best ones, because the validation loss on trained commands says nothing about the test commands.
+Everything runs through the command line, as a user would run it. Each seed is written to the JSON when it is done and
+replaces its earlier result. Results of other seeds stay, unless they were measured with an older version of the code,
+which "since" marks.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from typing import Any
 from command import glassformer
 from machine import machine
 from positions_scan import POSITIONS
+from scan import scan, write
 from smoke import new_parser, parse_options, write_json
 
 from glassformer.tasks import load_task
@@ -48,10 +50,15 @@ def train(run: Path, task: str, positions: str, seed: int, options: argparse.Nam
     if positions:
         changes |= {**LAST_WEIGHTS, "model.positions": positions}
     settings = [part for key, value in changes.items() for part in ("--set", f"{key}={value}")]
+    text: tuple[str | Path, ...] = ("--task", task)
+    if task in SCAN:
+        data = run.with_name("scan")
+        write(task.removeprefix("scan-"), data)
+        text = (data / "train.tsv", "--valid", data / "valid.tsv", "--config", data / "settings.toml")
     limits = ["--max-minutes", str(options.minutes)]
     if options.max_updates:
         limits += ["--max-updates", str(options.max_updates)]
-    glassformer("train", "--task", task, "--run", run, *limits, *settings)
+    glassformer("train", *text, "--run", run, *limits, *settings)
     if positions:
         glassformer("average", "--run", run, "--last", "1")
     counters = json.loads(next((run / "final").glob("update-*/state.json")).read_text())["counters"]
@@ -69,15 +76,18 @@ def exact_match(run: Path, pairs: list[Pair]) -> float:
 
 def measure(task: str, positions: str, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Train one model and evaluate it on test pairs and on validation pairs, which resemble the training pairs."""
-    pairs = load_task(task)
+    if task in SCAN:
+        _, valid, test = scan(task.removeprefix("scan-"))
+    else:
+        valid, test = load_task(task).valid, load_task(task).test
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
         trained = train(run, task, positions, seed, options)
-        scores = {"exact_match": exact_match(run, pairs.test), "valid_exact_match": exact_match(run, pairs.valid)}
+        scores = {"exact_match": exact_match(run, test), "valid_exact_match": exact_match(run, valid)}
     return {
         "task": task,
         "positions": positions or "the task's own",
-        "test_pairs": len(pairs.test),
+        "test_pairs": len(test),
         "seeds": [{"seed": seed, **trained, **scores}],
         "published": PUBLISHED.get(task, ""),
         "machine": machine(),

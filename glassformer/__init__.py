@@ -1,7 +1,4 @@
-"""glassformer: the encoder-decoder Transformer of *Attention Is All You Need*, made to be seen through.
-
-The public names below are loaded when first used, so that importing the package does not load PyTorch.
-"""
+"""glassformer: the encoder-decoder Transformer of *Attention Is All You Need*, made to be seen through."""
 
 from typing import TYPE_CHECKING
 

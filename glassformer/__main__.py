@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Load the command line and run it. Ctrl-C ends the process at once while it still loads, without a traceback."""
+    """Load the command line and run it. Ctrl-C ends the process while it loads."""
     handler = signal.getsignal(signal.SIGINT)
     if handler is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

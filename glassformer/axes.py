@@ -1,18 +1,11 @@
-"""The legend of axes: each word, what it counts, the paper's symbol, and the config field that sets its size.
-
-Every tap names its tensor's axes with these words and no others.
-"""
+"""The legend of axes: the words with which every tap names its tensor's axes."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One axis word.
-
-    ``symbol`` is the notation of the paper or of the walkthroughs. ``size`` names the attribute of ``ModelConfig``
-    that gives the axis its size; it is empty if the size depends on the batch.
-    """
+    """One axis word: its symbol, and the attribute of ``ModelConfig`` with its size."""
 
     meaning: str
     symbol: str

@@ -1,10 +1,7 @@
 """Checkpoints: directories of safetensors and JSON, with a manifest of SHA-256 sums. Nothing is ever unpickled.
 
-A checkpoint is written to a temporary directory, synced and renamed. A series is a directory of checkpoints named by
-their update: the newest valid one is used, and an older one is deleted only after a newer one has been verified.
-
-A matrix may be stored as int8 rows, each with a float32 scale, in a quarter of the space; it is read as float32. Such
-a checkpoint has format 2, any other format 1.
+A series is a directory of checkpoints named by their update. A matrix may be stored as int8 rows, each with a float32
+scale: format 2.
 """
 
 import json
@@ -19,12 +16,12 @@ from safetensors import SafetensorError
 
 from glassformer.errors import CheckpointError, StorageError
 from glassformer.files import (
+    FREE_SPACE,
     check_safetensors,
     make_directory,
     read_json_file,
     refuse_link,
     remove,
-    require_regular_file,
     sha256,
     sync,
     write_durably,
@@ -38,8 +35,7 @@ FORMAT, INT8_FORMAT = 1, 2
 MANIFEST = "manifest.json"
 STATE = "state.json"
 _TENSORS = ".safetensors"
-_NUMBERS = ("F32", "F16", "BF16", "F64")
-_SCALE = "scale/"  # before the name of an int8 matrix: its scales
+SCALE = "scale/"  # before the name of an int8 matrix: its scales
 _NAME = "update-"
 _UNFINISHED, _OUTDATED = ".tmp", ".old"  # endings of hidden names
 _TRIES = 20  # to read a checkpoint of a run that trains
@@ -50,7 +46,7 @@ Result = TypeVar("Result")
 
 
 def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], state: Mapping[str, Any]) -> Path:
-    """Write a checkpoint: ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
+    """Write ``<name>.safetensors`` for each of ``tensors``, and ``state`` as JSON."""
     from safetensors.torch import save_file
 
     final = checkpoint_path(series, update)
@@ -65,25 +61,23 @@ def save_checkpoint(series: Path, update: int, tensors: Mapping[str, Tensors], s
             path = temporary / f"{name}.safetensors"
             save_file({key: tensor.contiguous() for key, tensor in group.items()}, path)
             path.chmod((temporary / STATE).stat().st_mode)  # the library lets nobody else read it
-        has_scales = any(key.startswith(_SCALE) for group in tensors.values() for key in group)
+        has_scales = any(key.startswith(SCALE) for group in tensors.values() for key in group)
         _write_manifest(temporary, INT8_FORMAT if has_scales else FORMAT)
         _replace(final, temporary)
     except (OSError, SafetensorError, RuntimeError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise StorageError(
-            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are intact. "
-            "Free some space or correct the permissions, then run the same command again to continue."
+            f"{final}: the checkpoint cannot be written: {error}. Earlier checkpoints are intact. {FREE_SPACE}"
         ) from error
     return final
 
 
 def _hidden_name(checkpoint: Path, ending: str) -> Path:
-    """A hidden, random name for a checkpoint that is being written or deleted."""
     return checkpoint.with_name(f".{checkpoint.name}.{secrets.token_hex(8)}{ending}")
 
 
 def _replace(final: Path, temporary: Path) -> None:
-    """Rename a complete checkpoint. If the process is killed between the renames, it is adopted later."""
+    """Rename a complete checkpoint; after a kill between renames it is adopted."""
     replaced, exists = _hidden_name(final, _OUTDATED), final.exists() or final.is_symlink()
     if exists:
         final.rename(replaced)
@@ -98,10 +92,7 @@ def _replace(final: Path, temporary: Path) -> None:
 
 
 def recover_interrupted(series: Path) -> None:
-    """Clear up after a process that was killed while saving; only for the process that has locked the run.
-
-    A complete checkpoint gets its name, unless another one has it. The rest is deleted.
-    """
+    """After a kill: name what is complete, delete the rest."""
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}")):
         target = checkpoint_path(series, update_number(leftover))
         if not target.exists() and is_valid(leftover, lambda _: None):
@@ -114,7 +105,6 @@ def recover_interrupted(series: Path) -> None:
 
 
 def _write_manifest(directory: Path, form: int) -> None:
-    """Sync every file, then write the manifest of their sums."""
     files = {}
     for path in sorted(directory.iterdir()):
         sync(path)
@@ -136,24 +126,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def verify_checkpoint(checkpoint: Path) -> None:
-    """Raise a ``CheckpointError`` that names the first file that does not match the manifest."""
+    """Raise ``CheckpointError`` for a file that does not match the manifest."""
     for name, (size, expected) in _read_sums(checkpoint).items():
         _verify_file(checkpoint / name, size, expected)
 
 
-def read_state(checkpoint: Path) -> dict[str, Any]:
-    """The contents of ``state.json``, the one file that is read and verified."""
-    _verify_file(checkpoint / STATE, *_read_sums(checkpoint)[STATE])
-    return read_json(checkpoint / STATE)
-
-
 def tensors_sha256(checkpoint: Path, name: str) -> str:
-    """The SHA-256 sum of a file of tensors, by the manifest; the file is not read."""
+    """The SHA-256 sum of a file of tensors, by the manifest."""
     return str(read_json(checkpoint / MANIFEST)["files"][f"{name}{_TENSORS}"]["sha256"])
 
 
 def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
-    """The size and the SHA-256 sum of each file, by the manifest."""
+    """Size and SHA-256 sum of each file."""
     manifest = read_json(checkpoint / MANIFEST)
     if manifest.get("format") not in (FORMAT, INT8_FORMAT):
         raise CheckpointError(
@@ -171,7 +155,6 @@ def _read_sums(checkpoint: Path) -> dict[str, tuple[int, str]]:
 
 def _verify_file(path: Path, size: int, expected: str) -> None:
     try:
-        require_regular_file(path)
         same = path.stat().st_size == size and sha256(path) == expected
     except (OSError, ValueError) as error:  # ValueError: the name in the manifest is not a possible file name
         reason = error.strerror if isinstance(error, OSError) else None
@@ -181,7 +164,7 @@ def _verify_file(path: Path, size: int, expected: str) -> None:
 
 
 def checkpoint_path(series: Path, update: int) -> Path:
-    """The path of an update's checkpoint in a series."""
+    """The checkpoint of an update."""
     return series / f"{_NAME}{update:08d}"
 
 
@@ -191,10 +174,7 @@ def update_number(checkpoint: Path) -> int:
 
 
 def checkpoints(series: Path) -> list[Path]:
-    """The checkpoints of a series, oldest first, valid or not.
-
-    A complete one whose process was killed before its renaming is listed if its update has no other.
-    """
+    """The checkpoints of a series, oldest first, valid or not, named or not yet."""
     found = {update_number(path): path for path in series.glob(f"{_NAME}*") if path.name[len(_NAME) :].isdecimal()}
     for leftover in sorted(series.glob(f".{_NAME}*{_UNFINISHED}/{MANIFEST}")):
         found.setdefault(update_number(leftover.parent), leftover.parent)
@@ -202,7 +182,7 @@ def checkpoints(series: Path) -> list[Path]:
 
 
 def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
-    """Whether a checkpoint matches its manifest; if not, ``warn`` is called with the reason."""
+    """Whether a checkpoint matches its manifest; else ``warn`` is called."""
     try:
         verify_checkpoint(checkpoint)
     except CheckpointError as error:
@@ -212,10 +192,7 @@ def is_valid(checkpoint: Path, warn: Callable[[str], None]) -> bool:
 
 
 def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
-    """The newest valid checkpoint of a series; ``warn`` is called for each damaged one.
-
-    If a training replaces one meanwhile, all are listed again.
-    """
+    """The newest valid checkpoint of a series, which a training may change."""
     warn = cache(warn)  # says each line once
     for _ in range(_TRIES):
         listed = checkpoints(series) or checkpoints(series)  # a listing may miss what is renamed meanwhile
@@ -232,21 +209,17 @@ def newest_valid(series: Path, warn: Callable[[str], None]) -> Path | None:
 
 
 def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> Result:
-    """What ``read`` returns of the checkpoint that ``choose`` names; both run again if it is replaced meanwhile.
-
-    Raises what ``choose`` raises, and ``CheckpointError``.
-    """
+    """What ``read`` returns of the checkpoint that ``choose`` names, unless it is replaced meanwhile."""
     for _ in range(_TRIES):
         chosen = choose()
         identity = _identity(chosen)
         try:
             result = read(chosen)
+            if identity is not None and _identity(chosen) == identity:
+                return result
         except CheckpointError:
             if identity is not None and _identity(chosen) == identity:
                 raise
-        else:
-            if identity is not None and _identity(chosen) == identity:
-                return result
     raise CheckpointError(
         f"{chosen.parent}: a training replaced its checkpoints {_TRIES} times while they were read. Save less often, "
         "or copy the run and read the copy."
@@ -254,7 +227,7 @@ def read_chosen(choose: Callable[[], Path], read: Callable[[Path], Result]) -> R
 
 
 def _identity(checkpoint: Path) -> tuple[int, int] | None:
-    """Device and inode: others once it is replaced; None if it is gone."""
+    """Device and inode; None if it is gone."""
     try:
         found = checkpoint.stat()
     except OSError:
@@ -263,17 +236,14 @@ def _identity(checkpoint: Path) -> tuple[int, int] | None:
 
 
 def prune(newest: Path, keep: int) -> None:
-    """Verify ``newest``, then delete all of its series except it and the ``keep`` - 1 before it.
-
-    Each is renamed before, so that a reader finds all of it or nothing.
-    """
+    """Verify ``newest``, then delete all but it and the ``keep`` - 1 before it."""
     found = checkpoints(newest.parent)
     to_keep = [path for path in found if update_number(path) <= update_number(newest)][-keep:]
     if to_keep == found:
         return
     verify_checkpoint(newest)
     for other in set(found) - set(to_keep):
-        try:
+        try:  # renamed first, so that a reader finds all of it or nothing
             remove(other.rename(_hidden_name(checkpoint_path(other.parent, update_number(other)), _OUTDATED)))
         except OSError as error:
             raise StorageError(
@@ -282,7 +252,7 @@ def prune(newest: Path, keep: int) -> None:
 
 
 def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
-    """The tensors of ``<name>.safetensors``, on the CPU; int8 rows times their scales, in float32."""
+    """The tensors of a file, on the CPU; int8 rows times their scales."""
     from safetensors.torch import load_file
 
     path = checkpoint / f"{name}{_TENSORS}"
@@ -299,69 +269,37 @@ def read_tensors(checkpoint: Path, name: str) -> "dict[str, Tensor]":
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
 
 
-def quantize_rows(weights: Tensors) -> "dict[str, Tensor]":
-    """The weights with each matrix as int8 rows, and a float32 scale a row: its greatest absolute value / 127.
-
-    Vectors stay as they are. Raises ``ValueError`` for a matrix with a value that is not finite.
-    """
+def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]":
     import torch
 
-    found: dict[str, Tensor] = {}
-    for name, weight in weights.items():
-        if weight.dim() != 2:
-            found[name] = weight
-            continue
-        if not weight.isfinite().all():
-            raise ValueError(f"{name}: has a value that is not finite.")
-        scales = weight.float().abs().amax(dim=1).clamp_min(torch.finfo(torch.float32).tiny) / 127
-        found[name] = (weight.float() / scales[:, None]).round().to(torch.int8)
-        found[f"{_SCALE}{name}"] = scales
-    return found
-
-
-def _dequantize(tensors: "dict[str, Tensor]", path: Path) -> "dict[str, Tensor]":
-    """The tensors, with int8 rows times their scales in float32."""
-    found = {name: tensor for name, tensor in tensors.items() if not name.startswith(_SCALE)}
+    found = {name: tensor for name, tensor in tensors.items() if not name.startswith(SCALE)}
     for key in tensors.keys() - found.keys():
-        name, scales = key.removeprefix(_SCALE), tensors[key]
-        if name not in found or found[name].dim() != 2 or scales.shape != found[name].shape[:1]:
-            raise CheckpointError(f"{path}: {key} does not fit a matrix {name}, expected a number for each row.")
-        found[name] = found[name].float().mul_(scales.float()[:, None])
+        name, scales = key.removeprefix(SCALE), tensors[key]
+        rows = found.get(name, scales)
+        if (rows.dtype, scales.dtype, rows.dim()) != (torch.int8, torch.float32, 2) or scales.shape != rows.shape[:1]:
+            raise CheckpointError(
+                f"{path}: {key} does not fit {name}, expected a matrix of int8 and a float32 for each row."
+            )
+        found[name] = rows.float().mul_(scales[:, None])
     return found
 
 
 def check_shapes(checkpoint: Path, name: str, shapes: Mapping[str, Shape]) -> None:
-    """Raise ``CheckpointError`` unless ``<name>.safetensors`` has weights of these names and shapes, and no others.
-
-    Only the header is read. Matrices may be int8 rows with scales.
-    """
+    """Raise ``CheckpointError`` for other names or shapes, by the header."""
     from safetensors import safe_open
 
     path = checkpoint / f"{name}{_TENSORS}"
     try:
         check_safetensors(path)
         with safe_open(path, framework="pt") as file:
-            found = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118 - the file is no mapping
-            forms = {key: (tuple(one.get_shape()), one.get_dtype()) for key, one in found.items()}
+            names = [key for key in file.keys() if not key.startswith(SCALE)]  # noqa: SIM118 - the file is no mapping
+            found = {key: tuple(file.get_slice(key).get_shape()) for key in names}
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path}: cannot be read: {error}.") from error
-    scales = {key: forms.pop(key) for key in list(forms) if key.startswith(_SCALE)}
-    _check_fit(path, {key: shape for key, (shape, _) in forms.items()}, shapes)
-    for key, (shape, kind) in forms.items():
-        scale = scales.pop(f"{_SCALE}{key}", None)
-        if scale is None and kind not in _NUMBERS:
-            raise CheckpointError(f"{path}: {key} holds {kind}, expected one of {', '.join(_NUMBERS)}.")
-        if scale is not None and (kind, len(shape), scale) != ("I8", 2, (shape[:1], "F32")):
-            raise CheckpointError(
-                f"{path}: {key} holds {kind} {shape} with scales {scale[1]} {scale[0]}, expected a matrix of I8 with "
-                "an F32 scale for each row."
-            )
-    if scales:
-        raise CheckpointError(f"{path}: {min(scales)} is the scale of no weight, expected only those of int8 rows.")
+    _check_fit(path, found, shapes)
 
 
 def _check_fit(where: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape]) -> None:
-    """Raise ``CheckpointError`` for weights with other names or shapes than the configuration's."""
     odd = sorted(expected.keys() ^ found.keys())
     if odd:
         raise CheckpointError(
@@ -383,12 +321,11 @@ def weights_of(model: "nn.Module") -> "dict[str, Tensor]":
 def load_weights(
     model: "nn.Module", weights: Tensors, where: Path, place: "Callable[[Tensor, Tensor], Tensor] | None" = None
 ) -> None:
-    """Copy weights into a model; names and shapes must match exactly, the model keeps its precision.
-
-    ``place`` puts a weight on the device, or in the shards, of the parameter, its second argument.
-    """
+    """Copy weights into a model; ``place`` puts one where the parameter is."""
     parameters = dict(model.named_parameters())
     found, expected = ({name: tuple(one.shape) for name, one in some.items()} for some in (weights, parameters))
     _check_fit(where, found, expected)
     for name, parameter in parameters.items():
+        if not weights[name].is_floating_point():
+            raise CheckpointError(f"{where}: {name} holds {weights[name].dtype}, expected floating-point numbers.")
         parameter.data.copy_(weights[name] if place is None else place(weights[name], parameter))

@@ -1,8 +1,4 @@
-"""The errors that a user can fix: one base class, one class for each kind.
-
-A message says what was found, what was expected, what to do, and where. The command line prints it and exits with the
-class's exit code.
-"""
+"""Errors that a user can fix. A message says found, expected, what to do, where."""
 
 import os
 from collections.abc import Iterable
@@ -18,11 +14,11 @@ class GlassformerError(Exception):
 
 
 class ConfigError(GlassformerError):
-    """A setting that is unknown, of the wrong type, out of range or at odds with another."""
+    """A setting that is unknown, of the wrong type or out of range."""
 
 
 class InputError(GlassformerError):
-    """Tensors that do not fit the model they were given to: ids, axes, lengths or types."""
+    """Tensors that do not fit the model they were given to."""
 
 
 class TraceError(GlassformerError):
@@ -30,7 +26,7 @@ class TraceError(GlassformerError):
 
 
 class TextError(GlassformerError):
-    """Parallel text that cannot be read: encoding, format, alignment; names file, line and byte."""
+    """Text that cannot be read: encoding, format, alignment."""
 
 
 class TokenizerError(GlassformerError):
@@ -66,19 +62,19 @@ class WorkerError(GlassformerError):
 
 
 class PeerError(WorkerError):
-    """One of several processes, which ended because another one failed and reported why."""
+    """One of several processes, which ended because another one failed."""
 
 
 def check_type(
     name: str, value: object, kind: Any, expected: str, error: type[GlassformerError] = InputError
 ) -> None:
-    """Raise ``error`` if a value is not of a type; ``expected`` says what it should be, and what to do."""
+    """Raise ``error`` if a value is not of a type; ``expected`` says what to give."""
     if not isinstance(value, kind):
         raise error(f"{name}: found {type(value).__name__}, expected {expected}.")
 
 
 def check_path(name: str, value: object) -> Path:
-    """The path that a program gives as ``str`` or ``Path``; ``InputError`` for anything else."""
+    """The path that a program gives as ``str`` or ``Path``."""
     if not isinstance(value, str | Path):
         raise InputError(f"{name}: found {type(value).__name__}, expected the path of a file, a str or a Path.")
     try:
@@ -91,7 +87,7 @@ def check_path(name: str, value: object) -> Path:
 
 
 def torchrun_number(name: str, default: str = "") -> int:
-    """The whole number in an environment variable of torchrun; ``ConfigError`` if it is none."""
+    """The number in a variable of torchrun; ``ConfigError`` if it is none."""
     found = os.environ.get(name, default)
     if found.isascii() and found.isdecimal():
         return int(found)
@@ -102,6 +98,6 @@ def torchrun_number(name: str, default: str = "") -> int:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`` Did you mean ...?`` with the known word nearest to an unknown one; empty if none is near."""
+    """`` Did you mean ...?`` with the nearest known word, if one is near."""
     matches = get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f" Did you mean {matches[0]!r}?" if matches else ""

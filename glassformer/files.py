@@ -1,8 +1,6 @@
 """Regular files and durable writes.
 
-A reader refuses a pipe or a device, which might never end. A writer writes next to the file, forces the data to disk
-and renames, so that a reader finds the old contents or the new ones, even after a power cut. No writer follows a
-symbolic link: what is written to a run stays in the run.
+A writer writes next to the file, forces the data to disk and renames. No writer follows a symbolic link.
 """
 
 import errno
@@ -31,14 +29,8 @@ LARGEST_HEADER = 2**24  # bytes of a safetensors file; a large model has 100 kB
 WRITING = ".writing"  # ends the name of a file that is being written
 
 
-def require_regular_file(path: Path) -> None:
-    """Raise ``OSError`` if ``path`` exists but is not a regular file."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "is not a regular file")
-
-
 def refuse_link(path: Path) -> None:
-    """Raise ``OSError`` if ``path`` is a symbolic link, wherever it leads."""
+    """Raise ``OSError`` for a symbolic link."""
     if path.is_symlink():
         raise OSError(errno.ELOOP, "is a symbolic link, which may lead out of the run")
 
@@ -64,7 +56,7 @@ def sync(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its missing parents, and force their entries to disk."""
+    """Make a directory and its missing parents, on disk."""
     missing = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for place in missing:
@@ -89,7 +81,7 @@ def open_to_read(path: Path) -> BufferedReader:
 
 
 def check_safetensors(path: Path) -> None:
-    """Raise ``OSError`` for what is no regular file, or has a header of enormous size."""
+    """Raise ``OSError`` for no regular file, or an enormous header."""
     with open_to_read(path) as file:
         size = int.from_bytes(file.read(8), "little")
     if size > LARGEST_HEADER:
@@ -97,7 +89,7 @@ def check_safetensors(path: Path) -> None:
 
 
 def read_bounded(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file. Raises ``OSError``, and ``ValueError`` for more than ``max_bytes``."""
+    """The bytes of a regular file; ``ValueError`` for more than ``max_bytes``."""
     with open_to_read(path) as file:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
@@ -106,18 +98,18 @@ def read_bounded(path: Path, max_bytes: int) -> bytes:
 
 
 def read_json_file(path: Path, max_bytes: int = LARGEST_JSON) -> Any:
-    """The value in a file of JSON. Raises ``OSError``, ``RecursionError``, ``ValueError``."""
+    """The value in a file of JSON."""
     return json.loads(read_bounded(path, max_bytes).decode())
 
 
 def read_json_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a regular file; one of more than ``LARGEST_JSON`` bytes comes in pieces."""
+    """The lines of a regular file; those above ``LARGEST_JSON`` bytes in pieces."""
     with open_to_read(path) as file:
         yield from iter(partial(file.readline, LARGEST_JSON), b"")
 
 
 def open_to_append(path: Path) -> TextIO:
-    """A regular file of UTF-8 text to append to, made if it is missing; ``OSError`` for a link, pipe or device."""
+    """A regular file of UTF-8 to append to, made if missing."""
     refuse_link(path)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -127,13 +119,13 @@ def open_to_append(path: Path) -> TextIO:
 
 
 def lock_file(file: TextIO) -> None:
-    """Lock an open file until it is closed or the process ends; ``OSError`` if another process has locked it."""
+    """Lock an open file; ``OSError`` if another process has."""
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @contextmanager
 def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None]:
-    """Raise ``StorageError`` for an ``OSError`` in the block: ``place`` cannot be written, and ``advice``."""
+    """Raise ``StorageError`` with ``advice`` for an ``OSError`` in the block."""
     try:
         yield
     except OSError as error:
@@ -142,11 +134,8 @@ def storage_errors(place: Path | str, advice: str = FREE_SPACE) -> Iterator[None
 
 @contextmanager
 def write_durably(path: Path) -> Iterator[TextIO]:
-    """A UTF-8 text stream whose contents replace the file ``path`` if the block ends without an error.
-
-    Contents and name are on disk when it returns. Raises ``OSError``; the file then keeps its old contents.
-    """
-    # Random, so that nobody can plant a link there, and short, since the file's own name may be as long as allowed.
+    """A stream that replaces ``path``, on disk, if the block ends without an error."""
+    # Random, so that nobody can plant a link there; short, since the file's own name may be long.
     temporary = path.with_name(f".{secrets.token_hex(8)}{WRITING}")
     try:
         with temporary.open("x", encoding="utf-8", newline="\n") as stream:
@@ -163,7 +152,7 @@ def write_durably(path: Path) -> Iterator[TextIO]:
 
 
 def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, indent: int | None = None) -> None:
-    """Save values as JSON with the number of their format and a SHA-256 sum; ``OSError`` also for a link."""
+    """Save values as JSON with a format number and a SHA-256 sum."""
     sealed = {"format": form, **values}
     sealed["sha256"] = json_sha256(sealed)
     refuse_link(path)
@@ -172,7 +161,7 @@ def write_sealed_json(path: Path, form: int, values: Mapping[str, Any], *, inden
 
 
 def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
-    """What ``write_sealed_json`` saved; ``OSError``, ``RecursionError``, or ``ValueError`` with what is wrong."""
+    """What ``write_sealed_json`` saved."""
     values = read_json_file(path, max_bytes)
     if not isinstance(values, dict) or not {"format", "sha256"} <= values.keys():
         raise ValueError("expected an object with format and sha256")
@@ -185,7 +174,7 @@ def read_sealed_json(path: Path, form: int, max_bytes: int) -> dict[str, Any]:
 
 
 def check_output(path: Path) -> None:
-    """Raise the ``OSError`` of ``write_output`` in advance; also for a pipe, which would wait for a reader."""
+    """Raise the ``OSError`` of ``write_output`` in advance; also for a pipe."""
     place = real_path(path)
     if place.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a directory")
@@ -198,7 +187,7 @@ def check_output(path: Path) -> None:
 
 
 def check_directory(path: Path) -> None:
-    """Raise the ``OSError`` of making a directory, or of writing a file to it, in advance."""
+    """Raise in advance the ``OSError`` of writing to a directory."""
     place = real_path(path)
     _try_to_write(next(each for each in (place, *place.parents) if each.exists()))
 
@@ -214,14 +203,14 @@ def _is_stream(path: Path) -> bool:
 
 
 def is_written_in_place(path: Path) -> bool:
-    """Whether ``write_output`` overwrites: a device, or a file whose directory takes no new files."""
+    """Whether it is a device, or a file whose directory takes no new files."""
     place = real_path(path)
     return _is_stream(path) or (place.exists() and not (place.is_file() and os.access(place.parent, os.W_OK)))
 
 
 @contextmanager
 def write_output(path: Path) -> Iterator[TextIO]:
-    """``write_durably`` for a file that a person names: links are followed; ``/dev/stdout`` stays what it is."""
+    """``write_durably`` for a file that a person names: a link, a device."""
     in_place = is_written_in_place(path)
     if in_place and path.is_file():
         logger.warning("%s: its directory takes no new files, so it is written over: a stop leaves half of it.", path)
@@ -231,23 +220,23 @@ def write_output(path: Path) -> Iterator[TextIO]:
 
 
 def real_path(path: Path) -> Path:
-    """The path without links, like ``Path.resolve``, but without an error for a loop."""
+    """The path without links; no error for a loop."""
     return Path(os.path.realpath(path))
 
 
 def hidden_names(name: str) -> tuple[str, str]:
-    """Short names for the lock of a file and for what is unfinished of it."""
+    """Names for the lock of a file and for what is unfinished of it."""
     key = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     return f".{key}.lock", f".{key}{WRITING}"
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether it is the name of a file that ``write_durably`` has not finished."""
+    """Whether ``write_durably`` has not finished the file of that name."""
     return re.fullmatch(rf"\.[0-9a-f]{{16}}{re.escape(WRITING)}", name) is not None
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Delete what killed processes left; only for the one process that writes there."""
+    """Delete what killed processes left; for the one process that writes there."""
     for path in directory.glob(f".*{WRITING}"):
         if is_unfinished(path.name):
             remove(path)

@@ -1,4 +1,4 @@
-"""Public names of a package that are loaded when first used, so that importing the package does not load PyTorch."""
+"""Public names of a package that are loaded when first used."""
 
 import ast
 from collections.abc import Callable
@@ -10,10 +10,7 @@ from typing import Any
 def lazy_names(
     package: str, file: str, *eager: str
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a package whose ``file`` imports names under ``TYPE_CHECKING``.
-
-    ``eager`` are names that the package has itself. An unknown name raises ``AttributeError``.
-    """
+    """``__getattr__``, ``__dir__`` and ``__all__`` for imports under ``TYPE_CHECKING``."""
     blocks = [node.body for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)]
     imports = [node for block in blocks for node in block if isinstance(node, ast.ImportFrom)]
     home_of = {alias.name: str(node.module) for node in imports for alias in node.names}

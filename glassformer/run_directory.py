@@ -1,15 +1,7 @@
 """A run directory: what a training writes, and how a trained model is loaded from it.
 
-config.json                 every effective setting, and where the text came from
-tokenizer.src.json, .tgt.json
-metrics.jsonl, train.log    what the training logged
-confidence.json             how to estimate the chance that a translation is good
-shortlist.json              for each source token, the target tokens that may translate it
-report.html                 what it came to, on one page
-text/                       the encoded pairs, memory-mapped
-distilled/                  translations of its training text, for students to learn from
-latest/  history/  best/  best-loss/  final/
-                            series of checkpoints: to resume; to average; best by train.metric, by loss; to use
+docs/design.md lists its files. Series of checkpoints: ``latest`` to resume from, ``history`` to average, ``best`` by
+train.metric, ``best-loss`` by loss, ``final`` to use.
 """
 
 import json
@@ -32,7 +24,6 @@ from glassformer.checkpoint import (
     newest_valid,
     read_chosen,
     read_json,
-    read_state,
     read_tensors,
     recover_interrupted,
     update_number,
@@ -62,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 _MAX_TABLE_BYTES = 2**28
 WEIGHTS = "model"
-MIX = "mix"  # the directory of the other text, in that of the text
-DISTILLED = "distilled"  # the directory of translations for students
+MIX = "mix"  # in text/: the other text
+DISTILLED = "distilled"  # translations for students
 _WRITTEN_AT_START = (
     ".lock", DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
     "tokenizer.tgt.json",
@@ -71,7 +62,7 @@ _WRITTEN_AT_START = (
 
 
 def pick_device(name: str) -> "torch.device":
-    """The device of that name; ``auto`` is a GPU if there is one. Raises ``ConfigError``."""
+    """The device of that name; ``auto`` is a GPU if there is one."""
     import torch
 
     check_type("device", name, str | torch.device, "a name: auto, cpu or cuda", ConfigError)
@@ -88,7 +79,7 @@ def pick_device(name: str) -> "torch.device":
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """A trained model with its settings and tokenizers; the model is in eval mode, on its device."""
+    """A trained model in eval mode, with its settings and tokenizers."""
 
     config: RunConfig
     model: "Transformer"
@@ -98,7 +89,7 @@ class LoadedRun:
 
 
 class RunDirectory:
-    """The paths inside one run directory, and how its files are read and written."""
+    """The paths in a run directory, and how its files are read and written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -120,11 +111,11 @@ class RunDirectory:
 
     @property
     def has_checkpoints(self) -> bool:
-        """Whether there is a checkpoint, valid or not, which starting anew would lose."""
+        """Whether there is a checkpoint, valid or not."""
         return any(map(checkpoints, self.series))
 
     def check_writable(self) -> None:
-        """Raise ``RunError`` for foreign files, links or a lost config.json, ``StorageError`` if it is read-only."""
+        """Raise ``RunError`` or ``StorageError`` for what a training must not write to."""
         with storage_errors(self.path, "Name another directory."):
             check_directory(self.path)
         self.refuse_links()
@@ -143,7 +134,7 @@ class RunDirectory:
             )
 
     def refuse_links(self) -> None:
-        """Raise ``RunError`` for a symbolic link in the run, through which a writer would leave it."""
+        """Raise ``RunError`` for a symbolic link in the run."""
         at_start = (self.path / name for name in _WRITTEN_AT_START)
         for path in (self.config_file, self.confidence_file, self.text / MIX, *self.series, *at_start):
             if path.is_symlink():
@@ -153,7 +144,7 @@ class RunDirectory:
                 )
 
     def create(self) -> None:
-        """Create the directory; ``StorageError`` if that fails or its name is not UTF-8."""
+        """Create the directory."""
         self.check_name()
         with storage_errors(self.path, "Name another directory."):
             make_directory(self.path)
@@ -174,7 +165,7 @@ class RunDirectory:
             json.dump(document, file, indent=1)
 
     def read_config(self) -> tuple[RunConfig, dict[str, Any]]:
-        """The settings of the run, and where its text came from. Raises ``RunError`` if there is none."""
+        """The settings of the run, and where its text came from."""
         if not self.exists:
             lacking = "has no config.json" if self.path.is_dir() else "does not exist"
             raise RunError(
@@ -202,10 +193,7 @@ class RunDirectory:
         return self.path / f"tokenizer.{side}.json"
 
     def check_state(self, config: RunConfig, checkpoint: Path, state: Mapping[str, Any]) -> None:
-        """Raise ``CheckpointError`` if config.json describes another model than the sealed ``state``.
-
-        Raises ``TokenizerError`` for a tokenizer that is damaged or another one.
-        """
+        """Refuse a config.json or a tokenizer that is not that of ``state``."""
         if "model" in state:
             self._check_model(config, checkpoint, state["model"])
         for side in ("src", "tgt"):
@@ -217,8 +205,11 @@ class RunDirectory:
         except (ConfigError, TypeError) as error:
             raise CheckpointError(f"{checkpoint}/{STATE}: model: {error}") from error
         found = config.model.to_mapping()
-        differing = ((key, value) for key, value in trained.items() if found[key] != value)
-        changed = [f"model.{key}: {found[key]!r}, expected {value!r}" for key, value in differing]
+        changed = [
+            f"model.{key}: {found[key]!r}, expected {value!r}"
+            for key, value in trained.items()
+            if found[key] != value
+        ]
         if changed:
             raise CheckpointError(
                 f"{self.config_file}: is not of the model that {checkpoint} was trained as ({'; '.join(changed)}). "
@@ -238,28 +229,8 @@ class RunDirectory:
             raise TokenizerError(f"{problem} An intact copy remains: cp {quote(str(copy))} {quote(str(path))}")
         raise TokenizerError(f"{problem} Put the original file back.")
 
-    def check_resumable(self) -> None:
-        """Raise what ``check_state`` raises for the newest valid state.
-
-        Raises ``RunError`` for a model without the state to continue its training, which starting anew would replace.
-        """
-        config, _ = self.read_config()
-        # Before its second validation a training that was killed may have saved weights and no state.
-        if not checkpoints(self.latest) and (checkpoints(self.final) or len(checkpoints(self.history)) > 1):
-            raise RunError(
-                f"{self.path}: holds a model, but in {self.latest.name}/ no state to continue its training from. To "
-                f"train on from the model: glassformer train ... --init {quote(str(self.path))} --run NEW."
-            )
-        for checkpoint in (found for series in self.series for found in reversed(checkpoints(series))):
-            try:
-                state = read_state(checkpoint)
-            except CheckpointError:
-                continue
-            self.check_state(config, checkpoint, state)
-            return
-
     def recover_interrupted(self) -> None:
-        """Clear up after a killed process; only for the process that has locked the run."""
+        """Clear up after a killed process; for the process that has locked the run."""
         with storage_errors(self.path):
             remove_unfinished(self.path)
             for series in self.series:
@@ -286,13 +257,12 @@ class RunDirectory:
         for name, weight in model.named_parameters():
             if not all(bound.isfinite() for bound in weight.detach().aminmax()):
                 raise CheckpointError(
-                    f"{checkpoint}: {name} holds values that are not finite. Put back a copy of it, or name another "
-                    "checkpoint."
+                    f"{checkpoint}: {name} holds values that are not finite. Name another checkpoint."
                 )
         return LoadedRun(config, model.to(pick_device(device)).eval(), src_tokenizer, tgt_tokenizer, checkpoint)
 
     def usable_checkpoint(self, warn: Callable[[str], None]) -> Path:
-        """The checkpoint that ``load`` takes its weights from; ``warn`` is called if it replaces a final model."""
+        """The checkpoint that ``load`` takes; ``warn`` if it replaces the final one."""
         best, final = checkpoints(self.best), checkpoints(self.final)
         order = [self.final, self.best, self.latest]
         if best and final and update_number(best[-1]) > update_number(final[-1]):  # resumed, and better since
@@ -338,10 +308,7 @@ class RunDirectory:
 
 
 def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
-    """Raise ``CheckpointError`` for a model whose weights the checkpoint does not hold, or with enormous tables.
-
-    That is found before memory is taken for them.
-    """
+    """Refuse other sizes and enormous tables before memory is taken."""
     from glassformer.model.transformer import Transformer
 
     try:
@@ -358,7 +325,7 @@ def _check_size(config: ModelConfig, where: Path, checkpoint: Path) -> None:
 
 
 def load_run(path: Path, device: str = "auto") -> LoadedRun:
-    """The model of a run directory, or of one checkpoint in it, such as ``runs/x/best/update-00000100``."""
+    """The model of a run directory, or of a checkpoint in one."""
     if not (path / MANIFEST).is_file():
         return RunDirectory(path).load(device)
     verify_checkpoint(path)

@@ -1,8 +1,4 @@
-"""The processes that ``torchrun`` started: how many there are, which one this is, and what they exchange.
-
-There is one for each GPU or share of a machine's cores. Numbers and text go over gloo, GPU tensors over NCCL.
-A process that it did not start is alone.
-"""
+"""The processes that ``torchrun`` started, one a GPU or share of the cores, and what they exchange."""
 
 import itertools
 import math
@@ -24,18 +20,23 @@ from glassformer.errors import ConfigError, PeerError, WorkerError, torchrun_num
 
 T = TypeVar("T")
 
-# The others may wait hours while the first process prepares text; torchrun ends them if one fails. Training steps
-# wait no longer than PyTorch's own limit, so that a frozen process is noticed.
-_LONGEST_WAIT = timedelta(days=7)
+_LONGEST_WAIT = timedelta(days=7)  # while the first process prepares text; an update waits as long as PyTorch lets it
 _LONGEST_START = timedelta(minutes=15)
 # Words in PyTorch's errors when the connection to another process is lost.
 _CONNECTION_LOST = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "TCPStore")
 
 
 class World:
-    """One process alone: it shares nothing and waits for nobody."""
+    """The processes that work together, connected inside the ``with`` block; one alone waits for nobody.
 
-    rank, size, local_rank = 0, 1, 0
+    If one fails, all end: the first raises its own error, the others ``PeerError``. If one is killed, the first to
+    notice raises ``WorkerError``.
+    """
+
+    def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0) -> None:
+        self.rank, self.size, self.local_rank = rank, size, local_rank
+        self._turns = itertools.count()
+        self._slow_group: dist.ProcessGroup | None = None
 
     @property
     def is_first(self) -> bool:
@@ -44,66 +45,28 @@ class World:
 
     def all_gather(self, *values: float) -> list[list[float]]:
         """The values of every process, by rank; every process receives them."""
-        return [list(values)]
-
-    def sum(self, *values: float) -> list[float]:
-        """Each value summed over the processes, correctly rounded; every process receives the sums."""
-        return [math.fsum(column) for column in zip(*self.all_gather(*values), strict=True)]
-
-    def broadcast(self, make: Callable[[], T]) -> T:
-        """The result of ``make``, which only the first process calls; every process receives it."""
-        return make()
-
-    def gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank, in the first process; an empty list in the others."""
-        return [value]
-
-    @contextmanager
-    def first_process_first(self) -> Iterator[None]:
-        """The first process runs the block before the others, however long it takes."""
-        yield
-
-    def device(self, name: str) -> str:
-        """The device that the setting ``name`` means for this process."""
-        return name
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        return None
-
-
-ALONE = World()
-
-
-class TorchrunWorld(World):
-    """Several processes, connected inside the ``with`` block.
-
-    If one fails, all end: the first raises its own error, the others ``PeerError``. If one is killed, the first to
-    notice raises ``WorkerError``.
-    """
-
-    def __init__(self) -> None:
-        self.rank, self.size, self.local_rank = map(torchrun_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-        self._turns = itertools.count()
-        self._slow_group: dist.ProcessGroup | None = None
-
-    def all_gather(self, *values: float) -> list[list[float]]:
-        """The values of every process, by rank; every process receives them."""
+        if self.size == 1:
+            return [list(values)]
         mine = torch.tensor(values, dtype=torch.float64)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         dist.all_gather(found, mine)
         return [row.tolist() for row in found]
 
+    def sum(self, *values: float) -> list[float]:
+        """Each value summed over the processes, correctly rounded."""
+        return [math.fsum(column) for column in zip(*self.all_gather(*values), strict=True)]
+
     def broadcast(self, make: Callable[[], T]) -> T:
-        """The result of ``make``, which only the first process calls; every process receives it."""
+        """The result of ``make``, which only the first process calls."""
         held: list[Any] = [make() if self.is_first else None]
-        dist.broadcast_object_list(held, src=0, group=self._slow_group)
+        if self.size > 1:
+            dist.broadcast_object_list(held, src=0, group=self._slow_group)
         return held[0]  # type: ignore[no-any-return]  # a list of what pickle carried has no types
 
     def gather(self, value: T) -> list[T]:
-        """The values of all processes, by rank, in the first process; an empty list in the others."""
+        """The values of all processes, by rank, in the first process."""
+        if self.size == 1:
+            return [value]
         found: list[Any] = [None] * self.size if self.is_first else []
         dist.gather_object(value, found if self.is_first else None, dst=0, group=self._slow_group)
         return found
@@ -115,11 +78,13 @@ class TorchrunWorld(World):
         if not self.is_first:
             self._store.wait([done], _LONGEST_WAIT)
         yield
-        if self.is_first:
+        if self.is_first and self.size > 1:
             self._store.set(done, "")
 
     def device(self, name: str) -> str:
-        """``auto`` and ``cuda`` mean the GPU whose number is this process's rank on its machine."""
+        """The device for this process: of several, each has its own GPU."""
+        if self.size == 1:
+            return name
         if name.startswith("cuda:"):
             raise ConfigError(
                 f"device: found {name!r} for {self.size} processes, and each takes its own GPU, expected auto, "
@@ -135,6 +100,8 @@ class TorchrunWorld(World):
         return f"cuda:{self.local_rank}"
 
     def __enter__(self) -> Self:
+        if self.size == 1:
+            return self
         has_gpus = torch.cuda.is_available() and dist.is_nccl_available()
         if has_gpus and self.local_rank < torch.cuda.device_count():
             torch.cuda.set_device(self.local_rank)
@@ -146,18 +113,20 @@ class TorchrunWorld(World):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is None:
-            try:
-                self.all_gather(0.0)  # every process gets here before any connection closes
-            except RuntimeError as lost:
-                self._raise_for_peers(lost)
-                raise
-            dist.destroy_process_group()
-        else:
+        if self.size == 1:
+            return
+        if error is not None:
             self._raise_for_peers(error)
+            return
+        try:
+            self.all_gather(0.0)  # every process gets here before any connection closes
+        except RuntimeError as lost:
+            self._raise_for_peers(lost)
+            raise
+        dist.destroy_process_group()
 
     def _raise_for_peers(self, error: BaseException) -> None:
-        """Raise ``PeerError`` or ``WorkerError`` if ``error`` began in another process; else return."""
+        """Raise ``PeerError`` or ``WorkerError`` if another process caused ``error``."""
         try:
             is_first_to_fail = int(self._store.add("failed", 1)) == 1
         except RuntimeError:  # the store is gone too
@@ -171,14 +140,14 @@ class TorchrunWorld(World):
             ) from error
 
 
-def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
-    """The store without the entries of earlier starts: ``torchrun`` keeps one store over all its restarts.
+ALONE = World()
 
-    The first process answers each of the others under a random key that the other has just created.
-    """
+
+def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
+    """The store without the entries of earlier starts, which ``torchrun`` keeps."""
     own = uuid.uuid4().hex
     if rank:
-        store.set(f"greeting/{rank}", own)
+        store.set(f"greeting/{rank}", own)  # the first process answers under this key
         store.wait([own], _LONGEST_START)
         common = store.get(own).decode()
         store.set(f"{common}/answered/{rank}", "")
@@ -199,11 +168,13 @@ def _store_of_this_start(store: Store, rank: int, size: int) -> Store:
 def join_world() -> World:
     """The world of this process, to be entered; ``ALONE`` without ``torchrun``."""
     launched = dist.is_available() and dist.is_torchelastic_launched()
-    return TorchrunWorld() if launched and os.environ.get("WORLD_SIZE") != "1" else ALONE
+    if not launched or os.environ.get("WORLD_SIZE") == "1":
+        return ALONE
+    return World(*map(torchrun_number, ("RANK", "WORLD_SIZE", "LOCAL_RANK")))
 
 
 def exit_process(code: str | int | None) -> NoReturn:
-    """End this process with a ``SystemExit``'s code, without a shutdown of Python, in which threads of gloo abort."""
+    """End this process without Python's shutdown, in which threads of gloo abort."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # the reader is gone
             stream.flush()

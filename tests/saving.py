@@ -18,7 +18,7 @@ from glassformer.checkpoint import (
     newest_valid,
     prune,
     read_chosen,
-    read_state,
+    read_json,
     read_tensors,
     recover_interrupted,
     save_checkpoint,
@@ -60,7 +60,9 @@ def fail(message: str) -> None:
 
 
 def read(checkpoint: Path) -> tuple[int, int]:
-    return read_state(checkpoint)["number"], int(read_tensors(checkpoint, "model")["weight"].unique().item())
+    return read_json(checkpoint / "state.json")["number"], int(
+        read_tensors(checkpoint, "model")["weight"].unique().item()
+    )
 
 
 def kill_at_each_event_while_a_checkpoint_is_replaced(series: Path) -> dict[str, int]:

@@ -14,11 +14,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from examples.bundled.int8_rows import quantize_rows
 from glassformer.bundled import BUNDLED
 from glassformer.checkpoint import (
     check_shapes,
+    load_weights,
     prune,
-    quantize_rows,
     read_json,
     read_tensors,
     save_checkpoint,
@@ -129,16 +130,16 @@ def test_only_a_checkpoint_with_int8_rows_has_the_new_format(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("scale/w", None, "w holds I8, expected one of F32"),
-        ("scale/w", torch.ones(4), r"with scales F32 \(4,\), expected a matrix of I8 with an F32 scale for each row"),
-        ("scale/w", torch.ones(5, dtype=torch.float64), "with scales F64"),
-        ("w", torch.ones(5, 7), "w holds F32"),
-        ("bias", torch.ones(5, dtype=torch.int8), "bias holds I8"),
-        ("scale/other", torch.ones(5), "scale/other is the scale of no weight"),
+        ("scale/w", None, "w holds torch.int8, expected floating-point numbers"),
+        ("scale/w", torch.ones(4), "scale/w does not fit w, expected a matrix of int8 and a float32 for each row"),
+        ("scale/w", torch.ones(5, dtype=torch.float64), "scale/w does not fit w"),
+        ("w", torch.ones(5, 7), "scale/w does not fit w"),
+        ("bias", torch.ones(5, dtype=torch.int8), "bias holds torch.int8"),
+        ("scale/other", torch.ones(5), "scale/other does not fit other"),
         ("w", torch.ones(6, 7, dtype=torch.int8), r"w is \(6, 7\), the configuration says \(5, 7\)"),
     ],
 )
-def test_int8_rows_of_another_form_are_refused_by_the_header(
+def test_int8_rows_of_another_form_are_refused(
     whole: tuple[dict[str, Tensor], Path], name: str, value: Tensor | None, message: str
 ) -> None:
     _, checkpoint = whole
@@ -149,8 +150,16 @@ def test_int8_rows_of_another_form_are_refused_by_the_header(
     else:
         stored[name] = value
     save_file(stored, path)
-    with pytest.raises(CheckpointError, match=message):
+    model = torch.nn.Module()
+    for key, shape in MATRIX.items():
+        model.register_parameter(key, torch.nn.Parameter(torch.zeros(shape)))
+
+    def load() -> None:
         check_shapes(checkpoint, WEIGHTS, MATRIX)
+        load_weights(model, read_tensors(checkpoint, WEIGHTS), checkpoint)
+
+    with pytest.raises(CheckpointError, match=message):
+        load()
 
 
 def test_rows_that_int8_cannot_hold_are_not_rounded() -> None:

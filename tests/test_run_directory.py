@@ -43,13 +43,13 @@ def test_weights_that_could_be_read_for_ever_are_damaged(run: Path, endless: str
     said: list[str] = []
     with pytest.raises(CheckpointError, match="has no valid checkpoint to use"):
         RunDirectory(run).load("cpu", said.append)
-    assert "model.safetensors': is missing or damaged: is not a regular file." in said[0]
+    assert "model.safetensors: is damaged" in said[0]
 
 
 def test_a_tokenizer_that_is_a_pipe_is_refused(run: Path) -> None:
     (run / "tokenizer.src.json").unlink()
     os.mkfifo(run / "tokenizer.src.json")
-    with pytest.raises(TokenizerError, match=r"tokenizer\.src\.json: cannot be read: is not a regular file"):
+    with pytest.raises(TokenizerError, match=r"tokenizer\.src\.json: cannot be read: is a pipe or a device"):
         RunDirectory(run).load("cpu")
 
 

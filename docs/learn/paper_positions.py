@@ -16,6 +16,7 @@
 # %%
 import json
 import math
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -26,7 +27,7 @@ import glassformer
 from glassformer import ModelConfig, Transformer, tracing
 from glassformer.explain import symbols
 from glassformer.model.positions import AlibiPositions, Positions, RotaryPositions, SinusoidalPositions, frequencies
-from glassformer.tasks.scan import official_split
+from glassformer.text.corpus.corpus import Pair
 from glassformer.trace.palette import signed_colours
 
 torch.manual_seed(0)
@@ -210,7 +211,22 @@ assert float((turn(q, here) - turn(q, there)).abs().max()) > 0.1
 # become sequences of actions, and in its length split all short ones are for training and all long ones for the test.
 
 # %%
-train_pairs, test_pairs = official_split("length")
+acts = {verb: (f"I_{verb.upper()}",) for verb in ("walk", "look", "run", "jump")}
+turns = {side: (f"I_TURN_{side.upper()}",) for side in ("left", "right")}
+sentences = dict(acts)
+for verb, done in {**acts, "turn": ()}.items():
+    for side, turned in turns.items():
+        sentences[f"{verb} {side}"] = turned + done
+        sentences[f"{verb} opposite {side}"] = 2 * turned + done
+        sentences[f"{verb} around {side}"] = 4 * (turned + done)
+for times, word in ((2, "twice"), (3, "thrice")):
+    sentences |= {f"{text} {word}": times * done for text, done in sentences.items() if not text.endswith("ice")}
+pairs = [Pair(text, " ".join(done)) for text, done in sentences.items()]
+for (first, a), (second, b) in product(sentences.items(), repeat=2):
+    pairs += [Pair(f"{first} and {second}", " ".join(a + b)), Pair(f"{first} after {second}", " ".join(b + a))]
+assert len({pair.src for pair in pairs}) == len(pairs) == 20_910
+train_pairs = [pair for pair in pairs if len(pair.tgt.split()) <= 22]
+test_pairs = [pair for pair in pairs if len(pair.tgt.split()) > 22]
 example = max(test_pairs, key=lambda pair: len(pair.tgt.split()))
 print(f"{len(train_pairs):,} pairs of up to {max(len(pair.tgt.split()) for pair in train_pairs)} actions to train on")
 print(

@@ -227,9 +227,9 @@ def _generated_tasks() -> Iterator[str]:
     yield "## The generated tasks"
     yield (
         "`benchmarks/tasks.py --seeds 1`, SCAN with `--minutes 10`: exact matches of greedy search in percent, on "
-        "test pairs that no model saw, one thread, one seed, the settings of `glassformer train --task NAME`. For "
-        "SCAN the last weights are evaluated, because validation on trained commands says nothing about the test "
-        "commands. SCAN was measured without the cooldown, which is the default now."
+        "test pairs that no model saw, one thread, one seed, the settings of `glassformer train --task NAME` or "
+        "`benchmarks/scan.py`. For SCAN the last weights are evaluated, because validation on trained commands "
+        "says nothing about the test commands. SCAN was measured without the cooldown, which is the default now."
     )
     head = ["task", "positions", "updates", "minutes", "test pairs", "exact match", "on validation"]
     yield table(head, map(_task, found))

@@ -21,12 +21,13 @@ from typing import Any
 import torch
 from augment import letters
 from card import write_card
+from int8_rows import quantize_rows
 from measure import FIRST, PAIRS, read_results, update_results, write_results
 from pairs import find_names, form_of
 
 from glassformer import Translator
 from glassformer.bundled import BUNDLED
-from glassformer.checkpoint import newest_valid, quantize_rows, read_json, read_tensors, save_checkpoint
+from glassformer.checkpoint import newest_valid, read_json, read_tensors, save_checkpoint
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import RunConfig
 from glassformer.settings.section import apply_overrides

@@ -1,7 +1,4 @@
-"""The small English-German model that ships with the package, in a run directory with a model card.
-
-``en-de/README.md`` is the card: its data, training, scores and limits. ``examples/bundled/pack.py`` writes all files.
-"""
+"""The small English-German model that ships with the package; ``examples/bundled/pack.py`` writes its files."""
 
 from pathlib import Path
 

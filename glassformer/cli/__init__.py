@@ -1,1 +1,1 @@
-"""The command line: each command parses its arguments, makes one library call and prints the result."""
+"""The command line."""

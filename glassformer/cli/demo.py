@@ -1,7 +1,4 @@
-"""The demo: the bundled model translates and is traced, a model learns dates, and a page is opened.
-
-On a terminal it waits for Enter between sections.
-"""
+"""The demo: the bundled model translates and is traced, a model learns dates, and a page is opened."""
 
 import os
 import select
@@ -46,10 +43,7 @@ SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wed
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
-    """Show the bundled model, train in ``run`` for at most ``max_minutes``, show what was learned and open the page.
-
-    Nothing is shown of a training that a signal stopped.
-    """
+    """Show the bundled model, train in ``run`` for at most ``max_minutes``, show what was learned."""
     request = TrainRequest.make(run=run, data={"task": "dates"}, overrides=[f"train.max_minutes={max_minutes}"])
     directory = RunDirectory(run)
     directory.check_writable()
@@ -58,21 +52,19 @@ def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
     show_bundled(console, page)
     assert isinstance(request.source, TaskSource)
     task = request.source.task
-    _pause(console)
-    _title(console, "5  Train one from nothing")
+    _title(console, "5  Train one from nothing", waits=True)
     console.print(Text(f"{task.summary}.\nOne character a token. The same four dates return after each round:\n"))
     outcome = train(request, Rounds(console))
     if outcome.final is None:
         return outcome
     _show_dates(console, Translator.load(run), task)
-    _pause(console)
     _say_what_next(console, run)
     _open_page(console, page)
     return outcome
 
 
 class Rounds(PlainDisplay):
-    """Short lines while a model trains, and after each round the same dates again; train.log has all the rest."""
+    """Short lines while a model trains, and the same dates after each round; train.log has the rest."""
 
     def log(self, line: str) -> None:
         """Left to train.log."""
@@ -88,7 +80,7 @@ class Rounds(PlainDisplay):
             super().log(f"update {progress.update:5}   loss {progress.loss:.3f}   {times}")
 
     def on_validation(self, validation: Validation, *, best: bool) -> None:
-        """Print how many dates of the validation text are right, and the sample translations."""
+        """Print how many other dates are right, and the samples."""
         scores = validation.scores
         right = f"{scores['exact_match']:.0f} % of {scores.sentences} other dates are right:"
         super().log(f"\nAfter {validation.update} updates {right}")
@@ -97,21 +89,18 @@ class Rounds(PlainDisplay):
 
 
 def show_bundled(console: Console, page: Path | None = None) -> None:
-    """Translate with the bundled model; of one sentence show attention, a step, an edit; write its ``page``."""
+    """Translate with the bundled model; show attention, a step, an edit; write its ``page``."""
     translator = Translator.load()
     _title(console, "1  Translate, with the model that comes with glassformer")
     translations = translator.translate(SENTENCES, attention=True)
     _print_translations(console, translations)
     strongest = max(_silenced_heads(translator), key=lambda silenced: silenced.effect)
     number = SENTENCES.index(strongest.plain.sentences.sources[0])
-    _pause(console)
-    _title(console, "2  Where it looks while it writes")
+    _title(console, "2  Where it looks while it writes", waits=True)
     _show_attention(console, translations[number], strongest)
-    _pause(console)
-    _title(console, "3  What happens at one step")
+    _title(console, "3  What happens at one step", waits=True)
     _tell_step(console, strongest)
-    _pause(console)
-    _title(console, "4  Change one head")
+    _title(console, "4  Change one head", waits=True)
     _show_edit(console, translator, strongest)
     if page is not None:
         strongest.plain.to_page(page, run="en-de", run_option="")
@@ -119,7 +108,7 @@ def show_bundled(console: Console, page: Path | None = None) -> None:
 
 @dataclass(frozen=True)
 class _Silenced:
-    """One head of one cross-attention, set to zero, and what that changed in the walk ``plain``."""
+    """One head of a cross-attention, set to zero, and what that changed in the walk ``plain``."""
 
     plain: Walk
     layer: int
@@ -128,19 +117,19 @@ class _Silenced:
 
     @property
     def effect(self) -> tuple[int, float]:
-        """How many next tokens changed, and how far the distributions moved in all, in nats."""
+        """How many next tokens changed, and how far distributions moved, in nats."""
         changed = sum(change.before[0] != change.after[0] for change in self.changes)
         return changed, sum(change.divergence for change in self.changes)
 
     @property
     def position(self) -> int:
-        """The first position where another token became the likeliest, or where the distribution moved most."""
+        """The first changed token, or where the distribution moved most."""
         changed = [change for change in self.changes if change.before[0] != change.after[0]]
         return (changed or [max(self.changes, key=lambda change: change.divergence)])[0].position
 
 
 def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
-    """Each head of each cross-attention, silenced alone, in some of the sentences; the targets stay the same."""
+    """Each head of each cross-attention, silenced alone; the targets stay the same."""
     config = translator.model.config
     for plain in (walk(translator, [sentence]) for sentence in SENTENCES[:EDITED]):
         for layer, head in product(range(config.n_decoder_layers), range(config.n_heads)):
@@ -150,12 +139,11 @@ def _silenced_heads(translator: Translator) -> Iterator[_Silenced]:
 
 
 def _edit(layer: int, head: int) -> str:
-    """As the command line takes it."""
     return f"decoder.layers.{layer}.cross_attention.heads[heads={head}]=0"
 
 
 def _pause(console: Console) -> None:
-    """Wait for Enter, at most ``LONGEST_PAUSE``; not in a pipe or an automatic build."""
+    """Wait for Enter, but not in a pipe or an automatic build."""
     if os.environ.get("CI") or not (console.is_terminal and sys.stdin.isatty() and sys.stdout.isatty()):
         return
     console.print(Text("\n[Enter] continues", style="dim"), end="")
@@ -169,7 +157,6 @@ def _pause(console: Console) -> None:
 
 
 def _open_page(console: Console, page: Path) -> None:
-    """Open the living page if there is a screen; else say how it is opened."""
     _title(console, "8  All of it in your browser")
     console.print(Text("One file, offline: type a sentence, open any number, silence a head.\n"))
     has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -182,7 +169,9 @@ def _open_page(console: Console, page: Path) -> None:
         console.print(Text(f"Open it in a browser, here or where you copy it to:  {page}"), soft_wrap=True)
 
 
-def _title(console: Console, text: str) -> None:
+def _title(console: Console, text: str, *, waits: bool = False) -> None:
+    if waits:
+        _pause(console)
     console.print()
     console.print(Rule(Text(text, style="bold"), align="left"))
 
@@ -195,7 +184,6 @@ def _print_translations(console: Console, translations: Sequence[Translation]) -
 
 
 def _show_attention(console: Console, translation: Translation, strongest: _Silenced) -> None:
-    """Every head of cross-attention, and the strongest large."""
     attention = translation.hypotheses[0].attention
     assert attention is not None
     layer, head = strongest.layer, strongest.head
@@ -217,7 +205,6 @@ def _tell_step(console: Console, strongest: _Silenced) -> None:
 
 
 def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -> None:
-    """The table before and after, and the translation that is found without the head."""
     plain, edit = strongest.plain, _edit(strongest.layer, strongest.head)
     (source,) = plain.sentences.sources
     console.print(Text(f"Head {strongest.head} of layer {strongest.layer} is silenced in the cross-attention:\n"))
@@ -229,7 +216,6 @@ def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -
 
 
 def _show_dates(console: Console, translator: Translator, task: Task) -> None:
-    """The score, some dates, and the attention of the shortest."""
     _title(console, "6  What it learned")
     scores, _ = translate_and_score(translator, task.test, GREEDY)
     right = f"{scores['exact_match']:.1f} % of {scores.sentences:,} dates that it has never seen are exactly right."
@@ -242,7 +228,7 @@ def _show_dates(console: Console, translator: Translator, task: Task) -> None:
 
 
 def _say_what_next(console: Console, run: Path) -> None:
-    _title(console, "7  Your turn")
+    _title(console, "7  Your turn", waits=True)
     lines = [
         f"xdg-open {run}/report.html",
         'glassformer translate "She reads a book."',

@@ -68,25 +68,15 @@ def is_pattern(path: Path | None) -> bool:
 def check_input(
     path: Path | None, out: Path | None, *, document_options: list[str], line_options: list[str], engine: str
 ) -> None:
-    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing.
-
-    ``document_options`` need ``--out``; ``line_options`` exclude it, except for a pattern of files.
-    """
+    """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing."""
     if "--glossary" in document_options and engine == "ctranslate2":
-        raise ConfigError(
-            f"--glossary: found with engine {engine}, which cannot require terms. Leave one of them out."
-        )
+        raise ConfigError(f"--glossary: found with {engine}, which cannot require terms. Drop one of both.")
     if is_pattern(path) and (out is None or document_options):
         found = "without --out" if out is None else f"with {document_options[0]}"
-        raise ConfigError(
-            f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR, the directory for the "
-            "translations, and nothing of --glossary, --memory, --column, --into and --language."
-        )
+        raise ConfigError(f"--input {str(path)!r}: is a pattern of files, found {found}, expected --out DIR alone.")
     shown = {"--stream", "--attention"}.intersection(line_options)
     if is_pattern(path) and shown:
-        raise ConfigError(
-            f"{min(shown)}: found with a pattern of files, whose translations are written to files. Leave it out."
-        )
+        raise ConfigError(f"{min(shown)}: found with a pattern of files, which shows nothing. Leave it out.")
     if out is None:
         if document_options:
             raise ConfigError(f"{document_options[0]}: found without --out, expected --input F --out G.")
@@ -105,12 +95,8 @@ def check_input(
 
 
 def _check_document(path: Path, out: Path, document_options: list[str], line_options: list[str]) -> None:
-    """The same for one file that is translated in its own form."""
     if line_options:
-        raise ConfigError(
-            f"{line_options[0]}: found with --out, which translates a file in its own form. Leave it out; to require "
-            "terms, give --glossary."
-        )
+        raise ConfigError(f"{line_options[0]}: found with --out. Leave it out; --glossary requires terms.")
     file_format, out_format = find_format(path), find_format(out)
     for name in (field.name for field in fields(FormatOptions) if f"--{field.name}" in document_options):
         if name not in file_format.options:
@@ -135,11 +121,7 @@ def translate_document(
     *,
     split: bool,
 ) -> None:
-    """Translate the file and report on standard error.
-
-    ``split``: each sentence separately. With the same ``key``, which changes with the translator, it continues after
-    a stop.
-    """
+    """Translate the file and report on standard error; after a stop it continues with the same ``key``."""
     from glassformer.documents import FileTranslator, Glossary, Memory
     from glassformer.documents.translate_file import complete_options
     from glassformer.text.corpus.corpus import describe_pairs
@@ -169,7 +151,6 @@ def translate_document(
 
 
 def _warn_of_languages(path: Path, src: str, language: str | None, languages: tuple[str, str] | None) -> None:
-    """Warn of languages of the file that are not those of the model."""
     from glassformer.text.formats.tmx import same_language
 
     read = find_format(path).languages
@@ -197,7 +178,6 @@ def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str)
 
 
 def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
-    """A line for each remark, where it is first; at most ten of one text."""
     times = Counter((one.source, one.remark, one.text) for one in remarks)
     for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
         counted = [(one, times.pop((one.source, one.remark, one.text), 0)) for one in group]

@@ -1,4 +1,4 @@
-"""The commands ``evaluate`` and ``score``: how good a model is, and the log-probability of given translations."""
+"""The commands ``evaluate`` and ``score``."""
 
 import json
 from dataclasses import replace
@@ -34,7 +34,6 @@ def evaluate(
     """Translate a test set and compare it with its references: BLEU, chrF, exact match, with their signatures.
 
     [bold]glassformer evaluate --src test.en.gz --ref test.de.gz --run runs/first --beam 5[/bold]
-    [bold]glassformer evaluate memory.tmx --run runs/first[/bold]
     """
     opt.require_one_process("evaluate", "--workers shares the texts among processes of its own")
     if (pairs is None) == (src is None) or (src is None) != (ref is None):
@@ -54,8 +53,8 @@ def evaluate(
         scores, outputs = translate_and_score(translator, test, options)
         engines = sorted(translator.used_engines)
     remarks = [] if ref is not None else [describe_pairs(place)]
-    left_out = len(pairs_read) - len(test)
-    if left_out:
+    if len(test) < len(pairs_read):
+        left_out = len(pairs_read) - len(test)
         remarks.append(f"{left_out:,} of {len(pairs_read):,} pairs have an empty side and are not counted.")
     remarks.append(tokenised_warning(pair.tgt for pair in test))
     if scores.limited:

@@ -15,6 +15,7 @@ from glassformer.cli.streams import Console, check_outputs, from_shell
 from glassformer.errors import ConfigError
 
 if TYPE_CHECKING:
+    from glassformer.decoding import Translation
     from glassformer.explain import Walk
     from glassformer.explain.walks import WalkRequest, WalkResult
 
@@ -24,7 +25,7 @@ _ONLY = "Only these addresses, e.g. '*cross_attention.weights'; * stands for dot
 _STEPS = "Write every step to this file"
 _TRAINING = "Walk through one training step on TEXT and --tgt"
 _VERIFY = "Recompute every step from those before it, and report"
-_TARGET = "The target to force, one for each TEXT; the model's own translation if none"
+_TARGET = "The target to force, one for each text; the model's own translation if none"
 _FROM_IDS = "Each TEXT is the ids of one, such as '40 3047 481'"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
@@ -101,7 +102,6 @@ def trace(
 ) -> None:
     """Walk TEXT through the model: each step's name, address, equation, axes, shape and, on request, values.
 
-    [bold]glassformer trace "I love you, too."[/bold]
     [bold]glassformer trace "I love you, too." --only '*cross_attention.weights' --values[/bold]
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
@@ -172,7 +172,6 @@ def explore(
 
 
 def _read_texts(texts: list[str]) -> list[str]:
-    """The texts as they were typed; ``ConfigError`` for a model where a text is expected."""
     for text in texts:
         if isfile(join(text, "config.json")):
             raise ConfigError(
@@ -183,7 +182,7 @@ def _read_texts(texts: list[str]) -> list[str]:
 
 
 def _report(made: "WalkResult", request: "WalkRequest") -> None:
-    """Print the proof of a walk; a step that does not follow ends the command with 1."""
+    """Print the proof; a step that does not follow ends the command with 1."""
     from glassformer.explain.verify import prove
 
     translator = made.walk.translator
@@ -197,26 +196,43 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
 
 
 def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
-    """Whether ``translate`` writes what a walk without a given target wrote; prints the answer."""
+    """Whether the text as typed is read and restored as stated, and ``translate`` prints that; prints the answer."""
     from glassformer.decoding import Translator
+    from glassformer.explain.recording.sentence_batch import check_reading
 
     sources = made.walk.sentences.sources if request.from_ids else request.sources
     if request.targets is not None or not all(map(str.strip, sources)):
         return True
+    walked = made.walk.translator
     with Translator.load(request.run, device=request.device) as translator:
         options = translator.config.with_changes(request.options)
         if options.sample:
             return True
-        found = [one.text for one in translator.translate(sources, options)]
-        same = found == list(made.walk.sentences.targets)
+        found, expected = translator.translate(sources, options), walked.translate(sources, options)
+        plain = {one.text for one in expected if one.read == one.source}  # which the walk has written
+        same = all(map(_agree, found, expected)) and plain <= set(made.walk.sentences.targets)
         engines = " and ".join(sorted(translator.used_engines))
-    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {found}'}.")
-    return same
+    undone = [check_reading(walked, text) for text in sources]
+    for text, wrong, one in zip(sources, undone, expected, strict=True):
+        typer.echo(f"typed {text!r}, read as {one.read!r}, printed as {one.text!r}.")
+        if wrong:
+            typer.echo(f"does not follow: what is done to {text!r} is not undone: {wrong!r}")
+    others = [[each.text for each in one.hypotheses] for one in found]
+    typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {others}'}.")
+    return same and not any(undone)
 
 
+def _agree(one: "Translation", other: "Translation") -> bool:
+    """Whether two engines wrote the same; where their scores are equal up to rounding, the texts may differ."""
+    lists = one.hypotheses, other.hypotheses
+    return len(lists[0]) == len(lists[1]) and all(
+        a.text == b.text or abs(a.score - b.score) < _SCORE_TOLERANCE for a, b in zip(*lists, strict=True)
+    )
+
+
+_SCORE_TOLERANCE = 1e-3  # of a log-probability, between engines
 _WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
-_TARGET_OF_DIFF = "The target to force, one for each --text; A's own translation if none"
 _TOLERANCE = (
     "Smallest difference that counts, times 1 + the tap's max; 0 if both ways are the same, 0.05 with bf16, else 1e-5"
 )
@@ -226,7 +242,7 @@ def diff(
     a: Annotated[Path | None, argument(_A, "A")] = None,
     b: Annotated[Path | None, argument("What to compare with; A itself if none", "B")] = None,
     text: Annotated[list[str] | None, option("A sentence to compare on; repeat for several")] = None,
-    tgt: Annotated[list[str] | None, option(_TARGET_OF_DIFF)] = None,
+    tgt: Annotated[list[str] | None, option(_TARGET)] = None,
     a_way: Annotated[str, option(f"How A makes its pass: {_WAYS}", "--a", metavar="WAY")] = "plain",
     b_way: Annotated[str, option("How B makes its pass", "--b", metavar="WAY")] = "plain",
     tolerance: Annotated[float | None, option(_TOLERANCE)] = None,
@@ -238,8 +254,8 @@ def diff(
     [bold]glassformer diff --text "I love you, too." --b cached[/bold]
     [bold]glassformer diff runs/first runs/second --text "I love you, too."[/bold]
     [bold]glassformer diff runs/first first-hf --text "I love you, too."[/bold]
-    A conversion, such as an import, an export or a CTranslate2 directory, is compared by its tokenizers, its weights,
-    the settings of its search, log-probabilities and outputs. It ends with 0 when they agree, else with 1.
+    A conversion is compared by tokenizers, weights, settings of search, log-probabilities and outputs. It ends with 0
+    when they agree, else with 1.
     """
     from glassformer.explain.compare.passes import Mode, read_mode
     from glassformer.explain.compare.runs import diff_places

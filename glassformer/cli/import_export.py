@@ -58,7 +58,6 @@ def export(
 
     [bold]glassformer export runs/first --to transformers --out first-hf[/bold]
     [bold]glassformer export runs/first --to ctranslate2 --quantization int8 --out first-ct2[/bold]
-    [bold]glassformer export --to argos --out packages/en-de[/bold]
     """
     for note in export_model(opt.run_or_bundled(run), to, out, quantization=quantization, langs=langs):
         typer.echo(f"note: {note}", err=True)

@@ -1,4 +1,4 @@
-"""The command line: each subcommand parses, makes one library call, and prints; ``--help`` answers at once."""
+"""The command line: each command parses, makes one library call, and prints."""
 
 import errno
 import io
@@ -37,7 +37,6 @@ _LONGEST_MESSAGE = 3000  # characters
 _LOOK = 'glassformer trace "TEXT", or in a browser glassformer explore "TEXT" --open'
 _OTHER_NAMES = dict.fromkeys(("explain", "walk", "show", "attention"), _LOOK) | {"help": "glassformer --help"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
-# Errors of a path that was named, or of the machine.
 _PLACES = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR,
     errno.EMFILE, errno.ENFILE, errno.EBUSY, errno.EEXIST,
@@ -48,7 +47,7 @@ class _Commands(TyperGroup):
     """All commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that was named. For a text in its place, or another name, the error says what is meant."""
+        """The command, or an error that says what is meant."""
         name = args[0]
         if name not in self.commands and (" " in name or name in _OTHER_NAMES):
             meant = _OTHER_NAMES.get(name, f"glassformer translate {shlex.quote(name)}")
@@ -113,15 +112,11 @@ def summary(
 ) -> None:
     """The layers of a model: output shapes, parameter counts, the mult-adds of a pass, and sizes in MB.
 
-    [bold]glassformer summary[/bold]
     [bold]glassformer summary base[/bold]
     [bold]glassformer summary --run runs/first[/bold]
     """
     if name is not None and run is not None:
-        raise ConfigError(
-            "summary: found both NAME and --run, expected one: `glassformer summary base` or "
-            "`glassformer summary --run DIR`."
-        )
+        raise ConfigError("summary: found both NAME and --run, expected one of them.")
     from glassformer.explain.recording.summary import print_summary
     from glassformer.model.transformer import Transformer
     from glassformer.run_directory import RunDirectory
@@ -158,10 +153,9 @@ def demo(
 ) -> None:
     """See all of it in three minutes: the bundled English-German model, then one that is trained on dates here.
 
-    First the bundled model translates. Of one sentence you see where it looks,
-    what happens at one step, and what changes without one of its heads. Then a
-    model trains on dates in 20 languages and translates unseen ones. At the end
-    the living page is opened in your browser, where there is a screen.
+    Of one sentence you see where the model looks, what happens at one step,
+    and what changes without one of its heads. Then a model trains on dates in
+    20 languages. At the end the living page is opened in your browser.
     """
     from glassformer.cli.demo import demo as run_demo
 
@@ -171,7 +165,7 @@ def demo(
 
 
 class _Warnings(logging.Handler):
-    """Prints the package's warnings to standard error; those of a training are on its display."""
+    """Prints the package's warnings; those of a training are on its display."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
@@ -179,7 +173,6 @@ class _Warnings(logging.Handler):
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    """End with a one-line error; a very long one is cut in the middle."""
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[: _LONGEST_MESSAGE - 500]} … {message[-500:]}"
     typer.echo(f"error: {message}", err=True)
@@ -187,7 +180,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open streams that the shell has closed, as /dev/null, and write UTF-8."""
+    """Open streams that are closed, as /dev/null, and write UTF-8."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - to the end
@@ -203,7 +196,7 @@ def _silence_stdout() -> None:
 
 
 def main() -> None:
-    """Run the command line; every error a person can cause is one line on standard error."""
+    """Run the command line; an error that a person can cause is one line."""
     try:
         _report_faults(_run)
         sys.stdout.flush()
@@ -250,9 +243,8 @@ def _report_faults(run: Callable[[], None]) -> None:
 
 
 def _share_the_machine() -> None:
-    """No more threads than cores, and threads that sleep while they wait; to be set before PyTorch is loaded.
+    """No more threads than cores, and threads that sleep while they wait; before PyTorch is loaded.
 
-    PyTorch's threads keep a core busy while they wait: next to other programs a command took ten times as long.
     torchrun sets 1 thread where nobody has named a number. ``threads.may_choose`` reads GLASSFORMER_THREADS.
     """
     from glassformer.text.corpus.workers import available_cores
@@ -288,11 +280,10 @@ def _run() -> None:
         odd = next((word for word in sys.argv if without_surrogates(word) != word), None)
         if odd is None:
             raise
-        _fail(
-            f"{odd!r}: is a name that is not UTF-8, which is needed here. Name it otherwise.", StorageError.exit_code
-        )
+        _fail(f"{odd!r}: is a name that is not UTF-8. Name it otherwise.", StorageError.exit_code)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in ("allocate", "out of memory")):
             raise
-        advice = "Lower train.batch_tokens or --batch-tokens, or take a smaller --model."
-        _fail(f"out of memory. {advice}", RunError.exit_code)
+        _fail(
+            "out of memory. Lower --batch-tokens or train.batch_tokens, or take a smaller model.", RunError.exit_code
+        )

@@ -1,7 +1,4 @@
-"""The options that several commands share, and how options are made from the fields of records.
-
-A command has an option for each field of its records, such as ``EngineOptions``, and of ``DecodeConfig``.
-"""
+"""Options of several commands, made from the fields of records such as ``EngineOptions`` and ``DecodeConfig``."""
 
 import inspect
 import logging
@@ -33,7 +30,7 @@ Command = Callable[..., None]
 
 
 def option(text: str, *names: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with its help, in a panel if named; a switch without a name also gets --no-NAME."""
+    """An option with its help; a switch without a name also gets --no-NAME."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
 
@@ -50,7 +47,7 @@ def option_name(parameter: Parameter) -> str:
 
 
 def new_directory(name: str) -> Path:
-    """The directory of that name, to write to; an empty name, as of an unset variable, is refused."""
+    """The directory of that name; an empty name, as of an unset variable, is refused."""
     if name == "":
         raise ConfigError("--run: found an empty name, expected a directory. For the current one, write --run .")
     return Path(name)
@@ -101,7 +98,7 @@ class EngineOptions:
         return choose_engine(self.engine, self.precision, shortlist=self.shortlist)
 
     def load(self, runs: list[Path] | None) -> "Translator":
-        """The translator of these runs, or of the bundled one, to be used in a ``with`` block."""
+        """The translator of these runs, for a ``with`` block."""
         from glassformer.decoding import Translator
 
         values = asdict(self)
@@ -115,7 +112,7 @@ class EngineOptions:
         return Translator.load(runs_or_bundled(runs), **values)
 
     def key(self, runs: list[Path] | None) -> str:
-        """Changes with all that computes the translations of these runs: weights, engine, version."""
+        """Changes with weights, engine and version."""
         from glassformer.checkpoint import tensors_sha256
         from glassformer.run_directory import WEIGHTS, RunDirectory
 
@@ -132,8 +129,7 @@ def used_engines(translator: "Translator") -> str:
 def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Give a command an option for each field of the records that are its parameters.
 
-    Its ``decode`` gets the fields of ``DecodeConfig`` that were given, of those that act in one of ``stages`` and are
-    not in ``without``.
+    Its ``decode`` gets the given fields of ``DecodeConfig`` that act in ``stages`` and are not in ``without``.
     """
     knobs = [knob for knob in fields(DecodeConfig) if knob.metadata["acts_in"] in stages and knob.name not in without]
 
@@ -165,7 +161,7 @@ def options(*stages: str, without: Sequence[str] = ()) -> Callable[[Command], Co
 
 
 def record_parameters(record: type[Any]) -> list[Parameter]:
-    """A parameter for each field of a dataclass, with its default, annotation or, in a section, doc."""
+    """A parameter for each field of a dataclass."""
     if issubclass(record, Section):
         return [_parameter(knob).replace(default=knob.default) for knob in fields(record)]
     hints = get_type_hints(record, include_extras=True)
@@ -185,7 +181,7 @@ def given_options(record: Any) -> list[str]:
 
 
 def _parameter(knob: Field[Any]) -> Parameter:
-    """The option of a field of a section; a switch can be turned off, too: a run may have it on."""
+    """The option of a field of a section; a switch can be turned off, too."""
     kind, stage, text = type(knob.default), knob.metadata["acts_in"], knob.metadata["doc"]
     names = [flag(knob.name)]
     if kind is bool:
@@ -212,17 +208,16 @@ def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
 
 
 def require_run(run: Path | None) -> Path:
-    """The run directory, for a command that changes it; raises ``RunError`` if none is given."""
+    """The run directory; ``RunError`` if none is given."""
     if run is None:
         raise RunError(
-            "--run: found nothing, expected the directory of a training, in which to write. "
-            "Make one with `glassformer demo`, then use --run runs/demo."
+            "--run: found nothing, expected the directory of a training. Make one with `glassformer demo`."
         )
     return run
 
 
 def require_one_process(command: str, instead: str) -> None:
-    """Raise ``ConfigError`` in one of several processes of torchrun, which only a training needs."""
+    """Raise ``ConfigError`` in one of several processes of torchrun."""
     processes = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
     if processes != "1":
         raise ConfigError(
@@ -231,5 +226,5 @@ def require_one_process(command: str, instead: str) -> None:
 
 
 def exit_after_stop(reason: str) -> typer.Exit:
-    """The exit of a command whose training was stopped by a signal; ``reason`` is the training's."""
+    """The exit of a command whose training a signal stopped."""
     return typer.Exit(TERMINATED if "SIGTERM" in reason else INTERRUPTED)

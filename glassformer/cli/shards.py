@@ -1,7 +1,6 @@
-"""``translate --input 'shards/*.txt' --out DIR``: many files, by any number of processes that share a file system.
+"""``translate --input 'shards/*.txt' --out DIR``: many files, by processes that share a file system.
 
-A process locks a shard, translates it into a hidden file, and renames that when it is complete and on disk. What has
-its name is skipped. So each line is translated exactly once, however often processes are killed.
+Each locks a shard, translates it into a hidden file, and renames that when it is complete and on disk.
 """
 
 import glob
@@ -34,8 +33,7 @@ def translate_shards(
 ) -> None:
     """Write the lines that ``translate`` yields of each file to a file of the same name in ``out``.
 
-    Raises ``ConfigError`` for no files, or two of one name; ``StorageError``; and, after all others are translated,
-    ``TextError`` for files that cannot be read.
+    Raises ``TextError`` for files that cannot be read when all others are translated.
     """
     shards = _find_shards(pattern, out)
     counts, failed = Counter[str](), list[Path]()
@@ -67,7 +65,7 @@ def translate_shards(
 
 
 def prepare_directory(pattern: Path, out: Path) -> None:
-    """Make ``out``, and raise what ``translate_shards`` would raise of both before it translates anything."""
+    """Make ``out``, and raise what ``translate_shards`` would raise of both."""
     shards = _find_shards(pattern, out)
     with storage_errors(out, "Correct the permissions, or name another --out."):
         make_directory(out)
@@ -87,16 +85,12 @@ def _find_shards(pattern: Path, out: Path) -> list[Path]:
     for shard in shards:
         if find_format(shard).lines is None:
             raise ConfigError(
-                f"--input {shard}: is a {shard.suffix} file, whose lines are no texts. Translate it alone: --input F "
-                "--out G."
+                f"--input {shard}: is a {shard.suffix} file, whose lines are no texts. Translate it alone."
             )
     counts = Counter(shard.name for shard in shards)
     for name, count in sorted(counts.items()):
         if count > 1:
-            raise ConfigError(
-                f"--input {str(pattern)!r}: matches two files named {name}, but the translations get these names, "
-                "too. Rename one."
-            )
+            raise ConfigError(f"--input {str(pattern)!r}: matches two files named {name}. Rename one.")
         if (out / name).exists() and not (out / name).is_file():
             raise ConfigError(f"--out {out}: holds {name}, which is no file, but a translation gets it. Rename it.")
     return shards

@@ -1,4 +1,4 @@
-"""Text between the shell and the library: arguments, standard input, files, lines of output, console."""
+"""Text between the shell and the library."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def from_shell(argument: str) -> str:
 
 
 def read_stdin() -> Iterator[str]:
-    """The lines of standard input; bytes that are not UTF-8 are replaced, with a warning."""
+    """The lines of standard input; bytes that are not UTF-8 are replaced."""
     if sys.stdin.isatty():
         sys.stderr.write("Type a sentence, then Enter; Ctrl+D on an empty line ends.\n")
     yield from _lines(sys.stdin.buffer, "standard input")
@@ -64,7 +64,7 @@ def piece_in_one_line(piece: str) -> str:
 
 
 def read_requests(given: Iterable[str] | Path, constraints: "Request") -> Iterator["Request"]:
-    """A request for each text or line, with ``constraints``; ``TextError`` for a .jsonl line that is none."""
+    """A request for each text or line, with ``constraints``; ``TextError`` for a wrong .jsonl line."""
     if not isinstance(given, Path):
         yield from (replace(constraints, text=text) for text in given)
     elif set(given.suffixes).isdisjoint(endings(lambda each: each.lines == "requests")):
@@ -99,7 +99,7 @@ def _request(line: str, where: str, constraints: "Request") -> "Request":
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None) -> None:
-    """Raise ``ConfigError`` for an output that is an input or another output, ``StorageError`` if read-only."""
+    """Raise ``ConfigError`` for an output that is read, ``StorageError`` if it cannot be written."""
     taken = {name: path for name, path in (inputs or {}).items() if path is not None}
     for name, path in outputs.items():
         if path is None:
@@ -125,7 +125,7 @@ def write_lines(path: Path, texts: list[str]) -> None:
 
 
 class Console(console.Console):
-    """rich's console, which lets ``main`` handle the broken pipe of a reader such as ``head``."""
+    """rich's console, but ``main`` handles the broken pipe of ``head``."""
 
     def on_broken_pipe(self) -> None:
         """Raise ``BrokenPipeError`` again; rich would exit with 1."""

@@ -39,7 +39,7 @@ class PairOptions:
     tgt: Annotated[Path | None, option("Their translations, line by line")] = None
 
     def names(self) -> dict[str, str]:
-        """The files that were named, by the names of the options, for ``make_source``."""
+        """The files that were named, for ``make_source``."""
         return {name: str(path) for name, path in asdict(self).items() if path is not None}
 
 
@@ -56,8 +56,8 @@ class TrainingPairOptions(PairOptions):
 class SettingOptions:
     """Settings that differ from those of the model and the file."""
 
-    max_updates: Annotated[int | None, option("End after this many updates")] = None
-    max_minutes: Annotated[float | None, option("End after this many minutes of training")] = None
+    max_updates: Annotated[int | None, option("End a training after this many updates")] = None
+    max_minutes: Annotated[float | None, option("End a training after this many minutes")] = None
     langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None
     set_: opt.Set = None
 
@@ -70,19 +70,11 @@ class SettingOptions:
         return [*(self.set_ or ()), *(f"{key}={value}" for key, value in own.items() if value is not None)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TeacherSettingOptions(SettingOptions):
-    """The same for each of several teachers."""
-
-    max_updates: Annotated[int | None, option("End each teacher after this many updates")] = None
-    max_minutes: Annotated[float | None, option("End each teacher after this many minutes")] = None
-
-
 @opt.options()
 def train(
     *,
     text: TrainingPairOptions,
-    task: Annotated[str | None, option("A generated task: dates, phrasebook-de, scan-length ...")] = None,
+    task: Annotated[str | None, option("A generated task: dates, phrasebook-de ...")] = None,
     run: opt.NewRun = None,
     config: Config = None,
     model: Model = None,
@@ -119,7 +111,7 @@ def diversify(
     run: Annotated[Path | None, option(_TEACHERS, "--run", metavar="DIR", parser=opt.new_directory)] = None,
     config: Config = None,
     model: Model = None,
-    settings: TeacherSettingOptions,
+    settings: SettingOptions,
 ) -> None:
     """Make more pairs of the same text: a teacher of each direction is trained and translates one side of it.
 
@@ -168,8 +160,7 @@ def distill(
     """Train a small, fast student on what a trained run writes. The same command continues after a stop.
 
     The teacher translates the sources that it was trained on, or those of the
-    text that is named. The student has the teacher's tokenizers and starts from
-    those of its weights that fit.
+    text that is named. The student starts from its weights, as far as they fit.
 
     [bold]glassformer distill runs/first --decoder-layers 1 --run runs/student[/bold]
     [bold]glassformer distill bundled pairs.tsv --run runs/student --engine ctranslate2 --precision int8[/bold]
@@ -202,8 +193,7 @@ def distill(
 def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
     """Count in text pairs which tokens translate which, for translate --engine ctranslate2 --shortlist.
 
-    Without pairs it counts in the text that the run was trained on. It is
-    written into the run, and export --to ctranslate2 takes it along.
+    Without pairs it counts in the run's own text. export takes the list along.
 
     [bold]glassformer shortlist --run runs/first[/bold]
     [bold]glassformer shortlist pairs.tsv --run runs/opus[/bold]
@@ -218,7 +208,7 @@ def shortlist(*, text: PairOptions, run: opt.TrainedRun = None) -> None:
 
 
 def _end(outcome: "Outcome", *, is_first: bool) -> None:
-    """Print what came of a training, in the first process, and end the command as it ended."""
+    """Print what came of a training, and end the command."""
     if is_first:
         _print_outcome(outcome)
     if outcome.final is None:

@@ -73,20 +73,13 @@ class OutputOptions:
         }  # fmt: skip
         given = [name for name, is_given in others.items() if is_given]
         if self.stream and given:
-            raise ConfigError(
-                f"--stream: found with {', '.join(given)}, expected alone, because it prints the text as it grows."
-            )
+            raise ConfigError(f"--stream: found with {', '.join(given)}, expected alone. Drop one of both.")
         if self.layer is None and self.head is None:
             return
         if not self.needs_attention:
-            raise ConfigError(
-                "--layer, --head: found without --attention or --align, for which they choose the attention. Add one."
-            )
+            raise ConfigError("--layer, --head: found without --attention or --align, which show it. Add one.")
         if engine.chosen == "ctranslate2":
-            raise ConfigError(
-                f"--layer, --head: found with engine {engine.chosen}, which only gives the mean of the last layer. "
-                "Leave them out, or use --engine torch."
-            )
+            raise ConfigError("--layer, --head: found with ctranslate2, which has only a mean. Use --engine torch.")
 
     def line(self, translation: "Translation") -> str:
         """The line of output for a text, whatever it contains."""
@@ -103,7 +96,7 @@ class OutputOptions:
         return line
 
     def print_heatmap(self, translation: "Translation") -> None:
-        """On standard error: standard output has one line for each input line."""
+        """On standard error: standard output has one line for each input."""
         from glassformer.cli.streams import Console
         from glassformer.explain.render.heatmap import print_attention
 
@@ -127,7 +120,6 @@ def translate(
 
     [bold]glassformer translate "I love you, too."[/bold]
     [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
-    [bold]glassformer translate --run runs/first < in.txt > out.txt[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
@@ -187,7 +179,6 @@ def _shard_lines(
 
 
 def _with_progress(items: Iterable[Item], path: Path | None) -> Iterable[Item]:
-    """The items, with a progress bar for a file, if standard output is not a terminal."""
     if path is None or not path.is_file() or not sys.stderr.isatty() or sys.stdout.isatty():
         return items
     from rich.progress import track
@@ -210,10 +201,9 @@ def _print_pieces(pieces: Generator[str, None, "Translation"]) -> "Translation":
 
 
 def _warn(where: str, translation: "Translation") -> None:
-    """Warn of texts and translations that were cut, missing phrases and doubt; --json has fields for them."""
+    limited, unmet, doubt = translation.limit_warning, translation.hypotheses[0].unmet, translation.warning
     if translation.source_truncated:
         typer.echo(f"warning: {where}: is longer than the model takes; its end was not translated.", err=True)
-    limited, unmet, doubt = translation.limit_warning, translation.hypotheses[0].unmet, translation.warning
     if limited:
         typer.echo(f"warning: {where}: {limited}; raise --max-length-a or --max-length-b.", err=True)
     if unmet:

@@ -88,8 +88,11 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
     Raises ``InputError``, with the request's ``name``, for words that the tokenizer cannot represent, and for a
     required phrase that contains a banned one.
     """
-    if not all(word.strip() for word in request.must):
-        raise InputError(f"{name}: must: found an empty phrase, expected words. Leave it out.")
+    for kind, phrases in (("must", request.must), ("ban", request.ban)):
+        if not all(phrase.strip() for phrase in phrases):
+            raise InputError(f"{name}: {kind}: found an empty phrase, expected words. Leave it out.")
+    if len(set(request.must)) < len(request.must):
+        raise InputError(f"{name}: must: found a phrase twice, expected each once. Leave one out.")
     banned: dict[tuple[int, ...], str] = {}
     for phrase in request.ban:
         for form in (phrase, _after_a_word(phrase, tokenizer)):

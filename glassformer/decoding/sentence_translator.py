@@ -3,6 +3,7 @@
 A sentence is what the steps have left of a text; its translation is that of what the model read.
 """
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from glassformer.decoding.batching import EncodedSource, ModelInput, output_limi
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
-from glassformer.decoding.restore.drafts import Attempt, NumberedText, translate_parts
+from glassformer.decoding.restore.drafts import Attempt, NumberedText, doubt_numbers, translate_parts
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.search.outputs import Output
@@ -26,13 +27,24 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _BROKEN = "\ufffd"
+_ONE_STOP = re.compile(r"(?<=[^.]\.)\.$")  # a doubled full stop; the text is the same without
 
 
 class SentenceTranslator:
-    """An engine with its tokenizers, and how sure it is of what it writes; ``used_engines`` names what has run."""
+    """An engine with its tokenizers, and how sure it is of what it writes; ``used_engines`` names what has run.
 
-    def __init__(self, engine: Engine, tokenizers: Tokenizers, confidence: Confidence | None) -> None:
+    Between two ``languages`` numbers keep their value; without these a model may have learned to rewrite them.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: Tokenizers,
+        confidence: Confidence | None,
+        languages: tuple[str, str] | None = None,
+    ) -> None:
         self.engine, self.confidence, self._tokenizers = engine, confidence, tokenizers
+        self._languages = languages
         self._batches = BatchTranslator(engine, tokenizers[1])
         self.used_engines = set[str]()
 
@@ -48,9 +60,14 @@ class SentenceTranslator:
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
             return self._search(self._inputs(texts, sentences), options, attention or with_attention)
 
-        is_checked = check_content and options.keep_codes and not options.sample
+        keeps_numbers = check_content or self._languages is not None
+        is_checked = keeps_numbers and options.keep_codes and not options.sample
         parts = [one.parts for one in sentences]
-        attempts = translate_parts(parts, search, self._token_ends, checks_numbers=is_checked)
+        attempts = translate_parts(
+            parts, search, self._token_ends, checks_numbers=is_checked, languages=self._languages
+        )
+        if is_checked and not check_content:
+            attempts = list(map(doubt_numbers, attempts))
         doubts = [one.translation.warnings for one in attempts]
         if check_content:
             self._check_content(attempts, doubts, options)
@@ -198,8 +215,8 @@ class BatchTranslator:
         """The candidates with their texts, best first: in the engine's order, or by minimum Bayes risk."""
         hypotheses = [self._hypothesis(candidate) for candidate in candidates]
         if not options.sample:  # other ids may be the same text
-            texts = [one.text for one in hypotheses]
-            return [one for number, one in enumerate(hypotheses) if one.text not in texts[:number]]
+            texts = [_ONE_STOP.sub("", one.text) for one in hypotheses]
+            return [one for number, one in enumerate(hypotheses) if texts[number] not in texts[:number]]
         if not options.mbr:
             return hypotheses
         best = mbr_rank([hypothesis.text for hypothesis in hypotheses], options.n_best, chrf_utility())

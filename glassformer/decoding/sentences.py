@@ -3,7 +3,7 @@
 The steps between are those of ``text/steps``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -79,6 +79,7 @@ def read_requests(
     tokenizer: Tokenizer,
     *,
     steps: Sequence[Step] = STEPS,
+    plain_signs: Mapping[str, str] | None = None,
 ) -> list[RequestPassage]:
     """Let the text of each request pass the steps; the first request is number ``start`` of the whole input.
 
@@ -88,7 +89,7 @@ def read_requests(
     capital = partial(keeps_capital, tokenizer=tokenizer)
     found = list[RequestPassage]()
     for number, request in enumerate(requests, start):
-        passage = Passage(request.parts, text_options(options, request, capital), steps)
+        passage = Passage(request.parts, text_options(options, request, capital, plain_signs), steps)
         constraints = Constraints()
         if request.is_constrained or request.ban:
             constraints = _constraints(request, passage, tokenizer, f"texts[{number}]")
@@ -108,23 +109,31 @@ def read_requests(
     return found
 
 
-def text_options(options: DecodeConfig, request: Request, capital: partial[bool] | None = None) -> TextOptions:
-    """How the text of a request is read."""
+def text_options(
+    options: DecodeConfig,
+    request: Request,
+    capital: partial[bool] | None = None,
+    plain_signs: Mapping[str, str] | None = None,
+) -> TextOptions:
+    """How the text of a request is read; ``plain_signs`` are read for those that the model does not know."""
     return TextOptions(
         language=options.src_language,
         splits_sentences=options.split_sentences,
         keeps_codes=options.keep_codes,
         matches_style=options.match_style,
         copies_wordless=options.copy_wordless,
+        plain_signs=plain_signs or {},
         keeps_capital=capital,
         prefix=request.prefix,
         phrases=request.must,
     )
 
 
-def read_source_sentences(text: str, options: DecodeConfig) -> list[str]:
+def read_source_sentences(
+    text: str, options: DecodeConfig, plain_signs: Mapping[str, str] | None = None
+) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
-    reads_all = replace(text_options(options, Request(text)), copies_wordless=False)
+    reads_all = replace(text_options(options, Request(text), plain_signs=plain_signs), copies_wordless=False)
     texts = Passage((text,), reads_all).texts
     drafts = (make_draft(parts, 0) or make_draft(parts) for parts in texts)
     return [draft.text for draft in drafts if draft is not None and draft.text] or [normalize_source(text)]

@@ -102,6 +102,7 @@ REASONS = {
     "language": "the text seems to be in another language than the model reads",
     "characters": "the text has characters that the model does not know: {}",
     "words": "the text has words that the model has hardly seen: {}",
+    "number": "its numbers are not those of the text: {}",
     "length": "the text is longer than those that the model learned from",
     "unsure": "the model was unsure which words to write",
 }
@@ -175,7 +176,8 @@ class Translation:
         if self.doubt is None:
             return None
         chance = self.hypotheses[0].confidence
-        return f"the translation is probably wrong (confidence {chance:.2f}): {self.doubt.text}"
+        sure = "" if chance is None else f" (confidence {chance:.2f})"
+        return f"the translation is probably wrong{sure}: {self.doubt.text}"
 
     @property
     def limit_warning(self) -> str | None:

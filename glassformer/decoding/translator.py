@@ -34,6 +34,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, RunConfig
 from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.steps.passage import STEPS
+from glassformer.text.steps.signs import plain_signs
 from glassformer.text.steps.step import Step
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
@@ -91,7 +92,8 @@ class Translator:
         check_type("languages", languages, tuple | None, 'a tuple of two codes, ("en", "de"), or None')
         self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = tokenizers
         self.config, self.confidence, self.languages = config, confidence, languages
-        self._sentences = SentenceTranslator(engine, tokenizers, confidence)
+        self.plain_signs = {} if confidence is None else plain_signs(confidence.seen.characters)
+        self._sentences = SentenceTranslator(engine, tokenizers, confidence, languages)
 
     @classmethod
     def load(
@@ -175,7 +177,7 @@ class Translator:
         if isinstance(engine, AutoEngine):
             self._models = tuple(engine.torch.models)
             used = self.used_engines
-            self._sentences = SentenceTranslator(engine.torch, self._tokenizers, self.confidence)
+            self._sentences = SentenceTranslator(engine.torch, self._tokenizers, self.confidence, self.languages)
             self._sentences.used_engines |= used
         return self._models
 
@@ -266,7 +268,9 @@ class Translator:
             check_texts("text", [text])
             text = Request(text)
         config = self._sentences.engine.config
-        (of_request,) = read_requests([text], start, options, config, self.tgt_tokenizer)
+        (of_request,) = read_requests(
+            [text], start, options, config, self.tgt_tokenizer, plain_signs=self.plain_signs
+        )
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
             if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
@@ -326,7 +330,9 @@ class Translator:
         """
         options = self._options(options)
         config = self._sentences.engine.config
-        read = read_requests(requests, start, options, config, self.tgt_tokenizer, steps=steps)
+        read = read_requests(
+            requests, start, options, config, self.tgt_tokenizer, steps=steps, plain_signs=self.plain_signs
+        )
         sentences = [one for of_request in read for one in of_request.sentences]
         keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
         unique = dict(zip(keys, sentences, strict=True))

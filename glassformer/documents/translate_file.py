@@ -98,6 +98,7 @@ class FileTranslator:
         body = text.removeprefix("\ufeff")
         segments = [segment for segment in find(body) if not segment.is_blank]
         report = DocumentReport(segments=len(segments))
+        self.steps = file_steps(self.memory, has_menu_marks=file_format.has_menu_marks)
         results = self._translate_segments(segments, report, journal)
         self._report(segments, results, report)
         count = count_segments(path, columns)
@@ -162,11 +163,12 @@ class FileTranslator:
             report.notes += [Remark(segment.line, source, result.text, note) for note in notes]
 
 
-def file_steps(memory: Memory | None) -> tuple[Step, ...]:
+def file_steps(memory: Memory | None, *, has_menu_marks: bool = False) -> tuple[Step, ...]:
     """The steps that a text of a file passes: what a memory has comes first, menu marks once codes are found."""
     codes = STEPS.index(read_codes) + 1
     known = () if memory is None else (memory.read_known,)
-    return (*known, *STEPS[:codes], read_menu_mark, *STEPS[codes:])
+    marks = (read_menu_mark,) if has_menu_marks else ()
+    return (*known, *STEPS[:codes], *marks, *STEPS[codes:])
 
 
 @contextmanager

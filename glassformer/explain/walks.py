@@ -201,7 +201,8 @@ class WalkRequest:
         run = directory.load(self.device)
         confidence = Confidence.read(directory.confidence_file)
         tokenizers = run.src_tokenizer, run.tgt_tokenizer
-        translator = Translator(run.model, *tokenizers, run.config.decode, confidence=confidence)
+        languages = run.config.languages
+        translator = Translator(run.model, *tokenizers, run.config.decode, confidence=confidence, languages=languages)
         sources = [text_of_ids(translator, ids) for ids in self.sources] if self.from_ids else self.sources
         if self.generate:
             options = translator.config.with_changes(self.options)

@@ -1,4 +1,4 @@
-"""Every setting: the four frozen sections of a run, and the run that holds them; ``section`` is how they work."""
+"""Every setting: the four sections of a run, and the run that holds them."""
 
 from glassformer.settings.decode import IMPLY_SAMPLING as IMPLY_SAMPLING, DecodeConfig as DecodeConfig, flag as flag
 from glassformer.settings.model import (

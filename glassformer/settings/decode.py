@@ -14,6 +14,7 @@ _search, _sampling, _scoring, _batching = (
     partial(knob, acts_in=stage) for stage in ("search", "sampling", "scoring", "batching")
 )
 _ALL = ("ctranslate2",)  # engines other than PyTorch
+_LACKS_FILTER = {"ctranslate2": "has no such filter"}
 _RENORMALIZES = {"ctranslate2": "makes the probabilities of what it leaves sum to 1 again"}
 
 
@@ -21,9 +22,7 @@ _RENORMALIZES = {"ctranslate2": "makes the probabilities of what it leaves sum t
 class DecodeConfig(Section):
     """How the next tokens are chosen. The defaults are the paper's: beam 4, length penalty 0.6, input + 50.
 
-    Each field says where it acts, in search, sampling, scoring or batching, and which engines have it; one that does
-    not say so works with PyTorch only. The commands' options are made from these fields. An option of sampling turns
-    ``sample`` on.
+    Commands make their options of these fields. An option of sampling turns ``sample`` on.
     """
 
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {
@@ -34,13 +33,10 @@ class DecodeConfig(Section):
 
     beam: int = _search(4, "hypotheses kept at each step; 1 is greedy search", low=1, high=1000, equal_in=_ALL)
     length_penalty: float = _scoring(
-        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0 means no penalty",
-        symbol="α", high=10.0, equal_in=_ALL,
-    )  # fmt: skip
+        0.6, "α of ((5 + length) / 6)^α, by which log_prob is divided; 0: none", symbol="α", high=10.0, equal_in=_ALL
+    )
     length_norm: Literal["gnmt", "power"] = _scoring(
-        "gnmt",
-        "the base of length_penalty: (5 + length) / 6, as in the paper; or the length, as in Hugging Face",
-        equal_in=_ALL,
+        "gnmt", "the base of length_penalty: (5 + length) / 6 (paper), or the length (Hugging Face)", equal_in=_ALL
     )
     early_stopping: Literal["beam", "heuristic", "never"] = _search(
         "beam",
@@ -49,22 +45,20 @@ class DecodeConfig(Section):
         missing_in={"ctranslate2": "ends a search when beam outputs have ended"},
     )
     n_best: int = _search(
-        1, "translations returned for each source, best first; at most beam", low=1, high=1000, equal_in=_ALL
-    )
+        1, "translations returned for each source, best first; at most beam", low=1, high=1000,
+        differs_in={"ctranslate2": "may miss a hypothesis of a lower rank"},
+    )  # fmt: skip
     min_length: int = _search(0, "the least number of tokens in an output", high=1_000_000, differs_in=_RENORMALIZES)
     repetition_penalty: float = _search(
         1.0, "multiplies the log-probability of each token that already occurs in the output; 1 changes nothing",
-        symbol="θ", low=1.0, high=100.0,
-        missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
+        symbol="θ", low=1.0, high=100.0, missing_in={"ctranslate2": "multiplies logits and not log-probabilities"},
     )  # fmt: skip
     no_repeat_ngram: int = _search(
-        0, "no sequence of this many tokens occurs twice in an output; 0 allows all",
-        high=1_000_000, differs_in=_RENORMALIZES,
-    )  # fmt: skip
+        0, "no sequence of this many tokens occurs twice; 0 allows all", high=1_000_000, differs_in=_RENORMALIZES
+    )
     coverage_penalty: float = _search(
         0.0, "β of β Σ log min(attention received, 1) over the source tokens, added to a hypothesis's score",
-        symbol="β", high=100.0,
-        missing_in={"ctranslate2": "needs the attention of each hypothesis, which it does not keep"},
+        symbol="β", high=100.0, missing_in={"ctranslate2": "does not keep the attention of each hypothesis"},
     )  # fmt: skip
     max_length_a: float = _search(
         1.0, "the longest output has a times the source's tokens + b; training derives both from its pairs",
@@ -82,34 +76,30 @@ class DecodeConfig(Section):
         differs_in={"ctranslate2": "draws other random numbers"},
     )  # fmt: skip
     temperature: float = _sampling(
-        1.0, "divides the logits before sampling; below 1 prefers probable tokens",
-        symbol="T", low=1e-4, high=100.0, equal_in=_ALL,
-    )  # fmt: skip
+        1.0, "divides the logits; below 1 prefers probable tokens", symbol="T", low=1e-4, high=100.0, equal_in=_ALL
+    )
     top_k: int = _sampling(
         0, "sample from the k most probable tokens; 0 means all", symbol="k", high=1_000_000, equal_in=_ALL
     )
     top_p: float = _sampling(
-        1.0, "sample from the smallest set of tokens with this much probability",
-        symbol="p", high=1.0, equal_in=_ALL,
-    )  # fmt: skip
+        1.0, "sample from the fewest tokens with this much probability", symbol="p", high=1.0, equal_in=_ALL
+    )
     min_p: float = _sampling(
-        0.0, "sample from tokens with at least this share of the best token's probability",
-        high=1.0, missing_in={"ctranslate2": "has no such filter"},
-    )  # fmt: skip
+        0.0, "least share of the best token's probability to sample from", high=1.0, missing_in=_LACKS_FILTER
+    )
     typical_p: float = _sampling(
         1.0, "sample from the tokens of this much probability whose information is closest to the entropy",
-        symbol="τ", high=1.0, missing_in={"ctranslate2": "has no such filter"},
+        symbol="τ", high=1.0, missing_in=_LACKS_FILTER,
     )  # fmt: skip
     seed: int = _sampling(0, "seed of sampling", high=2**63 - 1, equal_in=_ALL)
     mbr: int = _sampling(
-        0, "samples for minimum Bayes risk: those that agree most with all, by chrF, win; 0: by score",
-        high=1000, equal_in=_ALL,
-    )  # fmt: skip
+        0, "samples for minimum Bayes risk: the most like all others, by chrF, win; 0: none", high=1000, equal_in=_ALL
+    )
     split_sentences: bool = _batching(
         False, "translate each sentence of a text separately; with --out that is the default"
     )
     src_language: str = _batching(
-        "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known"
+        "", "code of the sources' language, whose abbreviations end no sentence, such as de"
     )
     match_style: bool = _batching(
         False,
@@ -118,9 +108,7 @@ class DecodeConfig(Section):
     )
     copy_wordless: bool = _batching(True, "copy texts without a letter, such as numbers, instead of translating them")
     keep_codes: bool = _batching(
-        True,
-        "copy placeholders, tags, addresses and paths of a text, and put them back next to the aligned words; always "
-        "on with --out",
+        True, "copy placeholders, tags, addresses and paths next to the aligned words; always on with --out"
     )
     batch_tokens: int = _batching(4096, "source tokens in one batch, padding and beam included", low=1, high=10**8)
 
@@ -142,28 +130,25 @@ class DecodeConfig(Section):
 
     @property
     def pool(self) -> int:
-        """How many ended outputs a beam search keeps: the whole beam if the worst decides when it ends."""
+        """How many ended outputs a beam search keeps."""
         return self.n_best if self.early_stopping == "beam" else self.beam
 
     @property
     def rows_per_source(self) -> int:
-        """Rows that each source has in the decoder: its hypotheses, or its samples."""
+        """Rows of each source in the decoder: hypotheses or samples."""
         return (self.mbr or self.n_best) if self.sample else self.beam
 
     def penalty(self, length: Any) -> Any:
-        """((5 + length) / 6)^α, by which log_prob is divided, or length^α with ``length_norm`` "power".
+        """((5 + length) / 6)^α, eos counted: equation 14 of Wu et al. 2016 (arXiv 1609.08144), as in section 6.1.
 
-        ``length`` counts ids, eos included; a number or a tensor. Equation 14 of Wu et al. 2016 (arXiv 1609.08144),
-        which section 6.1 of the paper uses with α = 0.6.
         Differs from the paper: "power", which Hugging Face and CTranslate2 have.
         """
         return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
-        """These options with ``changes``, as a command applies its own options to those of a run.
+        """These options with ``changes``. Raises ``ConfigError`` for a value out of range, or without effect.
 
         An option of sampling turns it on, one of beam search turns it off; a beam that is not given widens to n_best.
-        Raises ``ConfigError`` for a value out of range, and for an option without effect.
         """
         check_type("decode", changes, Mapping, "a dict such as {'beam': 5}", ConfigError)
         for key, value in changes.items():

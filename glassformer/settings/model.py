@@ -1,4 +1,4 @@
-"""The model's settings: sizes, layers, positions; and the named ones, each with its source."""
+"""The model's settings, and the named ones, each with its source."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -44,7 +44,7 @@ class ModelConfig(Section):
 
     @property
     def adds_positions(self) -> bool:
-        """Whether a vector for each position is added to the embeddings; other kinds enter in attention."""
+        """Whether a vector for each position is added to the embeddings."""
         return self.positions in ("sinusoidal", "learned")
 
     def __post_init__(self) -> None:
@@ -59,14 +59,10 @@ class ModelConfig(Section):
         if self.d_v == 0:
             object.__setattr__(self, "d_v", self.d_k)
         if self.positions == "rotary" and self.d_k % 2:
-            raise ConfigError(
-                f"model.d_k: found {self.d_k}, expected an even number for rotary positions. Set an even one, or "
-                "choose other positions."
-            )
+            raise ConfigError(f"model.d_k: found {self.d_k}, expected an even number for rotary positions. Set one.")
         if self.positions == "sinusoidal" and self.d_model % 2:
             raise ConfigError(
-                f"model.d_model: found {self.d_model}, expected an even number for sinusoidal positions. Make it "
-                "even, or choose other positions."
+                f"model.d_model: found {self.d_model}, expected an even number for sinusoidal positions. Set one."
             )
         if self.tie_embeddings == "all" and self.src_vocab != self.tgt_vocab:
             raise ConfigError(
@@ -93,7 +89,7 @@ class ModelConfig(Section):
 
     @classmethod
     def micro(cls, **changes: Any) -> Self:
-        """2 + 2 layers, d_model 128: some minutes on up to 20,000 pairs; norms come first, as in ``tiny``."""
+        """2 + 2 layers, d_model 128: some minutes on up to 20,000 pairs; norms come first."""
         return cls.from_name("micro", **changes)
 
     @classmethod
@@ -106,7 +102,7 @@ class ModelConfig(Section):
 
     @classmethod
     def small(cls, **changes: Any) -> Self:
-        """3 + 3 layers, d_model 256: a few hundred thousand pairs on a laptop; norms come first, as in ``tiny``."""
+        """3 + 3 layers, d_model 256: a few hundred thousand pairs on a laptop; norms come first."""
         return cls.from_name("small", **changes)
 
     @classmethod
@@ -121,7 +117,7 @@ class ModelConfig(Section):
 
     @classmethod
     def walkthrough(cls, **changes: Any) -> Self:
-        """The model of the "paper from scratch" walkthrough: untied, biased, unscaled, 44,312,696 parameters."""
+        """The model of the "paper from scratch" walkthrough: untied, biased, unscaled."""
         return cls.from_name("walkthrough", **changes)
 
     @classmethod
@@ -130,7 +126,7 @@ class ModelConfig(Section):
         return cls.from_mapping({**named_model(name), **changes})
 
 
-# Written out, although they are the defaults: a named model also stands over a task's or a file's sizes.
+# Written out, although they are the defaults: a named model overrides the sizes of a task or a file.
 _PAPERS_BASE: dict[str, Any] = {
     "d_model": 512, "n_heads": 8, "d_ff": 2048, "n_encoder_layers": 6, "n_decoder_layers": 6, "norm": "post",
 }  # fmt: skip

@@ -26,13 +26,11 @@ class RunConfig:
             check_type(one.name, getattr(self, one.name), kind, f"a {kind.__name__}", ConfigError)
         if self.model.tie_embeddings == "all" and not self.text.joint:
             raise ConfigError(
-                "model.tie_embeddings: 'all' shares one matrix, but text.joint is false. Set model.tie_embeddings to "
-                "'target' or 'none', or text.joint to true."
+                "model.tie_embeddings: 'all' shares one matrix, but text.joint is false. Set 'target' or 'none'."
             )
         if self.train.r_drop and not self.model.dropout:
             raise ConfigError(
-                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0, where both passes are the same. "
-                "Set model.dropout above 0, or train.r_drop to 0."
+                f"train.r_drop: found {self.train.r_drop} with model.dropout = 0: both passes are the same. Raise it."
             )
         if self.train.warmup == 0:
             object.__setattr__(self, "train", replace(self.train, warmup=WARMUP[self.model.norm]))
@@ -44,12 +42,12 @@ class RunConfig:
 
     @property
     def languages(self) -> tuple[str, str] | None:
-        """The codes of the source and the target language; None if not known."""
+        """The codes of the source and the target language, if known."""
         return self.text.language_pair
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from nested plain values; ``name`` in ``model`` is a named model to start from."""
+        """Build from nested values; ``name`` in ``model`` is a named model."""
         sections: dict[str, Any] = {one.name: one.default_factory for one in fields(cls)}
         check_type("settings", values, Mapping, "sections such as {'model': {}}", ConfigError)
         for key, value in values.items():
@@ -57,10 +55,7 @@ class RunConfig:
                 raise ConfigError(
                     f"{key}: there is no such section.{nearest(key, sections)} Known: {', '.join(sections)}."
                 )
-            if not isinstance(value, Mapping):
-                raise ConfigError(
-                    f"{key}: found {value!r}, expected a section of settings such as {key}.name = value."
-                )
+            check_type(key, value, Mapping, f"a section of settings such as {key}.name = value", ConfigError)
         made = {}
         for key, section in sections.items():
             settings = dict(values.get(key, {}))

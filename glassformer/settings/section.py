@@ -1,4 +1,4 @@
-"""How settings work: frozen sections of typed, documented fields with limits, read from TOML and ``--set``."""
+"""How settings work: documented fields with limits, from TOML and ``--set``."""
 
 import math
 import tomllib
@@ -27,10 +27,9 @@ def knob(
     differs_in: Mapping[str, str] | None = None,
     missing_in: Mapping[str, str] | None = None,
 ) -> Any:
-    """A field of a section: its meaning, the paper's symbol, inclusive limits, and where in decoding it acts.
+    """A field of a section: its meaning, the paper's symbol, inclusive limits (0 or more), where in decoding it acts.
 
-    The lower limit of a number is 0 by default. Of the engines other than PyTorch, those in ``equal_in`` do the same,
-    those in ``differs_in`` nearly the same; all others have only the default. The mappings say what they do instead.
+    Engines other than PyTorch do the same if in ``equal_in``, nearly so if in ``differs_in``, else have the default.
     """
     if low is None and type(default) in {int, float}:
         low = type(default)(0)
@@ -43,10 +42,10 @@ def knob(
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A frozen group of settings that checks their types and limits when it is created."""
+    """A frozen group of settings that checks types and limits."""
 
+    # Settings of earlier versions: the values that changed nothing, and the last commit with the setting.
     retired: ClassVar[Mapping[str, tuple[tuple[Any, ...], str]]] = {}
-    """Settings that earlier versions had: the values that changed nothing, and the last commit with the setting."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -63,10 +62,7 @@ class Section:
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Self:
-        """Build from plain values (TOML, JSON, ``--set``). Raises ``ConfigError`` for an unknown key.
-
-        A retired setting is left out at a value that changed nothing, and refused at any other.
-        """
+        """Build from plain values; ``ConfigError`` for an unknown key."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"{_section_name(cls)}: found {values!r:.60}, expected a section with settings.")
         for key, (neutral, last_commit) in cls.retired.items():
@@ -81,7 +77,7 @@ class Section:
 
     @classmethod
     def choices(cls, name: str) -> tuple[Any, ...]:
-        """The values that the setting ``name`` may take, if it is a choice among a few."""
+        """The values of the setting ``name``, a choice among a few."""
         return get_args(get_type_hints(cls)[name])
 
     def to_mapping(self) -> dict[str, Any]:
@@ -90,7 +86,7 @@ class Section:
 
 
 def check_known(section: str, keys: Iterable[str], known: Sequence[str]) -> None:
-    """Raise ``ConfigError``, with the nearest known one, for a key that is not ``known``."""
+    """Raise ``ConfigError`` for a key that is not ``known``."""
     for key in keys:
         if key not in known:
             hint = f"{nearest(key, known)} Known: {', '.join(known)}."
@@ -102,7 +98,6 @@ def _section_name(cls: type) -> str:
 
 
 def _convert(where: str, value: Any, hint: Any) -> Any:
-    """``value`` as the type ``hint``: a choice of words, a type, or both; an int may be a float."""
     is_word = isinstance(value, Hashable)  # arrays compare by element
     if get_origin(hint) is Literal:
         if not is_word or value not in get_args(hint):
@@ -127,9 +122,7 @@ def _convert(where: str, value: Any, hint: Any) -> Any:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The nested values of a TOML file, or a ``ConfigError`` that says where it is wrong."""
-    if path.exists() and not (path.is_file() or path.is_dir()):  # a device may have no end
-        raise ConfigError(f"{path}: is not a regular file, expected a file of TOML.")
+    """The nested values of a TOML file."""
     try:
         text = read_bounded(path, _LARGEST_TOML).decode()
         for number, line in enumerate(text.split("\n"), 1):
@@ -137,13 +130,13 @@ def read_toml(path: Path) -> dict[str, Any]:
                 raise ValueError(f"line {number} has {line.count('.'):,} full stops, expected section.key = value")
         return tomllib.loads(text)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from error
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}. Name a file of TOML.") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: is not valid TOML: {error}.") from error
 
 
 def apply_overrides(values: dict[str, Any], overrides: Iterable[str]) -> None:
-    """Apply ``section.key=value`` strings to nested ``values``; a value that is not TOML is taken as a string."""
+    """Apply ``section.key=value`` strings; what is not TOML is a string."""
     for override in overrides:
         path, equals, text = override.partition("=")
         section, dot, key = path.strip().partition(".")

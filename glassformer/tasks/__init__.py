@@ -1,4 +1,4 @@
-"""Parallel corpora that are generated on the spot: deterministic, without a download."""
+"""Parallel corpora that are generated on the spot."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -8,7 +8,6 @@ from functools import partial
 from glassformer.errors import ConfigError, check_type, nearest
 from glassformer.tasks.dates import dates
 from glassformer.tasks.phrasebook import LANGUAGES, phrasebook
-from glassformer.tasks.scan import SPLITS, scan
 from glassformer.tasks.task import Task
 
 __all__ = ["TASKS", "Task", "load_task"]
@@ -16,12 +15,11 @@ __all__ = ["TASKS", "Task", "load_task"]
 TASKS: dict[str, Callable[[int], Task]] = {
     "dates": dates,
     **{f"phrasebook-{language}": partial(phrasebook, language) for language in LANGUAGES},
-    **{f"scan-{split}": partial(scan, split) for split in SPLITS},
 }
 
 
 def load_task(name: str, *, seed: int = 1) -> Task:
-    """Generate a task: the same name and seed give the same pairs. Raises ``ConfigError`` for an unknown name."""
+    """Generate a task; the same name and seed give the same pairs."""
     check_type("task", name, str, "the name of a task, a str")
     if name not in TASKS:
         raise ConfigError(f"task: there is no task named {name!r}.{nearest(name, TASKS)} Known: {', '.join(TASKS)}.")

@@ -1,8 +1,6 @@
 """Dates written out in 20 languages -> ISO 8601: "tirsdag den 7. marts 2023" -> "2023-03-07".
 
-Babel writes them by the rules of CLDR, in the styles full, long and medium; not ``short``, where "3/7/23" does not
-say which number is the month. A date of the test split is not in the training data in any language or style, whatever
-the seed, so that the model has to read it.
+Babel writes them by the rules of CLDR. The training data has no date of the test split in any language or style.
 """
 
 from collections.abc import Iterator
@@ -25,8 +23,7 @@ Style = Literal["full", "long", "medium"]
 STYLES: tuple[Style, ...] = get_args(Style)
 FIRST, LAST = date(1900, 1, 1), date(2099, 12, 31)
 TRAIN_PAIRS, VALID_PAIRS, TEST_PAIRS = 20_000, 500, 1_000
-# More than the three splits need: there are a few duplicates, and a split by content is never exact.
-GENERATED_PAIRS = 24_000
+GENERATED_PAIRS = 24_000  # more than the splits need: a split by content is never exact
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {
@@ -56,5 +53,5 @@ def _generate(random: Random) -> Iterator[Pair]:
 
 
 def normalize_spaces(text: str) -> str:
-    """Text with single ordinary spaces: CLDR also has no-break and narrow spaces, which nobody types."""
+    """Text with single ordinary spaces: nobody types CLDR's narrow ones."""
     return " ".join(text.split())

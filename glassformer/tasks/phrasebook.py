@@ -1,10 +1,7 @@
-"""A phrasebook, English -> German, French or Japanese: real translation with one known right answer.
+"""A phrasebook in CLDR's own words, English -> German, French or Japanese: one known right answer for each phrase.
 
-A phrase is a date, a time, a measure, an amount of money, a number, a name or a list of names. Both sides of a pair
-are CLDR's own words, from Babel.
-
-Phrases are held out by their English text, the same ones for each target language. Single names are always in the
-training data: nobody can guess an unknown word, but lists of names can be composed.
+A phrase is a date, a time, a measure, an amount of money, a number, or some names. Phrases are held out by their
+English text. Single names are always in the training data: nobody can guess an unknown word.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +47,7 @@ duration-decade duration-year duration-month duration-week duration-day duration
 angle-degree graphics-pixel
 """
 CURRENCIES = "USD EUR GBP JPY CHF CAD AUD NZD CNY INR KRW BRL MXN SEK NOK DKK PLN CZK HUF TRY ILS ZAR THB SGD HKD"
-# As long as Babel takes them to be, so that whole numbers stay whole.
+# As long as Babel takes them to be.
 Span = Literal["year", "month", "week", "day", "hour", "minute", "second"]
 SPANS: dict[Span, timedelta] = {
     "year": timedelta(days=365), "month": timedelta(days=30), "week": timedelta(weeks=1), "day": timedelta(days=1),
@@ -58,12 +55,11 @@ SPANS: dict[Span, timedelta] = {
 }  # fmt: skip
 FIRST_DAY, DAYS = date(1950, 1, 1), 36_525
 
-Phrase = Callable[..., str]
-"""Called with a ``locale``, it gives the words of that language."""
+Phrase = Callable[..., str]  # of a locale
 
 
 def phrasebook(language: str, seed: int) -> Task:
-    """About 27,000 training pairs; the phrases and their order depend on the seed."""
+    """About 27,000 training pairs."""
     random, codes = Random(seed), name_codes()
     pairs = _translate(_phrases(random, codes), language)
     random.shuffle(pairs)
@@ -81,7 +77,7 @@ def _translate(phrases: Iterable[Phrase], language: str) -> list[Pair]:
 
 
 def _phrases(random: Random, codes: dict[str, list[str]]) -> Iterator[Phrase]:
-    """All phrases but single names: about 30,000, with a few duplicates."""
+    """About 30,000, single names excluded."""
     yield from _dates(random)
     for minute in range(24 * 60):
         yield partial(format_time, time(*divmod(minute, 60)), "short")
@@ -129,7 +125,7 @@ def _day(random: Random) -> date:
 
 
 def _style(random: Random, day: date) -> Style:
-    # In English the medium and the long style of a date in May are the same, in other languages they differ.
+    # In English the medium and the long style of a date in May are the same.
     return random.choice(("full", "long")) if day.month == 5 else random.choice(STYLES)
 
 
@@ -139,10 +135,7 @@ def _cents(random: Random) -> Decimal:
 
 
 def name_codes() -> dict[str, list[str]]:
-    """The codes of each kind of name that all four languages have, sorted.
-
-    Codes of two letters exclude dialects and continents. XA, XB and ZZ are CLDR's test regions and unknown region.
-    """
+    """The codes of names that all four languages have, sorted."""
     locales = [Locale.parse(code) for code in ("en", *LANGUAGES)]
     codes = {
         kind: set.intersection(*({str(code) for code in getattr(one, kind) if len(code) == 2} for one in locales))
@@ -169,21 +162,18 @@ def name_list(kind: str, codes: list[str], style: Literal["standard", "or"], *, 
 
 def moment(when: datetime, style: Style, *, locale: Locale) -> str:
     """A date and the time of day without seconds."""
-    # The pattern quotes its literal words, as in "{1} 'at' {0}".
     pattern = str(get_datetime_format(style, locale=locale)).replace("'", "")
     return pattern.format(format_time(when, "short", locale=locale), format_date(when, style, locale=locale))
 
 
 def relative_time(number: int, span: Span, *, locale: Locale) -> str:
     """ "in 3 days", or "3 days ago" for a negative number."""
-    # Without a threshold 24 hours would become a day.
-    return format_timedelta(
-        number * SPANS[span], granularity=span, threshold=float("inf"), add_direction=True, locale=locale
-    )
+    difference = number * SPANS[span]
+    return format_timedelta(difference, span, threshold=float("inf"), add_direction=True, locale=locale)
 
 
 def measure(number: Decimal, unit: str, *, locale: Locale) -> str:
     """A number of units in words, "5 kilometers"; ``unit`` is CLDR's identifier."""
     words = format_unit(number, unit, "long", locale=locale)
-    # In CLDR a language without a long form uses its short form; Babel writes the identifier instead.
+    # Babel writes the identifier where CLDR uses the short form.
     return format_unit(number, unit, "short", locale=locale) if unit in words else words

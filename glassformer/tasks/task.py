@@ -1,7 +1,4 @@
-"""A task: parallel text in three splits, and settings that learn it; and how pairs are split.
-
-A hash of the text decides what is held out: the same under every seed and in every target language.
-"""
+"""A task: parallel text in three splits, and settings that learn it."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +9,7 @@ from glassformer.text.corpus.corpus import Pair, source_fraction
 
 @dataclass(frozen=True)
 class Task:
-    """A parallel corpus generated on the spot; the same name and seed give the same pairs in the same order."""
+    """A parallel corpus generated on the spot: one name and seed, the same pairs."""
 
     name: str
     summary: str
@@ -22,15 +19,11 @@ class Task:
     settings: dict[str, dict[str, Any]]
 
 
-Splits = tuple[list[Pair], list[Pair], list[Pair]]
-"""The pairs for training, for validation and for the test."""
+Splits = tuple[list[Pair], list[Pair], list[Pair]]  # for training, validation and the test
 
 
 def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, test: float) -> Splits:
-    """Hold out the shares ``valid`` and ``test`` (0 to 1), by a hash of each pair's ``key``; keeps the order.
-
-    The key is the source, or the target, with which all its sources are held out.
-    """
+    """Hold out the shares ``valid`` and ``test``, by a hash of ``key``."""
     for_training, for_validation, for_test = splits = list[Pair](), list[Pair](), list[Pair]()
     for pair in pairs:
         fraction = source_fraction(key(pair))
@@ -40,7 +33,7 @@ def divide(pairs: Iterable[Pair], key: Callable[[Pair], str], *, valid: float, t
 
 
 def drop_ambiguous(pairs: Iterable[Pair]) -> list[Pair]:
-    """Each source once, in order of appearance, without sources that have different targets."""
+    """Each source once, in order, without those that have different targets."""
     targets: dict[str, set[str]] = {}
     for pair in pairs:
         targets.setdefault(pair.src, set()).add(pair.tgt)

@@ -60,7 +60,7 @@ def gap_between(source: str, left: str, gap: str) -> str:
     It is none after 。 and a space after others; a line break stays, and so does ``gap`` if both end alike.
     """
     ends_alike = _ends_unspaced(source) == _ends_unspaced(left)
-    if not left.strip() or set(gap) & set(LINE_BREAKS) or (ends_alike and gap):
+    if not left.strip() or set(gap) & set(LINE_BREAKS) or ends_alike:
         return gap
     return "" if _ends_unspaced(left) else gap or " "
 

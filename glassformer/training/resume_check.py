@@ -1,9 +1,10 @@
 """Whether a run may be resumed with the settings and the text of a request."""
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
-from glassformer.checkpoint import checkpoints, update_number
+from glassformer.checkpoint import STATE, checkpoints, newest_valid, read_json, update_number
 from glassformer.errors import CheckpointError, RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import LIMITS, RunConfig, TrainConfig
@@ -25,10 +26,7 @@ _NOT_COMPARED = {"model.src_vocab", "model.tgt_vocab", "train.accumulate"}
 
 
 def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, Any], log: Display) -> None:
-    """Raise ``RunError`` for other settings or other text than the run has, unless forced, and for an ended run.
-
-    ``data`` is what config.json would say of the text. What is forced is logged.
-    """
+    """Raise ``RunError`` for other settings or text, unless forced, and for an ended run."""
     saved, saved_data = run.read_config()
     fixed, others = _compare_settings(saved, request.config)
     others += _compare_data(saved.train, saved_data, request.config.train, data)
@@ -38,14 +36,22 @@ def check_resume(run: RunDirectory, request: TrainRequest, data: Mapping[str, An
             f"{run.path}: holds a run with other settings ({'; '.join([*fixed, *others])}). "
             f"Repeat its command to resume it, or name another --run.{advice}"
         )
-    run.check_resumable()
+    # Before its second validation a training that was killed may have saved weights and no state.
+    if not checkpoints(run.latest) and (checkpoints(run.final) or len(checkpoints(run.history)) > 1):
+        raise RunError(
+            f"{run.path}: holds a model, but in {run.latest.name}/ no state to continue its training from. To "
+            f"train on from the model: glassformer train ... --init {quote(str(run.path))} --run NEW."
+        )
+    newest = newest_valid(run.latest, lambda _: None)
+    if newest is not None:
+        run.check_state(saved, newest, read_json(newest / STATE))
     _check_not_ended(run, saved.train, request.config.train, changed=bool(others))
     for line in others:
         log.log(f"--force: {line}")
 
 
 def _compare_settings(saved: RunConfig, config: RunConfig) -> tuple[list[str], list[str]]:
-    """The settings that differ: those that cannot change, and those that can be forced."""
+    """What differs and cannot change, or can be forced."""
     fixed, others = list[str](), list[str]()
     may_change = MAY_CHANGE | _NOT_COMPARED
     if saved.train.metric == "loss":  # uses all validation pairs, however many are translated
@@ -64,7 +70,7 @@ def _compare_settings(saved: RunConfig, config: RunConfig) -> tuple[list[str], l
 def _compare_data(
     saved: TrainConfig, saved_data: Mapping[str, Any], settings: TrainConfig, data: Mapping[str, Any]
 ) -> list[str]:
-    """What differs in the batches of an update, the text, and the other models and texts."""
+    """What differs in batches, text and other models."""
     found = []
     processes = saved_data.get("processes", 1)
     if saved.accumulate * processes != settings.accumulate * data["processes"]:
@@ -82,7 +88,7 @@ def _compare_data(
 
 
 def _compare_texts(saved_data: Mapping[str, Any], data: Mapping[str, Any]) -> list[str]:
-    """What differs in the training text. Where a teacher writes it, its search counts, not its weights."""
+    """What differs in the text; of a teacher its search counts."""
     before, now = (one.get("written_by", {}) for one in (saved_data, data))
     if not before or not now or saved_data["text"]["fingerprint"] != data["text"]["fingerprint"]:
         return ["the training text has changed"]
@@ -95,10 +101,7 @@ def _compare_texts(saved_data: Mapping[str, Any], data: Mapping[str, Any]) -> li
 
 
 def _check_not_ended(run: RunDirectory, before: TrainConfig, settings: TrainConfig, *, changed: bool) -> None:
-    """Refuse to continue a run that has ended unless a new limit is named: it might train for hours unexpectedly.
-
-    Where a limit has been reached, nothing would be learned: that is refused if settings or text have ``changed``.
-    """
+    """Refuse to continue an ended run without a new limit."""
     final, latest = checkpoints(run.final), checkpoints(run.latest)
     if not final or not latest or update_number(final[-1]) != update_number(latest[-1]):
         return

@@ -1,4 +1,4 @@
-"""Trains a model in a run directory, from pairs of text to the final model; called again, it resumes."""
+"""Trains a model, from pairs of text to the final model; it resumes."""
 
 import hashlib
 import shlex
@@ -39,7 +39,7 @@ _MIN_PAIRS, _FEW_PAIRS = 3, 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended; ``final`` is the validation of the final model, None if a signal stopped the training."""
+    """How a training ended; ``final`` is None if a signal stopped it."""
 
     run: Path
     reason: str
@@ -50,10 +50,10 @@ class Outcome:
 
 
 def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outcome:
-    """Train in ``request.run`` until a limit of its ``config.train`` or a signal stops it; a stopped run is resumed.
+    """Train in ``request.run`` until a limit or a signal stops it; a stopped run is resumed.
 
-    All processes of ``world`` call this together, with one directory that all of them can read. Raises ``RunError``
-    if it holds a run with other settings or text, unless ``request.force`` is True and its weights fit them.
+    All processes of ``world`` call this together. Raises ``RunError`` for a run with other settings or text, unless
+    ``request.force`` is True and its weights fit them.
     """
     check_type("request", request, TrainRequest, "a TrainRequest")
     run, config, init = RunDirectory(request.run), request.config, request.init
@@ -79,7 +79,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
 
 @contextmanager
 def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: World) -> Iterator[Display]:
-    """Lock the directory and write the log in the first process; the others do neither."""
+    """Lock the directory and write the log, in the first process."""
     if not world.is_first:
         yield Display()
         return
@@ -93,7 +93,7 @@ def _open_log(run: RunDirectory, config: RunConfig, display: Display, world: Wor
 def _prepare_run(
     run: RunDirectory, request: TrainRequest, log: Display, world: World
 ) -> tuple[PreparedText, PreparedText | None]:
-    """Check that an existing run can be resumed, prepare the text and the other text, write the configuration."""
+    """Check that a run can be resumed, prepare text, write config.json."""
     source, config, init, mix = request.source, request.config, request.init, request.mix
     data = _describe_data(request, world)
     trained = run.has_checkpoints
@@ -144,7 +144,7 @@ def _prepare_run(
 
 
 def _describe_data(request: TrainRequest, world: World) -> dict[str, Any]:
-    """What config.json says of the data: with a sum of each, so that a change is noticed."""
+    """What config.json says of the data."""
     source, init, mix = request.source, request.init, request.mix
     return {
         **source.to_mapping(),
@@ -172,7 +172,7 @@ def _prepare_mix(
 
 
 def _valid_seen(text: PreparedText, other: PreparedText | None) -> int:
-    """How many validation sources are in the training text, or in the other text if that has more."""
+    """How many validation sources are in a text to train on."""
     return max(one.counts.get("valid_seen", 0) for one in (text, other) if one is not None)
 
 
@@ -188,13 +188,13 @@ def _read_text(directory: Path, config: RunConfig) -> PreparedText:
 
 
 def _decode_of_run(asked: DecodeConfig, saved: DecodeConfig) -> DecodeConfig:
-    """The settings of this request, except that where one is the default, the run's own is kept."""
+    """The settings of this request, but the run's own for defaults."""
     now, default = asked.to_mapping(), DecodeConfig().to_mapping()
     return replace(saved, **{name: value for name, value in now.items() if value != default[name]})
 
 
 def _check_enough_pairs(pairs: int, settings: TrainConfig, log: Display, *, init: bool) -> None:
-    """Warn of a text that is too small to learn a language from; refuse one that teaches nothing."""
+    """Warn of a text that is too small; refuse one that teaches nothing."""
     if pairs < _MIN_PAIRS:
         raise TextError(
             f"The training text holds {pairs:,} usable pair{'' if pairs == 1 else 's'}, not counting the validation "

@@ -1,5 +1,6 @@
 """Menu entries are translated without the mark of their letter, which comes back."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,17 @@ def test_a_mark_comes_back_at_a_letter(text: str, mark: tuple[str, str], expecte
 
 
 def test_an_entry_is_translated_without_its_mark(tmp_path: Path) -> None:
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("Save &As...\n_Open %s\nAT&T is big\n", encoding="utf-8")
+    source, target = tmp_path / "in.po", tmp_path / "out.po"
+    texts = "Save &As...", "_Open %s", "AT&T is big", "See README_de.md now"
+    source.write_text("".join(f'msgid "{text}"\nmsgstr ""\n\n' for text in texts), encoding="utf-8")
     report = FileTranslator(Permuting(None, "x")).translate(source, target)  # type: ignore[arg-type]
-    assert target.read_text() == "xS&ave xAs...\nx_Open %s\nxAT&xT xis xbig\n"
+    written = re.findall('msgstr "(.*)"', target.read_text())
+    assert written == ["xS&ave xAs...", "x_Open %s", "xAT&xT xis xbig", "xSee README_de.md xnow"]
     assert not report.flagged
+
+
+def test_only_catalogs_have_marks(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("The ~user directory is empty.\nOpen My_file now.\n", encoding="utf-8")
+    FileTranslator(Permuting(None, "x")).translate(source, target)  # type: ignore[arg-type]
+    assert target.read_text() == "xThe ~xuser xdirectory xis xempty.\nxOpen My_file xnow.\n"

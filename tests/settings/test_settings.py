@@ -165,7 +165,7 @@ class TestUnknownKeys:
             ({"model": {"n_head": 3}}, ["model.n_head: there is no such setting", "Did you mean 'n_heads'?"]),
             ({"train": {"learning_rate": 1.0}}, ["train.learning_rate", "Known: seed, "]),
             ({"modle": {}}, ["modle: there is no such section", "Did you mean 'model'?", "Known: model, text"]),
-            ({"model": 3}, ["model: found 3, expected a section"]),
+            ({"model": 3}, ["model: found int, expected a section"]),
             ({"model": {"name": "tny"}}, ["no configuration named 'tny'", "Did you mean 'tiny'?"]),
         ],
     )

@@ -20,14 +20,7 @@ every_task = pytest.mark.parametrize("name", TASKS)
 
 
 def test_the_names_of_the_tasks():
-    assert tuple(TASKS) == (
-        "dates",
-        "phrasebook-de",
-        "phrasebook-fr",
-        "phrasebook-ja",
-        "scan-length",
-        "scan-addprim_jump",
-    )
+    assert tuple(TASKS) == ("dates", "phrasebook-de", "phrasebook-fr", "phrasebook-ja")
 
 
 @pytest.mark.slow
@@ -89,7 +82,7 @@ def test_the_recommended_settings_make_a_run(name, get_task):
     assert config.text.joint or config.model.tie_embeddings != "all"
 
 
-@pytest.mark.parametrize("name", ["dates", "phrasebook-ja", "scan-length"])
+@pytest.mark.parametrize("name", ["dates", "phrasebook-ja"])
 @pytest.mark.slow
 def test_another_seed_gives_other_pairs_but_trains_on_nothing_that_was_held_out(name, get_task):
     first, second = get_task(name, seed=1), get_task(name, seed=2)
@@ -115,14 +108,14 @@ def test_pairs_do_not_depend_on_the_process(get_task):
 
 @pytest.mark.slow
 def test_overriding_the_settings_of_a_task_leaves_the_next_one_as_it_was(get_task):
-    for name in ("dates", "scan-length"):
+    for name in ("dates", "phrasebook-de"):
         task = load_task(name)
         apply_overrides(task.settings, ["train.max_updates=1"])
         assert load_task(name).settings == get_task(name).settings != task.settings
 
 
 def test_the_same_seed_gives_the_same_task(get_task):
-    for name in ("dates", "scan-length"):
+    for name in ("dates", "phrasebook-de"):
         assert load_task(name, seed=1) == get_task(name)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from glassformer.decoding.restore.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import keep_spaces
 from glassformer.decoding.restore.places import Restored, needs_attention, restore
-from glassformer.decoding.translation import Translation
+from glassformer.decoding.translation import Doubt, Translation
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.code import Parts, has_words, join_parts
-from glassformer.text.codes.draft import Draft, make_draft, mark_numbers
+from glassformer.text.codes.draft import Draft, make_draft, mark_numbers, number_writer
 from glassformer.text.scripts import split_words
 from glassformer.text.steps.sentences import is_crowded
 
@@ -56,6 +56,14 @@ def _to_tensor(weights: Any) -> Any:
     return torch.as_tensor(weights)
 
 
+def doubt_numbers(attempt: Attempt) -> Attempt:
+    """The same, with a doubt if a number of the text is missing or another one."""
+    named = tuple([one for one in attempt.lost if "number" in one])
+    if not named or attempt.translation.doubt is not None:
+        return attempt
+    return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("number", named)))
+
+
 def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
     """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
     draft = make_draft(source)
@@ -64,11 +72,16 @@ def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
 
 
 def translate_parts(
-    sources: Sequence[Parts], search: Search, ends: TokenEnds, *, checks_numbers: bool
+    sources: Sequence[Parts],
+    search: Search,
+    ends: TokenEnds,
+    *,
+    checks_numbers: bool,
+    languages: tuple[str, str] | None = None,
 ) -> list[Attempt]:
     """The translation of each text, which has words; ``ends`` says where the tokens of a translation end.
 
-    ``checks_numbers``: whether what lost a number or a sign is tried again.
+    ``checks_numbers``: whether what lost a number or a sign is tried again; ``languages``: of source and target.
     """
     plain, chosen = dict[int, tuple[Draft, Translation]](), dict[int, Attempt]()  # plain: without stand-ins
     again, marked = dict(enumerate(sources)), dict(enumerate(sources))  # marked: those that may get better
@@ -92,15 +105,16 @@ def translate_parts(
             assert one is not None, "a text without stand-ins is always restored"
             chosen[number] = one
         retried = again if checks_numbers else {}
-        again = {number: parts for number in retried if (parts := _mark_lost(sources[number], chosen[number].lost))}
+        marks = {number: _mark_lost(sources[number], chosen[number].lost, languages) for number in retried}
+        again = {number: parts for number, parts in marks.items() if parts is not None}
         marked = failed | again
     _place_pairs(sources, chosen, search, ends)
     return [chosen[number] for number in range(len(sources))]
 
 
-def _mark_lost(source: Parts, lost: Sequence[str]) -> Parts | None:
+def _mark_lost(source: Parts, lost: Sequence[str], languages: tuple[str, str] | None) -> Parts | None:
     """A text that lost a number or a sign, with these as codes; None if it lost nothing, or has too many of them."""
-    marked = mark_numbers(source) if lost else source
+    marked = mark_numbers(source, number_writer(languages)) if lost else source
     is_worse = is_crowded(marked) or not has_words(marked)
     return None if marked == source or is_worse else marked
 

@@ -103,6 +103,9 @@ def _is_apart(character: str, neighbour: str, edge: str) -> bool:
     return neighbour.isspace() or ((character.isalnum() or character == "_") and not neighbour.isalnum())
 
 
+_LETTER_AND_DIGIT = re.compile(r"[^\W\d_](?=\d[\d.,]*(?!\w))")
+
+
 def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
     """The output with the white space that the source has at its ends, by its codes, and, without breaks, by numbers.
 
@@ -124,6 +127,8 @@ def keep_spaces(source: Sequence[Part], output: Sequence[Part]) -> Parts:
 
 
 def _keep_spaces_by_numbers(source: str, output: str) -> str:
+    if _LETTER_AND_DIGIT.search(source) is None:
+        output = _LETTER_AND_DIGIT.sub(r"\g<0> ", output)
     if "\u00a0" not in source and "\u202f" not in source:  # fast path
         return output
     searched = defaultdict[tuple[str, str], int](int)  # up to where

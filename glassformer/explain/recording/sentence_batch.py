@@ -8,16 +8,22 @@ from torch import Tensor
 
 from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
+from glassformer.decoding.request import Request
 from glassformer.decoding.search.steps import pad_ids
-from glassformer.decoding.sentences import read_source_sentences
+from glassformer.decoding.sentences import read_source_sentences, text_options
 from glassformer.errors import InputError
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.lines import has_letter, without_surrogates
+from glassformer.text.codes.code import join_parts
+from glassformer.text.lines import has_letter, normalize_source, without_surrogates
+from glassformer.text.steps.passage import Passage
+from glassformer.text.steps.signs import WRITTEN, plain_signs, read_signs
+from glassformer.text.steps.step import TextOptions
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
 _CPU = torch.device("cpu")
+_ALL_SIGNS = TextOptions(plain_signs=plain_signs("-.'\""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +75,8 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    read = [read_source_sentences(without_surrogates(text), options) for text in sources]
+    signs = translator.plain_signs
+    read = [read_source_sentences(without_surrogates(text), options, signs) for text in sources]
     if targets is None:  # as translate does, each sentence by itself
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
@@ -104,6 +111,24 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
     )
 
 
+def check_reading(translator: Translator, text: str) -> str:
+    """What the way back makes of the sentences that are read, in the place of answers: the text, if all is well.
+
+    Each step undoes what it has done; only the kind of white space and what is not read (``signs``) do not count.
+    Gives the empty text if it is undone, else what came out.
+    """
+    options = text_options(translator.config, Request(text), plain_signs=translator.plain_signs)
+    passage = Passage((text,), options)
+    restored = join_parts(passage.restore(passage.texts)[0])
+    signs = all(restored.count(sign) == text.count(sign) or plain in text for sign, plain in WRITTEN.items())
+    return "" if signs and _simplify(restored) == _simplify(text) else restored
+
+
+def _simplify(text: str) -> str:
+    (read,) = Passage((text,), _ALL_SIGNS, (read_signs,)).texts
+    return " ".join(normalize_source(join_parts(read)).split())
+
+
 def text_of_ids(translator: Translator, numbers: str) -> str:
     """The source with these ids, such as "40 3047 481"; ``InputError`` if none has them."""
     tokenizer, config = translator.src_tokenizer, translator.model.config
@@ -117,7 +142,9 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     ids = [int(part) for part in parts]
     ids = ids[:-1] if ids[-1] == config.eos_id else ids
     text = tokenizer.to_text(ids)
-    [read] = read_sources([" ".join(read_source_sentences(text, translator.config))], tokenizer, config)
+    [read] = read_sources(
+        [" ".join(read_source_sentences(text, translator.config, translator.plain_signs))], tokenizer, config
+    )
     if read.ids != [*ids, config.eos_id]:
         raise InputError(
             f"--from-ids: found {numbers!r}, which is the text {text!r}, but the model reads that as "

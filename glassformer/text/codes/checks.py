@@ -13,6 +13,8 @@ from glassformer.text.scripts import OPENING
 _NUMBER = re.compile(
     rf"(?:(?<![^\0\s\"'=<>{re.escape(OPENING)}])[-\u2212\u2013])?\d+(?:[.,'\u2019\u00a0\u202f]\d+)*(?:/\d+)*(?:[\s\u00a0\u202f]?%)?"
 )
+HALF_OF_DAY = r"(?i:[ap]m\b|[ap]\.m(?:\.(?=\s))?)"
+_TIME = re.compile(rf"(?<![\d.,:])(1[0-2]|0?[1-9])((?::\d\d)?)\s?({HALF_OF_DAY})")
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
 # An & between words is a word.
 _RUN = re.compile(r"(?!(?<!\S)&(?!\S))[%{}\[\]$&\\<>@#~_^|=+`]+")
@@ -28,6 +30,12 @@ DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2
 def drop_breaks(text: str) -> str:
     """A text without what is ``DROPPED``."""
     return DROPPED.sub("", text) if "<" in text or "&" in text or not text.isascii() else text
+
+
+def _read_time(found: re.Match[str]) -> str:
+    """A time with am or pm by 24 hours."""
+    hour = int(found[1]) % 12 + 12 * (found[3][0] in "pP")
+    return f"{hour}{found[2]}"
 
 
 def _plain_number(number: str) -> str:
@@ -54,7 +62,7 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
 
     Numbers are compared with sign and decimals: 1,000.5 is 1.000,5.
     """
-    texts = [drop_breaks(_text(parts)) for parts in (source, output)]
+    texts = [_TIME.sub(_read_time, drop_breaks(_text(parts))) for parts in (source, output)]
     numbers = [_NUMBER.findall(text) for text in texts]
     found = list[str]()
     if numbers[0] != numbers[1]:
@@ -111,7 +119,10 @@ def is_code(part: Part) -> TypeGuard[Code]:
 
 @lru_cache(1000)  # a file has the same again and again
 def _must_stay(code: Code) -> bool:
-    return not DROPPED.fullmatch(code.raw) and (not code.is_text or _OF_CODES.fullmatch(code.raw) is not None)
+    if not code.is_text:
+        return DROPPED.fullmatch(code.raw) is None
+    is_program = _OF_CODES.fullmatch(code.raw) is not None and _TIME.fullmatch(code.raw) is None
+    return is_program and DROPPED.fullmatch(code.raw) is None
 
 
 def _find_crossed(parts: Sequence[Part]) -> str:

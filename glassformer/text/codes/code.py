@@ -1,7 +1,7 @@
 """A code: what is not translated, such as a tag or a placeholder; a text is a row of parts, strings and codes."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from glassformer.text.lines import has_letter
@@ -82,6 +82,22 @@ def trim(parts: Sequence[Part]) -> tuple[str, Parts, str]:
 def has_words(parts: Iterable[Part]) -> bool:
     """Whether there is a letter outside the codes, and so something to translate."""
     return any(isinstance(part, str) and has_letter(part) for part in parts)
+
+
+def replace_codes(parts: Parts) -> tuple[str, dict[str, Code]]:
+    """The text in which each code is one sign, and what these signs stand for."""
+    if len(parts) == 1 and isinstance(parts[0], str):  # fast path
+        return parts[0], {}
+    free = unused_signs(join_parts(parts))
+    codes = {next(free): part for part in parts if isinstance(part, Code)}
+    signs = iter(codes)
+    return "".join([part if isinstance(part, str) else next(signs) for part in parts]), codes
+
+
+def restore_codes(text: str, codes: Mapping[str, Code]) -> Parts:
+    """The parts of a text in which signs stand for codes."""
+    pieces = re.split(f"([{''.join(codes)}])", text) if codes else [text]
+    return tuple([codes.get(piece, piece) for piece in pieces if piece])
 
 
 def unused_signs(text: str) -> Iterator[str]:

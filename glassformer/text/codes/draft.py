@@ -5,12 +5,12 @@ A code has no word in the text, unless stand-ins are wanted: names and numbers w
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
-from glassformer.text.codes.checks import DROPPED, drop_breaks
+from glassformer.text.codes.checks import DROPPED, HALF_OF_DAY, drop_breaks
 from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
 from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
@@ -24,7 +24,8 @@ _SIGNS = (
 )
 # A number with its sign and its unit is one code, and so are signs without a space between them.
 _NUMBERS_AND_SIGNS = re.compile(
-    rf"(?:(?<!\S)[-\u2212\u2013]|[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER}(?:\s?[%$¢-¥°\u20a0-\u20cf])?|(?:{_SIGNS})+"
+    rf"(?:(?<!\S)[-\u2212\u2013]|[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER}"
+    rf"(?:\s?[%$¢-¥°\u20a0-\u20cf]|(?::\d\d)?\s?{HALF_OF_DAY})?|(?:{_SIGNS})+"
 )
 _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")
@@ -95,9 +96,31 @@ class _CodeGroup(NamedTuple):
         return tuple(found)
 
 
-def mark_numbers(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The same parts, with numbers and signs as codes."""
-    return mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(match[0], is_text=True))
+def mark_numbers(parts: Sequence[Part], write: Callable[[str], str] = str) -> tuple[Part, ...]:
+    """The same parts, with numbers and signs as codes, which ``write`` turns into those of the target language."""
+    return mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(write(match[0]), is_text=True))
+
+
+@lru_cache
+def number_writer(languages: tuple[str, str] | None) -> Callable[[str], str]:
+    """What writes an amount of the first language as the second does: $2,500.50 as $2.500,50 in German.
+
+    Without a currency or thousands a number stays as it is: 2.0 may be a version.
+    """
+    from babel import UnknownLocaleError  # takes time
+    from babel.numbers import get_decimal_symbol, get_group_symbol
+
+    try:
+        (group, point), signs = (
+            (get_group_symbol(code), get_decimal_symbol(code))
+            for code in (language.partition("-")[0] for language in languages or ("", ""))
+        )
+    except (UnknownLocaleError, ValueError):
+        return str
+    inner = rf"\d{{1,3}}(?:{re.escape(group)}\d{{3}})+(?:{re.escape(point)}\d+)?(?![\d{re.escape(group + point)}])"
+    amount = re.compile(rf"[$¢-¥\u20a0-\u20cf]\s?(?:{inner}|\d+{re.escape(point)}\d+$)|^{inner}")
+    swap = str.maketrans({group: signs[0], point: signs[1]})
+    return lambda number: amount.sub(lambda found: found[0].translate(swap), number)
 
 
 def make_draft(parts: Sequence[Part], attempt: int | None = None) -> Draft | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes, replace_codes, restore_codes
 
 # One of these is in every placeholder; most texts have none.
 HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹#=]|\+\+|www\.|\.[A-Za-z*]|[vV]\d|0[xX]")
@@ -48,7 +48,7 @@ _PLACEHOLDERS = re.compile(
     re.VERBOSE,
 )
 _BLOCK = re.compile(r"\{(?:%-?\s*|\{~?(?=[#/^]))(end|[#/^])?(\w+)")
-_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z\d][\w:.-]*)")
+_TAG_NAME = re.compile(r"[<\[]/?([A-Za-z\d][\w:-]*)")  # <c.red> of WebVTT is closed by </c>
 _PARTNERS = {"bpt": "ept", "bx": "ex", "sc": "ec"}
 _EMPTY_TAGS = ("<br", "<hr", "<img", "<input", "<wbr")
 _MESSAGE = re.compile(r"\{\s*[\w.]+\s*,\s*(?:plural|select|selectordinal)\s*,")
@@ -60,9 +60,11 @@ _BREAK = re.compile(
     r"|\\[nrN]|\{\\N\}|.*\n|\{%-?\s*(?:else|el(?:s|se)?if|empty|when)\b[^{}]*\}|\{\{~?\s*else\b[^{}]*\}\}",
     re.IGNORECASE | re.DOTALL,
 )
-# Codes that are no part of what a sentence says: tags, escapes, boxes of tasks, footnotes, pictures.
+# Codes that are no part of what a sentence says: tags, readings of ruby, escapes, boxes, footnotes, pictures.
 _WORDLESS = re.compile(
-    r"<(?![%?]=)[^>]*>|<!--.*-->|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*", re.DOTALL
+    r"<r[tp]\b.*|<(?![%?]=)[^>]*>|<!--.*-->"
+    r"|\\.|%%|&#?\w+;|\{\\.*\}|\{%.*%\}|\[[ xX]\]|\[\^.*\]:?|:[a-z\d_+-]+:|!\[.*",
+    re.DOTALL,
 )
 _ADDRESS_TAG = re.compile(r"<(?:https?:|[^\s<>]+@)[^<>]*>")
 _REMEMBERED = 1000  # codes; a file repeats them
@@ -71,9 +73,7 @@ _LONG_CODE = 500  # characters; a search for all that is wordless in it would ta
 
 def find_codes(parts: Sequence[Part]) -> Parts:
     """The same parts, with the placeholders in their text, and the syntax of ICU messages, as codes."""
-    found: list[Part] = []
-    for part in parts:
-        found += [part] if isinstance(part, Code) else _read_messages(part)
+    found = _with_messages(parts)
     if not any(isinstance(part, str) and may_have_codes(part) for part in found):
         return _pair_blocks([part for part in found if part != ""])
     text = join_parts(found)
@@ -116,12 +116,32 @@ def _pair_blocks(parts: Sequence[Part]) -> Parts:
     )
 
 
-def mark_messages(parts: Sequence[Part]) -> Parts:
-    """The same parts, with each ICU message in their text as one code, so that the text round it stays whole."""
-    found: list[Part] = []
-    for part in parts:
-        found += [part] if isinstance(part, Code) else _read_messages(part, is_whole=True)
-    return tuple(part for part in found if part != "")
+def mark_messages(parts: Parts) -> tuple[Parts, dict[str, Parts]]:
+    """The same parts, with each ICU message as one code, so that the text round it stays whole; what each holds."""
+    text, codes = _with_signs(parts)
+    found, messages = list[Part](), dict[str, Parts]()
+    for part in _read_messages(text, is_whole=True):
+        inner = restore_codes(part if isinstance(part, str) else part.raw, codes)
+        if isinstance(part, Code):
+            part = part._replace(raw=join_parts(inner))
+            messages[part.raw] = inner
+        found += inner if isinstance(part, str) else (part,)
+    return (tuple(found), messages) if messages else (parts, {})
+
+
+def _with_messages(parts: Sequence[Part]) -> list[Part]:
+    """The same parts, with the syntax of messages as codes."""
+    text, codes = _with_signs(tuple(parts))
+    found = list(_read_messages(text))
+    if len(found) == 1:
+        return list(parts)
+    return [one for part in found for one in (restore_codes(part, codes) if isinstance(part, str) else (part,))]
+
+
+def _with_signs(parts: Parts) -> tuple[str, dict[str, Code]]:
+    """The text with signs for its codes; empty if it can have no message."""
+    is_possible = any("{" in part for part in parts if isinstance(part, str))
+    return replace_codes(parts) if is_possible else ("", {})
 
 
 def _read_messages(text: str, *, is_whole: bool = False) -> Iterator[Part]:

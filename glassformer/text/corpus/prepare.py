@@ -20,7 +20,6 @@ from glassformer.files import (
     refuse_link,
     remove,
     remove_unfinished,
-    require_regular_file,
     sha256,
     storage_errors,
     sync,
@@ -180,7 +179,6 @@ def _verify_files(directory: Path, config: TextConfig, sums: Mapping[str, str]) 
     for name in _file_names(config):
         path = directory / name
         try:
-            require_regular_file(path)
             found = sha256(path)
         except OSError as error:
             raise TextError(f"{path}: cannot be read: {error.strerror}.") from error

@@ -53,6 +53,8 @@ class Format:
     """What each line is to ``translate`` without ``--out``; None for a structured file, whose lines are no texts."""
     charset: str | None = None
     """Finds the encoding that a file declares."""
+    has_menu_marks: bool = False
+    """Whether it holds the texts of a program, such as &File."""
     has_references: bool = False
     """Whether a file may have a character as a reference, such as &#228;."""
 
@@ -98,7 +100,7 @@ FORMATS = (
     Format("JSONL", (".jsonl",), lines="requests",
            pairs=_lazy("jsonl:read_jsonl"), languages=_lazy("jsonl:first_languages"),
            segments=_lazy("jsonl:jsonl_segments")),
-    Format("gettext", (".po", ".pot"), options=_LANGUAGE, charset=GETTEXT_CHARSET,
+    Format("gettext", (".po", ".pot"), options=_LANGUAGE, charset=GETTEXT_CHARSET, has_menu_marks=True,
            pairs=_lazy("gettext:read_po"), segments=_lazy("gettext:po_segments")),
     Format("compiled gettext", (".mo",), pairs=_lazy("gettext:read_mo")),
     Format("TMX", (".tmx",), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
@@ -106,6 +108,7 @@ FORMATS = (
            describe_pairs=_lazy("tmx:describe_tmx"),
            segments=_lazy("tmx:tmx_segments"), describe_segments=_lazy("tmx:describe_tmx")),
     Format("XLIFF", (".xliff", ".xlf", ".sdlxliff"), options=_LANGUAGE, charset=XML_CHARSET, has_references=True,
+           has_menu_marks=True,
            pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
            segments=_lazy("xliff:xliff_segments"), describe_segments=_lazy("xliff:describe_xliff")),
     Format("Excel", (".xlsx",), pairs=_lazy("sheets:read_xlsx"), describe_pairs=_lazy("sheets:describe_xlsx")),

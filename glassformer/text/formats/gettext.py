@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.lines import read_bytes
@@ -22,6 +22,14 @@ _MESSAGE = re.compile(r"(?:msgctxt, )?msgid, (?:msgstr|msgid_plural(?:, msgstr\[
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 # What a template (.pot) has in its header until somebody starts a translation, and what German and English need.
 _NO_PLURALS, _TWO_PLURALS = "nplurals=INTEGER; plural=EXPRESSION", "nplurals=2; plural=(n != 1)"
+# What a program fills in, by the flag of a message: "%.3fs" of C is %.3f and an s.
+_DIRECTIVES = {
+    "c-format": re.compile(
+        r"%(?:\d+\$)?[-+ #0']*(?:\d+|\*(?:\d+\$)?)?(?:\.(?:\d+|\*(?:\d+\$)?)?)?"
+        r"(?:(?:hh?|ll?|[Lqjzt]|I(?:32|64)?)?[diouxXeEfFgGaAcCsSpnm%]|<PRI\w+>)"
+    ),
+    "python-format": re.compile(r"%(?:\(\w+\))?[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[hlL]?[diouxXeEfFgGcrsa%]"),
+}
 _NO_CHARSET = "charset=CHARSET"
 _NO_LANGUAGE = re.compile(r"(?<=\bLanguage:)( *)(?=\\n)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -128,7 +136,8 @@ def po_segments(text: str, path: Path, language: str | None = None) -> list[File
             is_singular = name == names[0] and (len(names) > 1 or "msgid_plural" not in entry.strings)
             source = entry.text("msgid" if is_singular else "msgid_plural")
             others = header, _mark_fuzzy(entry)
-            segments.append(_segment(source, entry.span(name), line_of(entry.span("msgid")[0]), others))
+            parts = _read_directives(source.strip("\n"), entry.flags)
+            segments.append(_segment(source, parts, entry.span(name), line_of(entry.span("msgid")[0]), others))
     return segments
 
 
@@ -144,7 +153,15 @@ def _header_edits(text: str, start: int, end: int, language: str | None) -> list
     return edits
 
 
-def _segment(source: str, place: tuple[int, int], line: int, others: tuple[list[Edit], list[Edit]]) -> FileSegment:
+def _read_directives(text: str, flags: list[str]) -> Parts:
+    """A message with its directives as codes, as the language of the program reads them."""
+    pattern = next((pattern for flag, pattern in _DIRECTIVES.items() if flag in flags), None)
+    return (text,) if pattern is None else mark_codes((text,), pattern, lambda found: Code(found[0], is_text=True))
+
+
+def _segment(
+    source: str, parts: Parts, place: tuple[int, int], line: int, others: tuple[list[Edit], list[Edit]]
+) -> FileSegment:
     """A message or one form of it, whose string is at ``place``; with its translation come ``others``."""
     # msgfmt wants a translation to begin and end with a line break where its source does.
     before = "\n" * (len(source) - len(source.lstrip("\n")))
@@ -153,7 +170,7 @@ def _segment(source: str, place: tuple[int, int], line: int, others: tuple[list[
     def edits(parts: Sequence[Part]) -> list[Edit]:
         return [*chain(*others), Edit(*place, _quote(f"{before}{join_parts(parts)}{after}"))]
 
-    return FileSegment((source.strip("\n"),), line, edits)
+    return FileSegment(parts, line, edits)
 
 
 def _entries(text: str, path: Path) -> Iterator[_Entry]:

@@ -9,11 +9,15 @@ from glassformer.text.codes.code import Code, Part, join_texts, trim, write_part
 from glassformer.text.formats.segment import FileSegment, line_finder, replace_span
 from glassformer.text.formats.tags import Token, read_tokens
 
-# Elements inside a sentence. All others end it.
-_INLINE = {
-    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i",
-    "img", "ins", "kbd", "label", "mark", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "time",
-    "tt", "u", "var", "wbr",
+# Elements that end a sentence, as browsers show them (HTML Standard, 15.3). All others are inside one.
+_BLOCKS = {
+    "address", "article", "aside", "audio", "base", "blockquote", "body", "canvas", "caption", "center", "col",
+    "colgroup", "datalist", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed", "fieldset", "figcaption",
+    "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup",
+    "hr", "html", "iframe", "input", "legend", "li", "link", "listing", "main", "map", "math", "menu", "meta", "nav",
+    "noframes", "noscript", "object", "ol", "optgroup", "option", "p", "plaintext", "pre", "script", "search",
+    "section", "select", "slot", "style", "summary", "svg", "table", "tbody", "td", "template", "textarea", "tfoot",
+    "th", "thead", "title", "tr", "ul", "video", "xmp",
 }  # fmt: skip
 EMPTY_TAGS = {
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
@@ -25,9 +29,24 @@ _ENDED_BY = {
     "th": {"td", "th", "tr", "tbody", "tfoot"},
     "p": {"p", "div", "ul", "ol", "dl", "table", "pre", "blockquote", "form", "hr", "section", "article", "header",
           "footer", "nav", "h1", "h2", "h3", "h4", "h5", "h6"},
+    "rt": {"rt", "rp", "rb", *_BLOCKS}, "rp": {"rt", "rp", "rb", *_BLOCKS},
 }  # fmt: skip
 _SPACES = re.compile(r"[ \t\r\n]+")
-_UNTRANSLATED = {"script", "style", "code", "kbd", "pre", "samp", "svg", "math", "textarea", "template", "var"}
+_UNTRANSLATED = {
+    "script",
+    "style",
+    "code",
+    "kbd",
+    "pre",
+    "samp",
+    "svg",
+    "math",
+    "textarea",
+    "template",
+    "var",
+    "rt",
+    "rp",
+}
 
 
 class _Reader:
@@ -40,6 +59,7 @@ class _Reader:
         self._start: int | None = None
         self._untranslated: list[tuple[str, int]] = []  # open elements, and where they begin
         self._names = Counter[str]()  # of these
+        self._in_paragraph = False
 
     def finish(self) -> None:
         """Read the whole text."""
@@ -78,7 +98,10 @@ class _Reader:
     def _read_start(self, token: Token) -> None:
         tag, is_single = token.name, token.kind == "empty" or token.name in EMPTY_TAGS
         if self._untranslated and token.kind == "start" and tag in _ENDED_BY.get(self._untranslated[-1][0], ()):
-            self._end_hidden(tag=self._untranslated[-1][0])
+            name, start = self._untranslated[-1]
+            self._end_hidden(tag=name)
+            if not self._untranslated and self._is_inline(name):
+                self._add(Code(self._text[start : token.start]), start)
         classes = (dict(token.attributes).get("class") or "").split() if token.attributes else ()
         is_protected = ("translate", "no") in token.attributes or "notranslate" in classes
         hidden = token.kind == "start" and (tag in _UNTRANSLATED or is_protected)
@@ -86,10 +109,15 @@ class _Reader:
             if not is_single and self._text[token.end - 2] != "/":
                 self._untranslated.append((tag, token.start))
                 self._names[tag] += 1
-        elif tag in _INLINE:
+        elif self._is_inline(tag):
             self._add(Code(self._text[token.start : token.end], "alone" if is_single else "opens"), token.start)
         else:
+            self._in_paragraph = tag == "p"
             self._end_run(token.start)
+
+    def _is_inline(self, tag: str) -> bool:
+        """Whether a sentence goes on over a tag; buttons stand side by side, but in a paragraph one is a word."""
+        return tag not in _BLOCKS and (tag != "button" or self._in_paragraph)
 
     def _read_end(self, token: Token) -> None:
         tag, code = token.name, Code(self._text[token.start : token.end], "closes")
@@ -97,13 +125,17 @@ class _Reader:
             outermost, start = self._untranslated[0]
             if self._names[tag]:
                 self._end_hidden(tag)
-                if not self._untranslated and tag in _INLINE:
+                if not self._untranslated and self._is_inline(outermost):
                     self._add(Code(self._text[start : token.end]), start)
-            elif tag not in _INLINE and outermost in _ENDED_BY:  # the end of what encloses it
+            elif outermost in _ENDED_BY and (tag in _BLOCKS or tag == "ruby"):  # the end of what encloses it
                 self._end_hidden(outermost, all_of_them=True)
-        elif tag in _INLINE:
+                if tag == "ruby":
+                    self._add(Code(self._text[start : token.start]), start)
+                    self._add(code, token.start)
+        elif self._is_inline(tag):
             self._add(code, token.start)
         else:
+            self._in_paragraph &= tag != "p"
             self._end_run(token.start)
 
     def _end_hidden(self, tag: str, *, all_of_them: bool = False) -> None:
@@ -113,7 +145,7 @@ class _Reader:
         while self._untranslated and (all_of_them or closed != tag):
             closed = self._untranslated.pop()[0]
             self._names[closed] -= 1
-        if not self._untranslated and name not in _INLINE:
+        if not self._untranslated and not self._is_inline(name):
             self._end_run(start)
 
 

@@ -46,13 +46,14 @@ def _find_texts(text: str, path: Path) -> Iterator[Callable[[], FileSegment]]:
         if token.map[0] != line_now:
             line_now, column = token.map[0], 0
         in_table = before.type in ("th_open", "td_open")
-        content = token.content.replace("|", "\\|") if in_table else token.content
+        raw = _HEADING_ID.sub("", token.content) if before.type == "heading_open" else token.content
+        content = raw.replace("|", "\\|") if in_table else raw
         place = _find_content(lines, token.map[0], token.map[1], column, content)
         if place is not None:
             (first_line, start), (last_line, column) = place
             span = starts[first_line] + start, starts[last_line] + column
             indent = "" if in_table else _NO_QUOTATION.sub(" ", lines[first_line][:start])
-            inline = partial(_read_inline, parser, env, token.content)
+            inline = partial(_read_inline, parser, env, raw)
             yield partial(_markdown_segment, span, first_line + 1, before, indent, inline)
 
 
@@ -73,6 +74,7 @@ def _html_block(text: str, start: int, line: int, block: str, path: Path) -> lis
     return [shift(segment) for segment in html_segments(block, path) if not segment.is_blank]
 
 
+_HEADING_ID = re.compile(r"\s*\{[#.:][^{}\n]*\}\s*\Z")  # it names a heading, or gives it classes
 _NO_QUOTATION = re.compile(r"[^>\s]")  # of what stands before a block: the signs of items
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")  # these would end a block of HTML
 

@@ -129,6 +129,9 @@ def _sides(unit: Node) -> list[_Sides]:
     sources, targets = _divisions(unit.child("seg-source")), _divisions(target)
     if sources and targets:
         return [(mid, part, targets.get(mid)) for mid, part in sources.items()]
+    divided = unit.child("seg-source")
+    if divided is not None and sources and target is None:  # a target with a part for each
+        return [("", divided, None)]
     return [] if source is None else [("", source, target)]
 
 

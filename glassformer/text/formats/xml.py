@@ -191,6 +191,11 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
     position = node.inner
 
     def add_text(end: int) -> None:
+        nonlocal position
+        for found in _INSTRUCTION.finditer(text, position, end):
+            if found["raw"]:
+                parts.extend(filter(None, [_unescape(text[position : found.start()]), Code(found["raw"])]))
+                position = found.end()
         if end > position:
             parts.append(_unescape(text[position:end]))
 
@@ -211,6 +216,7 @@ def xml_parts(text: str, node: Node) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+_INSTRUCTION = re.compile(r"<!--.*?-->|<!\[CDATA\[.*?\]\]>|(?P<raw><\?.*?\?>)", re.DOTALL)
 _COMMENT_OR_CDATA = re.compile(r"<!--.*?-->|<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 
 

@@ -28,10 +28,8 @@ def read_messages(parts: Parts, options: TextOptions) -> Change | None:
     """Each ICU message becomes a text of its own, so that the text round it stays whole."""
     if not options.keeps_codes or options.is_constrained:
         return None
-    whole = mark_messages(parts)
-    known = set(parts)
-    messages = dict.fromkeys(part.raw for part in whole if isinstance(part, Code) and part not in known)
-    return Messages((whole, *((raw,) for raw in messages))) if messages else None
+    whole, messages = mark_messages(parts)
+    return Messages((whole, *messages.values())) if messages else None
 
 
 def read_codes(parts: Parts, options: TextOptions) -> Change | None:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from glassformer.text.codes.code import Parts
 from glassformer.text.steps.codes import read_codes, read_messages
 from glassformer.text.steps.sentences import read_sentences, read_wordless
+from glassformer.text.steps.signs import read_signs
 from glassformer.text.steps.step import Change, Step, TextOptions
 from glassformer.text.steps.style import read_case, read_emoji, read_punctuation
 
 STEPS: tuple[Step, ...] = (
-    read_messages, read_codes, read_sentences, read_wordless, read_punctuation, read_emoji, read_case
+    read_messages, read_codes, read_signs, read_sentences, read_wordless, read_punctuation, read_emoji, read_case
 )  # fmt: skip
 """Files add steps to these: what a memory has, the marks of menus."""
 

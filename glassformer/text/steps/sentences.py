@@ -13,6 +13,7 @@ from glassformer.text.sentence_splitter import Sentence, split_lines, split_sent
 from glassformer.text.steps.step import Change, TextOptions
 
 _MOST_CODES, _LONGEST_WITH_CODES = 300, 30_000  # of one text, in characters; far beyond any sentence
+_NEAR = 60  # characters before and after a border of two sentences
 _CROWDED = "left as it was: it has too many placeholders, or is too long for them"
 
 
@@ -90,18 +91,20 @@ def split_parts(parts: Parts, split: Callable[[str], list[Sentence]] = split_sen
     """
     codes = [part for part in parts if isinstance(part, Code)]
     text = join_parts(part for part in parts if isinstance(part, str))
-    sign = next(iter(unused_signs(text)))
+    free = unused_signs(text)
+    sign, opening = next(free), next(free)
     # A closing quotation mark stands for a closing code: it belongs to the sentence before it.
-    closing = next((each for each in CLOSING if each not in text), sign)
-    coded = (part if isinstance(part, str) else closing if part.kind == "closes" else sign for part in parts)
-    sentences = split("".join(coded))
+    signs = {"alone": sign, "opens": opening, "closes": next((each for each in CLOSING if each not in text), sign)}
+    closing = signs["closes"]
+    coded = "".join([part if isinstance(part, str) else signs[part.kind] for part in parts])
+    sentences = split(coded) if text == coded else _cut_at_tags(split(coded), split, opening, closing)
     waiting, found = iter(codes), list[tuple[Parts, str]]()
     together, depth, gap = list[Part](), 0, ""
     for sentence in sentences:
         if gap and together:
             together.append(gap)
-        for piece in re.split(f"([{sign}{re.escape(closing)}])", sentence.text):
-            if piece not in (sign, closing):
+        for piece in re.split(f"([{sign}{opening}{re.escape(closing)}])", sentence.text):
+            if piece not in signs.values():
                 together += [piece] if piece else []
                 continue
             code = next(waiting)
@@ -120,3 +123,21 @@ def split_parts(parts: Parts, split: Callable[[str], list[Sentence]] = split_sen
             found[-1] = (found[-1][0], found[-1][1] + gap)
             gap = ""
     return [*found, (tuple(together), gap)] if together else found
+
+
+def _cut_at_tags(
+    sentences: list[Sentence], split: Callable[[str], list[Sentence]], opening: str, closing: str
+) -> list[Sentence]:
+    """The sentences, cut where only a tag stands between two of them: ``I am tired.</b>We go.``"""
+    closed, opened = re.escape(closing), f"{opening}+(?=[^\\W\\d_])"
+    border = re.compile(f"(?<=[.!?…])(?:{closed}+(?={opened}|[^\\W\\d_])|(?={opened}))")
+    found = list[Sentence]()
+    for sentence in sentences:
+        text, start = sentence.text, 0
+        for match in border.finditer(text):
+            end = match.end()
+            if len(split(f"{text[max(start, end - _NEAR) : end]} {text[end : end + _NEAR]}")) > 1:
+                found.append(Sentence(text[start:end], ""))
+                start = end
+        found.append(Sentence(text[start:], sentence.gap))
+    return found

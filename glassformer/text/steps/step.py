@@ -3,8 +3,8 @@
 A text is a row of parts, strings and codes.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from glassformer.text.codes.code import Parts
 
@@ -20,6 +20,8 @@ class TextOptions:
     keeps_codes: bool = True
     matches_style: bool = True
     copies_wordless: bool = True
+    plain_signs: Mapping[str, str] = field(default_factory=dict)
+    """How typographic signs that the model does not know are read."""
     keeps_capital: Callable[[str], bool] | None = None
     """Whether an answer of one word, such as a German noun, has a capital wherever it stands."""
     prefix: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes, unused_signs
+from glassformer.text.codes.code import Code, Part, Parts, mark_codes, replace_codes, restore_codes
 from glassformer.text.codes.find import stands_for_word
 from glassformer.text.lines import has_letter, is_blank, normalize_source
 from glassformer.text.steps.step import Change, TextOptions
@@ -49,7 +49,7 @@ class Punctuation(Change):
 
 def read_punctuation(parts: Parts, options: TextOptions) -> Change | None:
     """Take off white space and, if the style is matched, the punctuation that carries no words."""
-    coded, codes = _code_text(parts)
+    coded, codes = replace_codes(parts)
     if options.matches_style and not _keeps_case(parts, options):
         before, inner, after = split_punctuation(coded)
     else:
@@ -60,19 +60,7 @@ def read_punctuation(parts: Parts, options: TextOptions) -> Change | None:
         before = before[: before.index(signs)]
     if inner == coded:
         return None
-    pieces = re.split(f"([{''.join(codes)}])", inner) if codes else [inner]
-    read = tuple([codes.get(piece, piece) for piece in pieces if piece])
-    return Punctuation((read,), before, after)
-
-
-def _code_text(parts: Parts) -> tuple[str, dict[str, Part]]:
-    """The text in which each code is one sign, and what these stand for."""
-    if len(parts) == 1 and isinstance(parts[0], str):  # fast path
-        return parts[0], {}
-    free = unused_signs(join_parts(parts))
-    codes: dict[str, Part] = {next(free): part for part in parts if isinstance(part, Code)}
-    signs = iter(codes)
-    return "".join([part if isinstance(part, str) else next(signs) for part in parts]), codes
+    return Punctuation((restore_codes(inner, codes),), before, after)
 
 
 def _keeps_case(parts: Parts, options: TextOptions) -> bool:

@@ -10,9 +10,9 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders as library_decoders
-from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError, nearest
 from glassformer.text.lines import is_blank, without_surrogates
@@ -43,6 +43,15 @@ def _byte_values() -> dict[str, int]:
 BYTE_VALUES = _byte_values()
 
 
+# Words as GPT-2 cuts them (Radford et al. 2019), but that the combining marks and the joiners of a word stay in it.
+BYTE_WORDS = (
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}[\p{L}\p{M}\u200c\u200d]*| ?\p{N}[\p{N}\p{M}]*"
+    r"|(?: |\s(?=\p{M}))?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+)
+CUT_AT_MARKS = pre_tokenizers.ByteLevel(add_prefix_space=False)
+"""How BPE of earlier runs cuts words: at each mark."""
+
+
 class _Kind(NamedTuple):
     """The parts of a tokenizer; ``trainer`` makes one that is given the size of the vocabulary."""
 
@@ -55,7 +64,12 @@ class _Kind(NamedTuple):
 _KINDS: dict[str, _Kind] = {
     "bpe": _Kind(
         models.BPE,
-        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(BYTE_WORDS), "isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        ),
         library_decoders.ByteLevel(),
         partial(trainers.BpeTrainer, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()),
     ),

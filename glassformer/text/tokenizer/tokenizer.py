@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from glassformer.errors import InputError, StorageError, TokenizerError, check_path, check_type
-from glassformer.files import require_regular_file, sha256, write_durably
+from glassformer.files import read_bounded, sha256, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.derivation import Derivation, PreToken
@@ -76,16 +76,14 @@ class Tokenizer:
         """Read what ``save`` wrote, or JSON that ``prepare`` turns into that; ``TokenizerError`` names the file."""
         path = check_path("path", path)
         try:
-            require_regular_file(path)
-            with path.open(encoding="utf-8") as file:
-                return cls(prepare(file.read(LARGEST_FILE + 1)))  # one more is refused
+            return cls(prepare(read_bounded(path, LARGEST_FILE).decode()))
         except OSError as error:
             raise TokenizerError(
                 f"{path}: cannot be read: {error.strerror}. Expected a tokenizer's JSON file."
             ) from error
         except UnicodeDecodeError as error:
             raise TokenizerError(f"{path}: is not UTF-8 text; expected a tokenizer's JSON file.") from error
-        except TokenizerError as error:
+        except (TokenizerError, ValueError) as error:
             raise TokenizerError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:

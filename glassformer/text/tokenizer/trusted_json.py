@@ -11,20 +11,30 @@ from typing import Any
 from tokenizers import Tokenizer as Library
 
 from glassformer.errors import TokenizerError
-from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, KINDS, LONGEST_PIECE, UNKNOWN, new_library
+from glassformer.text.tokenizer.kinds import (
+    BYTE_VALUES,
+    CONTROL_TOKENS,
+    CUT_AT_MARKS,
+    KINDS,
+    LONGEST_PIECE,
+    UNKNOWN,
+    new_library,
+)
 from glassformer.text.tokenizer.sentencepiece import LARGEST_CHARSMAP, new_imported_library
 
 LARGEST_FILE = 64 * 2**20  # bytes; a vocabulary of a million entries takes less
 # Training reads pieces of LONGEST_PIECE characters. NFC makes at most three of one, and UTF-8 four bytes of each.
 LONGEST_ENTRY = 12 * LONGEST_PIECE
+_OLD_BPE = ("BPE", "ByteLevel")
 _TYPES = {
-    "bpe": ("BPE", "ByteLevel"),
-    "wordpiece": ("WordPiece", "BertPreTokenizer"),
-    "unigram": ("Unigram", "Sequence"),
-    "words": ("WordLevel", "Whitespace"),
-    "characters": ("WordLevel", "Split"),
+    ("BPE", "Sequence"): "bpe",
+    _OLD_BPE: "bpe",
+    ("WordPiece", "BertPreTokenizer"): "wordpiece",
+    ("Unigram", "Sequence"): "unigram",
+    ("WordLevel", "Whitespace"): "words",
+    ("WordLevel", "Split"): "characters",
 }
-"""The model and the pre-tokenizer of each kind."""
+"""The kind that has this model and this pre-tokenizer."""
 
 
 def read_library(text: str) -> tuple[str, Library]:
@@ -69,7 +79,8 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _build(parts: dict[str, Any]) -> tuple[str, Library]:
     """The kind, and the tokenizer that training or an import makes with this vocabulary."""
     model, splitter, steps = parts["model"], parts["pre_tokenizer"], parts["normalizer"]["normalizers"]
-    kind = next((kind for kind, types in _TYPES.items() if (model["type"], splitter["type"]) == types), None)
+    types = (str(model["type"]), str(splitter["type"]))
+    kind = _TYPES.get(types)
     if kind is None:
         raise TokenizerError(
             f"is a {_quote(model['type'])} model with a {_quote(splitter['type'])} pre-tokenizer, expected one of "
@@ -80,6 +91,8 @@ def _build(parts: dict[str, Any]) -> tuple[str, Library]:
         collapses_spaces = any(step["type"] == "Strip" for step in steps)
         return kind, new_imported_library(contents["vocab"], _read_charsmap(steps), collapses_spaces)
     library = new_library(kind, {"type": "Lowercase"} in steps, **contents)
+    if types == _OLD_BPE:
+        library.pre_tokenizer = CUT_AT_MARKS
     library.add_special_tokens(list(CONTROL_TOKENS))
     return kind, library
 

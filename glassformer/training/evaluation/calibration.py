@@ -1,9 +1,7 @@
 """Calibration: fits the confidence of a model's translations on its validation text, at the end of a training.
 
-The model translates validation sources, and chrF says which translations are good. It translates them again with
-typing mistakes, so that some words were never seen. To learn what it cannot do, it also translates texts that are no
-sources, which count as bad: validation targets, and shuffled characters of sources, as far as their n-grams differ
-from those of sources.
+chrF says which translations are good. Sources with typing mistakes have unknown words. Texts that are no sources
+count as bad: validation targets, and shuffled characters whose n-grams differ from those of sources.
 """
 
 import math
@@ -27,6 +25,7 @@ from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.noise import misspell
 from glassformer.text.corpus.prepare import PreparedText, read_prepared
 from glassformer.training.evaluation.evaluation import to_nfc
+from glassformer.training.evaluation.metrics import is_same_text
 
 GOOD_CHRF = 50.0
 SHARE_OF_TRAINING = 0.03  # of its time, which the fit may take
@@ -48,10 +47,7 @@ Floats = NDArray[np.float64]
 def fit_confidence(
     translator: Translator, text: PreparedText, metric: str, budget_s: float = math.inf
 ) -> Confidence | None:
-    """The confidence of ``translator``'s translations; None if fewer than 40 could be made in ``budget_s``.
-
-    A translation is good if its chrF is at least 50 or, if ``metric`` is exact_match, if it is the target itself.
-    """
+    """The confidence of ``translator``; None if fewer than 40 translations could be made in ``budget_s``."""
     began, exact = time.monotonic(), metric == "exact_match"
     pairs = Random(1).sample(text.valid_text, min(SENTENCES, len(text.valid_text)))
     seen = _read_seen_text(text, pairs)
@@ -90,7 +86,7 @@ def fit_confidence(
 
 
 def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
-    """Fit the confidence of a run's final model on the run's own validation text, and keep it in the run."""
+    """Fit the confidence of a run's final model, and keep it in the run."""
     config, _ = run.read_config()
     loaded = run.load("cpu")
     try:
@@ -106,7 +102,7 @@ def calibrate_run(run: RunDirectory, report: Callable[[str], None]) -> None:
 
 
 def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callable[[str], None]) -> None:
-    """Write confidence.json, or delete that of an earlier model if there is no new one, and say so."""
+    """Write confidence.json, or delete that of an earlier model."""
     if found is None:
         run.confidence_file.unlink(missing_ok=True)
         report(f"Confidence: not fitted: fewer than {MIN_SENTENCES} validation sentences could be translated.")
@@ -120,7 +116,7 @@ def keep_confidence(run: RunDirectory, found: Confidence | None, report: Callabl
 
 
 def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
-    """The n-grams of the training sources, in the longest order that is rarely new in ``pairs``."""
+    """The n-grams of the training sources."""
     count = len(text.train)
     chosen = Random(1).sample(range(count), min(count, _WORD_TEXTS))
     sources = [text.src_tokenizer.to_text(text.train.src_side.ids(index)) for index in chosen]
@@ -133,13 +129,13 @@ def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
 
 
 def _choose_threshold(chances: Floats) -> float:
-    """The chance below which a translation is doubted, from the ``chances`` of good ones."""
+    """The chance below which a translation is doubted."""
     few = float(np.quantile(chances, _FALSE_FLAGS)) if len(chances) else _SURELY
     return min(max(few, _SURELY), _PERHAPS)
 
 
 def _foreign_texts(pairs: Sequence[Pair], table: NgramTable) -> list[str]:
-    """Targets, and sources with shuffled characters, whose n-grams are unlike those of sources."""
+    """Targets, and sources with shuffled characters, unlike sources."""
     chance, usual = Random(2), float(np.quantile([table.unseen(pair.src) for pair in pairs], 0.95))
     shuffled = ("".join(chance.sample(pair.src, len(pair.src))) for pair in pairs)
     texts = [text for pair, other in zip(pairs, shuffled, strict=True) for text in (pair.tgt, other)]
@@ -157,12 +153,12 @@ def _translate(translator: Translator, texts: Sequence[str], until: float) -> It
 def _is_good(output: str, reference: str, *, exact: bool) -> bool:
     output, reference = to_nfc(output), to_nfc(reference)
     if exact:
-        return output == reference
+        return is_same_text(output, reference)
     return bool(CHRF().sentence_score(output, [reference]).score >= GOOD_CHRF)
 
 
 def _fit(values: Floats, good: NDArray[np.bool_], foreign: int) -> tuple[dict[str, Weight], float]:
-    """The regression: a weight for each feature and the bias. The last ``foreign`` rows are bad."""
+    """A weight for each feature and the bias. The last ``foreign`` rows are bad."""
     n_good, n_bad = int(good.sum()), int((~good).sum())
     # Platt 1999: never quite certain, so that few or one-sided examples give no extreme weights.
     targets = np.where(good, (n_good + 1) / (n_good + 2), 1 / (n_bad + 2))
@@ -184,7 +180,7 @@ def _fit(values: Floats, good: NDArray[np.bool_], foreign: int) -> tuple[dict[st
 
 
 def _logistic_regression(values: Floats, targets: Floats, shares: Floats) -> tuple[Floats, float]:
-    """Newton's method with a ridge on the weights; ``targets`` are chances, ``shares`` the weights of the rows."""
+    """Newton's method with a ridge on the weights."""
     rows = np.column_stack([values, np.ones(len(values))])
     ridge = np.diag([*[_RIDGE] * values.shape[1], 1e-6])
     found = np.zeros(rows.shape[1])

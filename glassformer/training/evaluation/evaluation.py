@@ -1,4 +1,4 @@
-"""How good a model is: validation loss, the metrics of its translations, and whether the encoder has collapsed."""
+"""How good a model is: loss, metrics, and whether the encoder has collapsed."""
 
 import math
 import unicodedata
@@ -39,10 +39,7 @@ def validate(
     sentences: int,
     world: World = ALONE,
 ) -> Validation:
-    """Measure the loss on all validation pairs, and translate the first ``sentences``, at least one, greedily.
-
-    Several processes share the work, and all get the result. Raises ``DivergedError`` if the loss is not finite.
-    """
+    """Measure the loss, and translate the first ``sentences`` greedily."""
     with evaluating(model):
         loss = validation_loss(model, text.valid, config, device, world)
     if not math.isfinite(loss):
@@ -69,7 +66,7 @@ def validate(
 def validation_loss(
     model: Transformer, pairs: EncodedPairs, config: RunConfig, device: torch.device, world: World = ALONE
 ) -> float:
-    """Mean negative log-likelihood in nats per target token; each process measures its share of the batches."""
+    """Mean negative log-likelihood in nats per target token."""
     objective = Objective(model, smoothing=0.0)
     total, tokens = 0.0, 0
     plan = plan_batches(pairs.src_side.lengths, pairs.tgt_side.lengths, config.train.batch_tokens, seed=0, epoch=0)
@@ -83,11 +80,7 @@ def validation_loss(
 
 
 def encoder_collapse(model: Transformer, pairs: EncodedPairs, device: torch.device) -> float:
-    """The mean cosine of the encoder's outputs at different positions, over the first 100 sources.
-
-    At 1 the outputs of a sentence are all the same, and the decoder sees a bag of words. The value may come near 1
-    while a model learns its first words, and falls as attention begins to choose.
-    """
+    """The mean cosine of encoder outputs: near 1 the decoder sees a bag of words."""
     batch = collate(pairs, np.arange(min(COLLAPSE_SENTENCES, len(pairs)))).to(device)
     with evaluating(model), torch.no_grad():
         memory, mask = model.encode(batch.src_ids)
@@ -111,7 +104,7 @@ def collapse_warning(update: int, collapse: float) -> str:
 def translate_and_score(
     translator: Translator, pairs: Sequence[Pair], options: DecodeConfig, world: World = ALONE
 ) -> tuple[Scores, list[str]]:
-    """Translate ``pairs``, each process its share, and score them; only the first process gets the translations."""
+    """Translate and score ``pairs``; the first process gets the translations."""
     share = max(1, math.ceil(len(pairs) / world.size))
     start = world.rank * share
     sources, references = [pair.src for pair in pairs[start : start + share]], [pair.tgt for pair in pairs]
@@ -122,7 +115,7 @@ def translate_and_score(
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Compare translations with one reference each: cased, detokenised text, in Unicode's form NFC."""
+    """Compare translations with one reference each, cased, detokenised."""
     check_texts("hypotheses", hypotheses)
     check_texts("references", references)
     if len(hypotheses) != len(references) or not references:
@@ -138,7 +131,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
 
 
 def to_nfc(text: str) -> str:
-    """The text in Unicode's form NFC, as most tokenizers write it: two ways to write ü are one."""
+    """The text in NFC: two ways to write ü are one."""
     return unicodedata.normalize("NFC", text)
 
 

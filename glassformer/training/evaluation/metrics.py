@@ -1,8 +1,4 @@
-"""The register of metrics: what says of all translations of a text together how good they are.
-
-A new one is an entry here and its name among the choices of ``train.metric``. Validations, ``evaluate``, the log and
-model selection read them from here. The loss is none of them: it needs no translations.
-"""
+"""The register of metrics; a new one is an entry here and its name among the choices of ``train.metric``."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +16,9 @@ Texts = Sequence[str]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a text; ``compute`` gives the value for outputs and one reference each, and sacrebleu's signature.
+    """A metric of a text; ``compute`` gives the value for outputs and references, and sacrebleu's signature, if any.
 
-    The signature is empty for one that sacrebleu does not have. ``resampled`` is sacrebleu's metric for these
-    references, by which paired bootstrap resampling tells two systems apart.
+    ``resampled`` is sacrebleu's metric for paired bootstrap resampling.
     """
 
     name: str
@@ -55,13 +50,18 @@ def _sacrebleu(name: str, title: str, meaning: str, make: Callable[[Texts], BLEU
 
 
 def _bleu(references: Texts) -> BLEU:
-    """BLEU of words as 13a splits them; where most characters are of scripts without spaces, of characters."""
+    """BLEU of words, or of characters in scripts without spaces."""
     tokenize = "char" if is_mostly_unspaced(references) else "13a"
     return BLEU(tokenize=tokenize, force=True)  # force hides a warning: tokenised_warning has it
 
 
+def is_same_text(output: str, reference: str) -> bool:
+    """Whether an output is the reference; the kind of white space, and that at the ends, does not count."""
+    return output.split() == reference.split()
+
+
 def _exact_match(outputs: Texts, references: Texts) -> tuple[float, str]:
-    exact = sum(output == reference for output, reference in zip(outputs, references, strict=True))
+    exact = sum(map(is_same_text, outputs, references))
     return 100.0 * exact / len(references), ""
 
 

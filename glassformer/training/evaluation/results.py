@@ -1,4 +1,4 @@
-"""What a validation finds: scores, translated examples and the loss, as plain values."""
+"""What a validation finds, as plain values."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from glassformer.text.scripts import split_words
-from glassformer.training.evaluation.metrics import METRICS
+from glassformer.training.evaluation.metrics import METRICS, is_same_text
 
 NEAR = 2  # words that may be wrong in a sentence that is nearly right, and at most a third of it
 
@@ -23,7 +23,7 @@ class Example:
     @property
     def is_exact(self) -> bool:
         """Whether the output is the reference."""
-        return self.output == self.reference
+        return is_same_text(self.output, self.reference)
 
     @property
     def is_near(self) -> bool:
@@ -32,7 +32,7 @@ class Example:
 
     @property
     def wrong_words(self) -> int:
-        """How many words must be replaced, put in or taken out to make the reference of the output."""
+        """The edit distance in words."""
         output, reference = split_words(self.output), split_words(self.reference)
         edits = SequenceMatcher(None, output, reference, autojunk=False).get_opcodes()
         return sum(max(to - start, ref_to - ref) for kind, start, to, ref, ref_to in edits if kind != "equal")
@@ -40,10 +40,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Scores:
-    """The value of each metric by its name, in percent; ``signatures`` are sacrebleu's.
-
-    ``limited`` counts the translations whose search the length limit stopped.
-    """
+    """The value of each metric in percent, sacrebleu's signatures, and how many searches a limit stopped."""
 
     values: Mapping[str, float]
     signatures: Mapping[str, str]
@@ -68,8 +65,7 @@ class Scores:
 class Validation:
     """One validation: mean loss (nats per target token, not smoothed) and the scores of translated sentences.
 
-    ``samples`` are the first sources with their translations and references; ``examples`` are all that were
-    translated, in the first process. ``encoder_collapse`` is what the function of that name returns.
+    ``samples`` are the first sources with translations and references, ``examples`` all, in the first process.
     """
 
     update: int
@@ -85,5 +81,5 @@ class Validation:
         return math.exp(min(self.loss, 700.0))
 
     def value(self, metric: str) -> float:
-        """The number that ``metric`` names, with its sign such that higher is better."""
+        """The number that ``metric`` names; higher is better."""
         return -self.loss if metric == "loss" else METRICS[metric].rank(self.scores[metric])

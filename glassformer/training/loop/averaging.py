@@ -1,4 +1,4 @@
-"""Averages the weights of checkpoints: in section 6.1, the last 5 of base and the last 20 of big."""
+"""Averages the weights of checkpoints: section 6.1."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,19 +32,13 @@ def average_weights(directories: Sequence[Path]) -> dict[str, Tensor]:
 def last_checkpoints(
     run: RunDirectory, last: int, warn: Callable[[str], None], update: int | None = None
 ) -> list[Path]:
-    """The newest ``last`` checkpoints in ``history``, or all if there are fewer, up to ``update``.
-
-    Damaged ones are skipped and reported through ``warn``.
-    """
+    """The newest ``last`` valid checkpoints in ``history``, up to ``update``."""
     past = (found for found in checkpoints(run.history) if update is None or update_number(found) <= update)
     return [checkpoint for checkpoint in past if is_valid(checkpoint, warn)][-last:]
 
 
 def average_run(path: Path, last: int | None, warn: Callable[[str], None]) -> list[Path]:
-    """Make the average of a run's last checkpoints its final model, with a new confidence; returns those used.
-
-    Damaged ones are skipped. Raises ``RunError`` if there is none, ``CheckpointError`` if none is valid.
-    """
+    """Make the mean of the last valid checkpoints the final model; returns those."""
     run = RunDirectory(path)
     config, _ = run.read_config()
     run.refuse_links()

@@ -1,7 +1,4 @@
-"""The checkpoints of a training: what it saves, and how it resumes.
-
-``latest`` holds weights, Adam's moments, random state and counters; ``history``, ``best`` and ``final`` hold weights.
-"""
+"""The checkpoints of a training: what it saves, and how it resumes."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -45,10 +42,8 @@ _KINDS = {int: int, float: int | float, str: str, NoneType: int | float | None}
 class TrainState:
     """Counters of a training. ``position`` counts the batches of the epoch so far; a higher ``best`` is better.
 
-    ``best`` is the best value of ``train.metric``, ``best_loss`` the lowest loss, each with its update;
-    ``stale_validations`` counts those in a row that improved neither, ``restarts`` the returns after a divergence.
-    ``cooldown_from`` and ``cooldown_to`` are the updates after which the cooldown starts and ends (0: not yet),
-    ``cooldown_cause`` its limit.
+    ``stale_validations`` are those in a row that improved neither metric nor loss. The cooldown starts after update
+    ``cooldown_from`` and ends after ``cooldown_to`` (0: not yet); ``cooldown_cause`` is its limit.
     """
 
     update: int = 0
@@ -81,7 +76,7 @@ class TrainState:
 
 
 def rng_tensors(world: World = ALONE) -> dict[str, Tensor]:
-    """The states of torch's random generators, gathered in the first process, as name or name/rank."""
+    """The states of torch's random generators, as name or name/rank."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
@@ -106,8 +101,7 @@ def _rank_key(name: str, rank: int) -> str:
 class CheckpointManager:
     """Saves and restores one model: ``latest`` to resume, ``history`` to average, ``best`` and ``final`` to use.
 
-    All processes call it together; the first one writes, and chooses what all of them read. ``saved_threads`` is the
-    number of threads that the resumed checkpoint was saved with.
+    All processes call it together; the first one writes, and chooses what all of them read.
     """
 
     saved_threads: int | None = None
@@ -120,7 +114,7 @@ class CheckpointManager:
         self._digests = {"src_tokenizer": text.src_tokenizer.digest, "tgt_tokenizer": text.tgt_tokenizer.digest}
 
     def save_latest(self, optimizer: Adam, state: TrainState) -> None:
-        """Save all that is needed to resume; the two newest such checkpoints are kept."""
+        """Save all that is needed to resume; two such checkpoints are kept."""
         gather = self._strategy.gather_tensors
         tensors = {
             WEIGHTS: gather(weights_of(self._strategy.model)),
@@ -130,12 +124,12 @@ class CheckpointManager:
         self._write(self._run.latest, state, tensors, keep=2)
 
     def save_weights(self, state: TrainState, series: Path, *, keep: int, averaged: int = 1) -> None:
-        """Save weights only; ``averaged`` is the number of checkpoints that they are the mean of."""
+        """Save weights only, the mean of ``averaged`` checkpoints."""
         tensors = {WEIGHTS: self._strategy.gather_tensors(weights_of(self._strategy.model))}
         self._write(series, state, tensors, keep, averaged=averaged)
 
     def resume(self, optimizer: Adam) -> TrainState:
-        """Restore weights, moments and random state from the newest valid checkpoint, if there is one."""
+        """Restore the newest valid checkpoint, if there is one."""
         newest = self._world.broadcast(self._newest_valid)
         state = TrainState() if newest is None else TrainState.read(newest)
         if not self._world.is_first:  # each process draws its own random numbers
@@ -180,7 +174,7 @@ class CheckpointManager:
         prune(save_checkpoint(series, state.update, tensors, description), keep)
 
     def _check_state(self, checkpoint: Path, state: Mapping[str, Any]) -> None:
-        """Refuse weights of another model or of other tokenizers: the text is encoded with those of the run."""
+        """Refuse weights of another model or of other tokenizers."""
         self._run.check_state(self._config, checkpoint, state)
         for name, digest in self._digests.items():
             if state.get(name) != digest:

@@ -1,4 +1,4 @@
-"""Training on a CPU: how many threads to use, and how the C library allocates memory."""
+"""Training on a CPU: threads and allocation."""
 
 import ctypes
 import os
@@ -19,8 +19,7 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h names them M_TRIM_
 def choose_threads(config: RunConfig, world: World, display: Display, saved: int | None) -> None:
     """Set the threads of each process of a training: what ``train.threads`` says; auto is the fastest number.
 
-    The last bits of every sum depend on it. So a training continues with the number that ``saved`` its checkpoint.
-    All processes call this together, and take the same number.
+    The last bits of every sum depend on it: a training continues with the number that ``saved`` its checkpoint.
     """
     setting = config.train.threads
     rows = world.all_gather(torch.get_num_threads(), _are_given())
@@ -41,7 +40,7 @@ def choose_threads(config: RunConfig, world: World, display: Display, saved: int
 
 
 def _find_fastest(config: RunConfig, world: World, most: int) -> int:
-    """The number up to ``most`` with which a layer takes the least time in the slowest process."""
+    """The number with which a layer is fastest in the slowest process."""
     torch.set_num_threads(most)
     seconds = time_threads(config.model, most, _TEST_TOKENS, _TEST_S)
     columns = zip(*world.all_gather(*seconds.values()), strict=True)
@@ -55,11 +54,7 @@ def _are_given() -> bool:
 
 
 def keep_freed_memory() -> None:
-    """Let glibc reuse freed memory instead of returning it to the system; does nothing without glibc.
-
-    By default glibc maps each large tensor anew, and the system clears its pages on first use, which takes a good
-    part of a training step on a CPU. The process keeps its largest size until it ends.
-    """
+    """Let glibc reuse freed memory: mapping it anew slows training on a CPU."""
     if sys.platform != "linux":
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

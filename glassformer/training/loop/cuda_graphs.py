@@ -1,7 +1,6 @@
-"""Training on one GPU: the forward and backward pass of a batch as one CUDA graph for each shape of batch.
+"""Training on one GPU: the passes of a batch as one CUDA graph for each shape of batch.
 
-A GPU computes the passes of these models faster than a CPU can launch their kernels one by one. Graphs have fixed
-shapes and places in memory: batches are padded to few shapes, and gradients are kept.
+A GPU computes the passes of small models faster than a CPU can launch their kernels one by one.
 """
 
 import os
@@ -30,7 +29,7 @@ _WARM_UP = 3  # passes before a graph is captured: the first compile
 
 
 class GraphStrategy(ParallelStrategy):
-    """One process on a GPU, its layers compiled. On a CPU each pass is computed anew, with the same result."""
+    """One process on a GPU, its layers compiled."""
 
     def __init__(self, model: Transformer, config: TrainConfig, *, compiled: bool = True) -> None:
         super().__init__(model, config, compiled=compiled)
@@ -63,7 +62,7 @@ class GraphStrategy(ParallelStrategy):
         return self._sums.clone()
 
     def _lend_gradients(self) -> None:
-        """Give each weight its kept gradient, cleared, where an optimizer has taken it away."""
+        """Give each weight its kept gradient, cleared."""
         free = [one for weight, one in zip(self._weights, self._gradients, strict=True) if weight.grad is None]
         if free:
             torch._foreach_zero_(free)
@@ -86,7 +85,7 @@ class GraphStrategy(ParallelStrategy):
         self._sums.copy_(torch.stack([loss.detach(), nll]))
 
     def _capture(self, ids: list[Tensor], config: TrainConfig) -> tuple[list[Tensor], Callable[[], None]]:
-        """Where ids of this shape are put, and what computes them; gradients and random numbers stay as they are."""
+        """Where ids of this shape are put, and what computes them."""
         inputs = [one.to(self._device, copy=True) for one in ids]
         compute = partial(self._compute, inputs, config)
         if self._device.type != "cuda":
@@ -98,7 +97,7 @@ class GraphStrategy(ParallelStrategy):
         return inputs, graph.replay
 
     def _capture_graph(self, compute: Callable[[], None]) -> torch.cuda.CUDAGraph:
-        """A graph that does what ``compute`` does, on the tensors that it reads and writes now."""
+        """A graph of what ``compute`` does."""
         graph, current = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         with torch.cuda.device(self._device):
             self._side.wait_stream(current)
@@ -112,16 +111,13 @@ class GraphStrategy(ParallelStrategy):
 
 
 def can_compile(device: torch.device) -> bool:
-    """Whether it is a GPU for which this machine can compile: with Triton, and the C compiler that Triton needs."""
+    """Whether Triton and its C compiler can compile for this GPU."""
     compilers = (os.environ.get("CC", ""), "gcc", "clang", "cc")
     return device.type == "cuda" and find_spec("triton") is not None and any(map(shutil.which, compilers))
 
 
 def pad_batch(batch: Batch, max_length: int) -> list[Tensor]:
-    """The ids of a batch, padded to one of few shapes: lengths to multiples of 4, rows to four significant bits.
-
-    No length becomes more than ``max_length``.
-    """
+    """Ids padded to lengths of multiples of 4 and rows of four significant bits."""
     rows, padded = round_up(len(batch.src_ids), _ROW_BITS), []
     for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids):
         more = min(-ids.shape[1] % LENGTHS, max_length - ids.shape[1])

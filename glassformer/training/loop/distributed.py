@@ -1,8 +1,7 @@
 """How a model is trained in several processes: whole in each of them, or with its weights in shards.
 
-Each process computes its own batches. ``DistributedDataParallel`` averages the gradients of whole models. FSDP2 (Zhao
-et al. 2023, arXiv 2304.11277) gathers the weights of a layer while it computes; each process keeps the gradients and
-moments of its shard. Checkpoints are the same.
+``DistributedDataParallel`` averages the gradients of whole models. FSDP2 (Zhao et al. 2023, arXiv 2304.11277)
+gathers the weights of a layer while it computes. Checkpoints are the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -65,7 +64,7 @@ class ShardStrategy(ParallelStrategy):
         return nullcontext()
 
     def gather_tensors(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The full tensors, in the CPU memory of the first process; nothing in the others."""
+        """The full tensors, in the CPU memory of the first process."""
         gathered = {}
         for name, tensor in tensors.items():
             full = full_tensor(tensor)
@@ -94,7 +93,7 @@ class ShardStrategy(ParallelStrategy):
 
 
 def make_strategy(world: World, model: Transformer, config: TrainConfig, device: torch.device) -> ParallelStrategy:
-    """Move ``model``, the same on each CPU, to ``device``, and distribute it as ``config.sharding`` says."""
+    """Move ``model`` to ``device``, as ``config.sharding`` says."""
     if world.size > 1 and config.sharding == "full":  # moves to the device layer by layer
         return ShardStrategy(model, config, world, device)
     model = model.to(device)
@@ -106,6 +105,6 @@ def make_strategy(world: World, model: Transformer, config: TrainConfig, device:
 
 
 def full_tensor(tensor: Tensor) -> Tensor:
-    """The tensor itself, or all shards of a sharded one, gathered; then all processes must call it together."""
+    """The tensor itself, or all its shards; a call of all processes."""
     gather = getattr(tensor, "full_tensor", None)
     return tensor if gather is None else gather()

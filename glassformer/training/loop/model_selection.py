@@ -1,7 +1,6 @@
-"""Model selection: which of a training's models is kept. Each candidate translates validation text; the best wins.
+"""Model selection: which of a training's models is kept. Section 6.1: averages.
 
-The loss may rise while translations still improve, but some hundred translations tell only very different models
-apart: among the others the loss decides. Section 6.1: averages.
+Some hundred translations tell only very different models apart: among the others the loss decides.
 """
 
 import time
@@ -31,7 +30,7 @@ _SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Contender:
-    """A model that may be kept: the mean of the weights of its checkpoints, often of one."""
+    """The mean of the weights of some checkpoints, often of one."""
 
     name: str
     checkpoints: tuple[Path, ...]
@@ -48,11 +47,7 @@ class Verdict:
 def list_contenders(
     run: RunDirectory, state: TrainState, settings: TrainConfig, warn: Callable[[str], None]
 ) -> list[Contender]:
-    """The models that may be kept, the most promising first.
-
-    These are the averages of the last 5 (``train.average_last``), 3 and 10 checkpoints, the best single one by the
-    metric and by the loss, and the last one. ``warn`` is called for each damaged checkpoint.
-    """
+    """The models that may be kept, the most promising first."""
     history = last_checkpoints(run, settings.average_last, warn, state.update)
     sizes = [size for size in dict.fromkeys((settings.average_last, *_AVERAGES)) if 1 < size <= len(history)]
     if len(history) > 1 and not sizes:
@@ -78,10 +73,8 @@ def judge(
     budget_s: float,
     world: World,
 ) -> list[Verdict]:
-    """What each candidate does on the first ``sentences`` of the validation text, or on fewer if time is short.
-
-    ``measure`` loads a candidate and translates. If the first candidate takes too long, fewer sentences are taken, at
-    least 100, then fewer candidates.
+    """What each candidate does on the first ``sentences`` of the validation text; on fewer, then fewer candidates, if
+    time is short.
     """
     first = min(sentences, _FIRST_SENTENCES)
     began = time.monotonic()
@@ -99,8 +92,7 @@ def judge(
 def best_verdict(verdicts: Sequence[Verdict], metric: str, world: World, *, loss_is_comparable: bool) -> Verdict:
     """The verdict to keep: the best by ``metric``, or one that is not measurably worse and has a lower loss.
 
-    Measurably: by paired bootstrap resampling (Koehn 2004), at 5 percent. Where the loss does not count, the first of
-    these is kept.
+    Measurably: by paired bootstrap resampling (Koehn 2004), at 5 percent.
     """
     return verdicts[world.broadcast(lambda: _choose(verdicts, metric, loss_is_comparable=loss_is_comparable))]
 
@@ -116,7 +108,7 @@ def _choose(verdicts: Sequence[Verdict], metric: str, *, loss_is_comparable: boo
 
 
 def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric) -> list[int]:
-    """The numbers of those whose translations differ from those of ``best``, but are not measurably worse."""
+    """The numbers of those that are not measurably worse than ``best``."""
     outputs = [[example.output for example in one.examples] for one in found]
     others = [number for number, texts in enumerate(outputs) if texts != outputs[best]]
     if metric.resampled is None or not others or len(outputs[best]) < 2:
@@ -133,7 +125,7 @@ def _not_measurably_worse(found: Sequence[Validation], best: int, metric: Metric
 def verdict_lines(
     verdicts: Sequence[Verdict], chosen: Verdict, metric: str, *, not_judged: int = 0, loss_is_comparable: bool = True
 ) -> list[str]:
-    """A line for each candidate, which is kept, and why; for ``not_judged`` more, time was too short."""
+    """A line for each candidate, and which is kept, and why."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
     count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
     by = "the loss on the validation text"

@@ -1,4 +1,4 @@
-"""Adam, section 5.3: which weights it moves, its step, its moments in a checkpoint, and what a trace notes of it."""
+"""Adam, section 5.3: which weights it moves, its step, its moments."""
 
 import math
 from collections.abc import Callable
@@ -22,10 +22,9 @@ OPTIMIZER = "optimizer"  # the name of the file
 
 
 def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> None:
-    """Exclude the weights whose addresses match one of the ``patterns``, separated by commas, from the training.
+    """Exclude the weights whose addresses match one of the ``patterns``, with ``*`` and ``?``, from the training.
 
-    A pattern may hold ``*`` and ``?``; the address of a module stands for all its weights. A tied matrix is frozen
-    under either of its names. Raises ``ConfigError`` for a pattern that matches nothing, and if nothing is left.
+    The address of a module stands for all its weights. Raises ``ConfigError`` if nothing matches, or nothing is left.
     """
     if not patterns:
         return
@@ -48,14 +47,14 @@ def freeze(model: nn.Module, patterns: str, report: Callable[[str], None]) -> No
 
 
 def new_optimizer(model: nn.Module, config: TrainConfig) -> Adam:
-    """Adam with the constants of ``config``, the paper's by default; ``adam_step`` sets the learning rate."""
+    """Adam with the constants of ``config``, the paper's by default."""
     betas = (config.adam_beta1, config.adam_beta2)
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     return Adam(weights, lr=0.0, betas=betas, eps=config.adam_eps, fused=True)
 
 
 def clip_gradients(model: nn.Module, config: TrainConfig) -> Float[Tensor, ""]:
-    """Scale all gradients to a common norm of at most ``clip_norm``, if it is set; returns the norm before."""
+    """Scale all gradients to a norm of at most ``clip_norm``; returns the norm."""
     norm = full_tensor(torch.nn.utils.clip_grad_norm_(model.parameters(), config.clip_norm or math.inf))
     note("update.gradient_norm", norm, "")
     note_gradients(model, "clipped_gradient")
@@ -63,7 +62,7 @@ def clip_gradients(model: nn.Module, config: TrainConfig) -> Float[Tensor, ""]:
 
 
 def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
-    """Update every weight by Adam's rule with this learning rate, and clear the gradients."""
+    """Update every weight by Adam's rule, and clear the gradients."""
     _note_state(model, optimizer, "_before")
     note("update.rate", lambda: torch.tensor(rate, dtype=torch.float64), "")
     optimizer.param_groups[0]["lr"] = rate
@@ -74,7 +73,7 @@ def adam_step(model: nn.Module, optimizer: Adam, rate: float) -> None:
 
 
 def note_gradients(model: nn.Module, name: str) -> None:
-    """Note the gradient of each weight as it is now; zeros for a weight that has none."""
+    """Note the gradient of each weight; zeros if it has none."""
     _note_each(model, name, lambda weight: torch.zeros_like(weight) if weight.grad is None else weight.grad)
 
 

@@ -1,7 +1,6 @@
-"""The learning rate of each update, and its cooldown. Section 5.3.
+"""The learning rate of each update: equation 3, section 5.3, or the same curve with another peak.
 
-The rate follows equation 3, or the same curve with another peak. Over the last part of a training it falls in a
-straight line to zero (Hägele et al. 2024, arXiv 2405.18392); the last update is fixed when this cooldown starts.
+Over the last part, the cooldown, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392).
 """
 
 import math
@@ -15,15 +14,14 @@ from glassformer.training.loop.stopping import is_out_of_patience, limit_text
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
     """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update.
 
-    Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), is this curve with the peak
-    (d_model · warmup)^-0.5. ``cooldown_factor`` is not included.
+    Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), has the peak (d_model · warmup)^-0.5.
     """
     peak = (d_model * config.warmup) ** -0.5 if config.schedule == "noam" else config.peak_rate
     return float(peak * min(update / config.warmup, (config.warmup / update) ** 0.5))
 
 
 def cooldown_factor(state: TrainState, update: int) -> float:
-    """What the rate of ``update`` is multiplied by: 1 before the cooldown, then falling to a little above 0."""
+    """The factor of the rate: 1 before the cooldown, then falling."""
     if not state.cooldown_to:
         return 1.0
     left = max(1, state.cooldown_to + 1 - update)  # with this update
@@ -31,10 +29,7 @@ def cooldown_factor(state: TrainState, update: int) -> float:
 
 
 def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -> TrainState:
-    """``state`` with a cooldown that starts here, if it is due.
-
-    It lasts until the nearest limit, or, if patience has run out, for ``train.cooldown`` of the training.
-    """
+    """``state`` with a cooldown from here to the nearest limit, if it is due."""
     if state.cooldown_to or not settings.cooldown:
         return state
     left, cause = min(_updates_left(settings, state, elapsed_s))
@@ -48,7 +43,7 @@ def start_cooldown(settings: TrainConfig, state: TrainState, elapsed_s: float) -
 
 
 def cancel_stale_cooldown(settings: TrainConfig, state: TrainState) -> TrainState:
-    """The state without a cooldown whose limit is no longer set: the training may now be longer."""
+    """The state without a cooldown whose limit is no longer set."""
     limits = {limit_text(settings, name) for name in LIMITS}
     if not state.cooldown_to or state.cooldown_cause in limits:
         return state

@@ -46,7 +46,7 @@ def limit_text(settings: TrainConfig, name: str) -> str:
 
 
 class StopSignals:
-    """SIGINT and SIGTERM save and stop a training, a second one at once; only in the main thread."""
+    """SIGINT and SIGTERM stop a training, a second one at once."""
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None

@@ -1,4 +1,4 @@
-"""How an update computes its gradients, and where the weights are: here in one process, as they are."""
+"""How an update computes its gradients: here in one process."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -18,10 +18,7 @@ from glassformer.world import ALONE, World
 
 
 class ParallelStrategy:
-    """A model and its objective in one process; the subclasses train it in several, or with CUDA graphs.
-
-    All processes of ``world`` call ``gather_tensors``, ``distribute_like``, ``load`` and ``full_model`` together.
-    """
+    """A model and its objective in one process."""
 
     def __init__(
         self, model: Transformer, config: TrainConfig, world: World = ALONE, *, compiled: bool = False
@@ -33,10 +30,7 @@ class ParallelStrategy:
         self.objective: nn.Module = objective
 
     def backward(self, batch: Batch, tokens: float, config: TrainConfig) -> Float[Tensor, "2"]:
-        """Add the gradients of a batch's smoothed loss, summed and divided by ``tokens``.
-
-        Returns the sums of the smoothed loss and of the negative log-likelihood, in float64.
-        """
+        """Add the gradients of a batch's smoothed loss / ``tokens``; returns both losses."""
         batch = batch.to(next(self.model.parameters()).device)
         with autocast(config.precision, batch.src_ids.device):
             loss, nll = self.objective(batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)
@@ -63,6 +57,6 @@ class ParallelStrategy:
 
     @contextmanager
     def full_model(self) -> Iterator[Transformer]:
-        """The model with all its weights in this process, for validation; it must not be changed."""
+        """The model with all its weights, for validation."""
         with torch.compiler.set_stance("force_eager") if self._compiled else nullcontext():
             yield self.model

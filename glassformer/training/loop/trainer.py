@@ -1,4 +1,4 @@
-"""The training loop: updates, validations and checkpoints, until training stops. Section 5 of the paper."""
+"""The training loop: updates, validations, checkpoints. Section 5."""
 
 import math
 import signal
@@ -69,8 +69,7 @@ class RunningMeans:
 class Trainer:
     """Trains one model in one run directory, from the newest valid checkpoint on if there is one.
 
-    ``init`` is a model to start from; ``mix`` holds other pairs that join each epoch. Each of several processes has a
-    trainer, and all make the same calls in the same order.
+    Each of several processes has a trainer, and all make the same calls in the same order.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class Trainer:
         )  # fmt: skip
 
     def fit(self) -> str:
-        """Make updates until a limit, patience or a signal stops the training, and save; returns the reason."""
+        """Make updates until a limit, patience or a signal; returns the reason."""
         with StopSignals() as signals:
             if self.init is not None and self.state.best is None:
                 self._validate()  # shows what the model can do before it learns
@@ -150,7 +149,7 @@ class Trainer:
             self._save()
 
     def _restart(self, error: DivergedError) -> None:
-        """Go back to the last saved state with half the learning rate, or raise ``error``."""
+        """Go back to the last state with half the rate, or raise ``error``."""
         restarts = self.state.restarts + 1
         if self.config.train.on_divergence == "stop" or restarts > MAX_RESTARTS:
             raise error
@@ -165,7 +164,7 @@ class Trainer:
         self.display.log(f"Going on after update {self.state.update} with the learning rate times {0.5**restarts:g}.")
 
     def finish(self) -> Validation:
-        """Save the final model: of the candidates, the one that is best on the validation text."""
+        """Save the final model: the candidate that is best."""
         settings = self.config.train
         candidates = self.world.broadcast(
             lambda: model_selection.list_contenders(self.run, self.state, settings, self.display.warn)
@@ -195,7 +194,7 @@ class Trainer:
         return self._measure() if settings.metric == "loss" else chosen.validation
 
     def _fit_confidence(self) -> None:
-        """Fit the confidence of the final model's translations, in the first process."""
+        """Fit the final model's confidence, in the first process."""
         budget_s = max(calibration.MIN_BUDGET_S, calibration.SHARE_OF_TRAINING * self.state.elapsed_s)
         with self.strategy.full_model() as model:
             if not self.world.is_first:
@@ -242,7 +241,7 @@ class Trainer:
         )
 
     def _stop_reason(self, signals: StopSignals) -> str | None:
-        """Why to stop now, by the first process's clock; a signal to any process stops all."""
+        """Why to stop now; a signal to any process stops all."""
         rows = self.world.all_gather(time.monotonic() - self._began, signals.received or 0)
         self._elapsed_s = rows[0][0]
         received = max(int(number) for _, number in rows)
@@ -274,7 +273,7 @@ class Trainer:
         return epoch_is_over and done >= MIN_UPDATES_BETWEEN_VALIDATIONS
 
     def _validate(self) -> None:
-        """Measure, save the weights for averaging and if they are the best, and save the state."""
+        """Measure, and save the weights and the state."""
         validation = self._measure()
         value, update = validation.value(self.config.train.metric), self.state.update
         best = self.state.best is None or value > self.state.best
@@ -297,7 +296,7 @@ class Trainer:
         self._save()
 
     def _measure_mix(self) -> None:
-        """Say what the model does on validation pairs of the other text: at the start and at the end."""
+        """Say what the model does on pairs of the other text."""
         if self.mix is not None:
             found = self._measure(text=self.mix)
             self.display.log(
@@ -306,7 +305,7 @@ class Trainer:
             )
 
     def _measure(self, sentences: int | None = None, text: PreparedText | None = None) -> Validation:
-        """A validation that translates so many sentences, or ``train.valid_translations``."""
+        """A validation with so many translations."""
         text = text or self.text
         if sentences is None:
             sentences = self.config.train.valid_translations or len(text.valid_text)

@@ -1,4 +1,4 @@
-"""One update, in training and in a traced step: gradients, clipping, the learning rate, Adam. Sections 5.3, 5.4."""
+"""One update: gradients, clipping, the rate, Adam. Sections 5.3, 5.4."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class LossSums:
 
 @dataclass(frozen=True)
 class UpdateMetrics:
-    """What one update measured: losses in nats per token, over the ``tokens`` target tokens of all processes."""
+    """What one update measured: losses in nats per token of all processes."""
 
     loss: float
     nll: float
@@ -50,8 +50,8 @@ def update(
 ) -> UpdateMetrics:
     """Make update ``state.update + 1``: one step of Adam on the mean smoothed loss.
 
-    ``batches`` are those of this process, ``tokens`` counts the target tokens of all processes. ``check`` gets the
-    sum of the losses and the norm of the gradient before any weight moves; it may raise.
+    ``tokens`` counts the target tokens of all processes. ``check`` gets the loss and the norm of the gradient before
+    any weight moves; it may raise.
     """
     sums = backward_batches(strategy, batches, tokens, config)
     norms = clip_gradients(strategy.model, config)
@@ -64,7 +64,7 @@ def update(
 
 
 def _rate(state: TrainState, config: TrainConfig, d_model: int) -> float:
-    """The learning rate of the update after ``state``: the schedule, its cooldown, and half for each restart."""
+    """The schedule, its cooldown, and half for each restart."""
     number = state.update + 1
     cooldown = cooldown_factor(state, number)
     note("update.cooldown", lambda: torch.tensor(cooldown, dtype=torch.float64), "")
@@ -74,7 +74,7 @@ def _rate(state: TrainState, config: TrainConfig, d_model: int) -> float:
 
 
 def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: TrainConfig) -> LossSums:
-    """Add the gradients of the mean smoothed loss over all target tokens of ``batches``, in one process."""
+    """Add the gradients of the mean smoothed loss of ``batches``."""
     tokens = sum(batch.target_tokens for batch in batches)
     loss, nll = backward_batches(ParallelStrategy(model, config), batches, tokens, config).tolist()
     return LossSums(loss, nll, tokens)
@@ -83,10 +83,7 @@ def accumulate_gradients(model: Transformer, batches: Sequence[Batch], config: T
 def backward_batches(
     strategy: ParallelStrategy, batches: Sequence[Batch], tokens: int, config: TrainConfig
 ) -> Float[Tensor, "2"]:
-    """The same in any number of processes: ``batches`` are this one's, ``tokens`` counts those of all processes.
-
-    Returns the sums of the smoothed loss and of the negative log-likelihood, in float64 on the device.
-    """
+    """The same in any number of processes; returns the sums of both losses."""
     count = tokens / strategy.world.size  # the gradients are averaged over the processes
     sums = []
     for number, batch in enumerate(batches, start=1):

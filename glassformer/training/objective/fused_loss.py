@@ -1,4 +1,4 @@
-"""The output projection and the training loss fused, a chunk of positions at a time. Sections 3.4 and 5.4.
+"""The output projection and the training loss fused. Sections 3.4 and 5.4.
 
 The logits of all positions would be by far the largest matrix of a step. They are computed, differentiated and
 dropped in chunks that stay in the processor's cache. ``plain_projected_loss`` leaves that to a compiler.
@@ -18,7 +18,7 @@ CPU_CHUNK, DEVICE_CHUNK = 512, 8192
 
 
 class ProjectedLoss(torch.autograd.Function):
-    """``SmoothedCrossEntropy`` of x Wᵀ + b; the gradients are computed in the same loop over chunks as the loss."""
+    """``SmoothedCrossEntropy`` of x Wᵀ + b, and gradients in the same loop."""
 
     @staticmethod
     def forward(  # noqa: PLR0917  # autograd passes no keywords
@@ -32,12 +32,9 @@ class ProjectedLoss(torch.autograd.Function):
         r_drop: float,
         needs_grad: bool,
     ) -> tuple[Tensor, Tensor]:
-        """``x`` (position d_model), ``targets`` (position): the smoothed and the plain loss, summed.
+        """``x`` (position d_model), ``targets`` and ``real`` (position): the smoothed and the plain loss, summed.
 
-        ``real`` (position) is False where there is padding; None if there is none.
-
-        With ``r_drop`` each two adjacent positions are the two passes of one. ``needs_grad`` is an argument because
-        the gradient mode of the caller cannot be seen here.
+        With ``r_drop`` each two adjacent positions are the two passes of one.
         """
         inputs, matrix = _autocast(x), _autocast(weight)
         grad_x, grad_weight = (torch.zeros_like(tensor) if needs_grad else None for tensor in (x, weight))
@@ -94,7 +91,7 @@ class ProjectedLoss(torch.autograd.Function):
 def plain_projected_loss(
     x: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, *, real: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
-    """The same for autograd and a compiler, which makes a few passes over the logits of it."""
+    """The same for autograd and a compiler."""
     logits = linear(x, weight, bias).float()
     log_probs = logits - logits.logsumexp(-1, keepdim=True)
     nll = -log_probs.gather(-1, targets[:, None]).squeeze(-1) * real
@@ -109,7 +106,7 @@ def _autocast(x: Tensor) -> Tensor:
 
 
 def _matmul_into(left: Tensor, right: Tensor, *, out: Tensor) -> None:
-    """Write the product of ``left`` and ``right`` to ``out``, which may have another type."""
+    """Write a product to ``out``, which may have another type."""
     if left.dtype == out.dtype:
         torch.mm(left, right, out=out)
     else:

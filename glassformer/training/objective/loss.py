@@ -1,8 +1,7 @@
 """The training loss of logits: cross-entropy with label smoothing, section 5.4, and the divergence of R-Drop.
 
-R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, with other dropout, and adds α ½ (KL(p1 ‖ p2) +
-KL(p2 ‖ p1)) to the sum of both cross-entropies of a token. Here it is half of that, with the same updates by Adam, to
-be comparable with the loss of a training without R-Drop.
+R-Drop (Liang et al. 2021, arXiv 2106.14448) passes a batch twice, and adds α ½ (KL(p1 ‖ p2) + KL(p2 ‖ p1)) to the
+sum of both cross-entropies of a token. Here it is half of that, to be comparable; Adam's updates are the same.
 """
 
 from typing import Any
@@ -25,7 +24,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor, real: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        """The smoothed and the plain loss of ``logits`` (batch tgt vocab), ``targets`` and ``real`` (batch tgt)."""
+        """Both losses of ``logits`` (batch tgt vocab)."""
         p = logits.softmax(-1)
         note("loss.log_probs", lambda: logits.log_softmax(-1), "batch tgt vocab")
         loss, nll = (values * real for values in token_losses(logits, p, targets, smoothing))
@@ -66,7 +65,7 @@ def log_sums(logits: Float[Tensor, "*axes vocab"], p: Float[Tensor, "*axes vocab
 def p_minus_q(
     p: Float[Tensor, "*axes vocab"], targets: Int[Tensor, "*axes"], smoothing: float
 ) -> Float[Tensor, "*axes vocab"]:
-    """The gradient of the smoothed loss with respect to the logits of each position; overwrites ``p``."""
+    """The gradient of the smoothed loss; overwrites ``p``."""
     gradient = p.sub_(smoothing / p.shape[-1])
     at_target = torch.full_like(targets, smoothing - 1, dtype=gradient.dtype)[..., None]
     return gradient.scatter_add_(-1, targets[..., None], at_target)
@@ -77,8 +76,7 @@ def smoothed_loss(
 ) -> tuple[Tensor, Tensor, int]:
     """The smoothed loss and the negative log-likelihood, in nats summed over real tokens, and the number of tokens.
 
-    Padding does not count; a batch of padding only gives zeros. Raises ``InputError`` if the shapes of logits and
-    targets do not fit, or if the logits are probabilities already.
+    Raises ``InputError`` if the shapes do not fit, or if the logits are probabilities already.
     """
     _check_inputs(logits, tgt_out_ids, pad_id)
     tgt_out_ids = tgt_out_ids.long()
@@ -120,7 +118,7 @@ def _check_inputs(logits: Tensor, tgt_out_ids: Tensor, pad_id: int) -> None:
 
 
 def _refuse_probabilities(logits: Tensor) -> None:
-    """The softmax of a softmax is nearly flat, and little is learned from it. Checks one row, on a CPU only."""
+    """The softmax of a softmax is nearly flat, and teaches little."""
     if torch.compiler.is_compiling() or logits.device.type != "cpu" or logits.numel() == 0:
         return
     row = logits[0].detach().float()

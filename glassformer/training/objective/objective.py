@@ -1,7 +1,7 @@
 """What an update minimises: a model and its loss as one module. Section 5.4.
 
-The loss and the output projection run fused, in ``fused_loss``. While a trace records, ``smoothed_loss`` on all
-logits runs instead. Forward and backward compute in float32, or with bfloat16 products and float32 weights and sums.
+Output projection and loss run fused, but not while a trace records. Weights and sums are float32, products bfloat16
+if chosen.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from glassformer.training.objective.loss import smoothed_loss, symmetric_kl_sum
 
 
 class Objective(nn.Module):
-    """A model and its loss as one module: an update differentiates it, several processes distribute it."""
+    """A model and its loss as one module."""
 
     def __init__(self, model: Transformer, smoothing: float, r_drop: float = 0.0) -> None:
         super().__init__()
@@ -34,8 +34,7 @@ class Objective(nn.Module):
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """The smoothed loss and the negative log-likelihood, in nats, summed over real target tokens.
 
-        With R-Drop the batch is passed twice, as the halves of one batch: both losses are means of the two passes,
-        and the smoothed one includes the divergence.
+        With R-Drop both are means of two passes, and the smoothed one includes the divergence.
         """
         if self.r_drop:
             src_ids, tgt_in_ids, tgt_out_ids = (torch.cat([ids, ids]) for ids in (src_ids, tgt_in_ids, tgt_out_ids))
@@ -60,10 +59,7 @@ class Objective(nn.Module):
         )
 
     def compile_layers(self) -> None:
-        """Compile each kind of layer, for batches of any shape, and the loss, at the first update.
-
-        A compiled layer has no taps: trace it under ``torch.compiler.set_stance("force_eager")``.
-        """
+        """Compile layers and loss at the first update; compiled layers have no taps."""
         self.is_compiled = True
         layers = [*self.model.encoder.layers]
         if self.model.config.autoregressive_sublayer == "self_attention":
@@ -97,7 +93,7 @@ def _interleave_halves(rows: Tensor) -> Tensor:
 
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
-    """Autocast to bfloat16, or nothing; "auto" is bfloat16 on a GPU that computes in it."""
+    """Autocast to bfloat16, if chosen and computed by the GPU."""
     if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
         precision = "bf16"
     return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()

@@ -1,7 +1,4 @@
-"""The result of a training in words: how many held-out sentences are right, typical errors, what would help.
-
-The thresholds, and what was measured with them, are in docs/training.md.
-"""
+"""The result of a training in words; docs/training.md has the thresholds."""
 
 import re
 import unicodedata
@@ -24,7 +21,7 @@ _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoj
 
 @dataclass(frozen=True)
 class Shares:
-    """How many sentences are exactly right, and how many have one or two wrong words."""
+    """How many sentences are right, and how many nearly."""
 
     exact: int
     near: int
@@ -38,7 +35,7 @@ class Shares:
         return cls(exact, near, len(examples))
 
     def line(self, *, seen: int = 0) -> str:
-        """The counts and what they mean; ``seen`` validation sources are in the training text, too."""
+        """The counts and what they mean."""
         good = (self.exact + self.near) / self.sentences
         meaning = next(words for least, words in _MEANINGS if good >= least)
         kind = "held-out sentences, which this training has not seen"
@@ -60,7 +57,7 @@ _MEANINGS = (
 
 
 def _repeats(one: Example) -> bool:
-    """Whether three words in a row, or a few letters, occur more often than in the reference."""
+    """Whether three words, or a few letters, are repeated."""
     if _longest_repeat(one.output) >= max(_STUCK_CHARACTERS, _longest_repeat(one.reference) + 1):
         return True
     words, reference = split_words(one.output), split_words(one.reference)
@@ -83,13 +80,8 @@ def _word_overlap(one: Example) -> float:
     return len(reference & _words(one.output)) / max(1, len(reference))
 
 
-def _copies(one: Example, known: frozenset[str]) -> bool:
-    """Whether the output has a longer word of the source that is not ``known`` as one of the target language."""
-    return any(len(word) > 3 for word in _words(one.output) & _words(one.source) - known)
-
-
 def _has_wrong_number(one: Example) -> bool:
-    """Whether the numbers in digits are others, and not only in words, as *half past three* and 3:30."""
+    """Whether the numbers in digits are others."""
     output, reference = (sorted(_NUMBER.findall(text)) for text in (one.output, one.reference))
     return output != reference and (_NUMBER.search(one.source) is not None or bool(output and reference))
 
@@ -105,16 +97,15 @@ _ERRORS: dict[str, Callable[[Example, frozenset[str]], bool]] = {
     "the end or a part is missing": lambda one, _: _length(one) < TOO_SHORT,
     "something is added": lambda one, _: _length(one) > TOO_LONG,
     "it says something else": lambda one, _: _word_overlap(one) < SOMETHING_ELSE,
-    "words are left untranslated": _copies,
+    "words are left untranslated": lambda one, known: any(
+        len(word) > 3 for word in _words(one.output) & _words(one.source) - known
+    ),
     "single words are wrong or in another order": lambda one, _: True,
 }
 
 
 def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """The examples that are not exact, by their kind of error, the most frequent kind first.
-
-    A word that any reference has is one of the target language, and not left untranslated.
-    """
+    """The examples that are not exact, the most frequent kind first."""
     found: dict[str, list[Example]] = {}
     known = frozenset(word for one in examples for word in _words(one.reference))
     for one in examples:
@@ -124,7 +115,7 @@ def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
 
 
 def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
-    """Whether more minutes or more pairs would help, from how the validation loss went (metrics.jsonl)."""
+    """Whether more minutes or more pairs would help, by metrics.jsonl."""
     curve = [(record["update"], record["valid_loss"]) for record in records if "valid_loss" in record]
     if len(curve) < 4:
         return "It was too short to say what would help most: train longer first."
@@ -151,10 +142,7 @@ def describe(
     loss_is_comparable: bool = True,
     limited: int = 0,
 ) -> list[str]:
-    """The lines that end a training: what is right, what is wrong and, where the loss tells it, what would help.
-
-    The length limit cut ``limited`` translations.
-    """
+    """The lines that end a training: what is right, wrong, and would help."""
     lines = [Shares.count(examples).line(seen=seen)]
     if limited:
         lines.append(
@@ -171,7 +159,7 @@ def describe(
 
 
 def _quote(text: str) -> str:
-    """The text in quotation marks, cut after 80 characters, with control characters escaped."""
+    """The text in quotation marks, cut after 80 characters."""
     shown = ""
     for character in text if len(text) <= 80 else text[:79] + "…":
         is_space = unicodedata.category(character) == "Zs"

@@ -29,8 +29,8 @@ _FRAME = 4  # columns of a panel's border and padding
 
 @contextmanager
 def open_display(console: Console) -> Iterator[Display]:
-    """A live panel if ``console`` is a terminal, plain lines otherwise."""
-    if console.is_terminal:
+    """A live panel if ``console`` writes to a terminal, plain lines otherwise, whatever FORCE_COLOR says."""
+    if console.is_terminal and console.file.isatty():
         with Live(console=console, refresh_per_second=4, transient=False) as live:
             yield LiveDisplay(live)
     else:
@@ -68,7 +68,7 @@ class PlainDisplay(Display):
 
 
 class LiveDisplay(Display):
-    """A panel that changes in place: numbers, a bar, the last validation and its sample translations."""
+    """A panel that changes in place."""
 
     def __init__(self, live: Live) -> None:
         self._live = live

@@ -70,10 +70,7 @@ def make_report(
     records: Sequence[Mapping[str, Any]],
     counts: Mapping[str, int],
 ) -> str:
-    """The page: ``lines`` are from ``describe``, ``records`` from metrics.jsonl, ``counts`` from prepared text.
-
-    ``headline`` is the result in numbers; ``facts`` say how it came about, each with its name.
-    """
+    """The page of a training."""
     curves, errors = [], []
     for key, (name, meaning, color) in _CURVES.items():
         points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]
@@ -134,7 +131,7 @@ def _curve(points: Sequence[tuple[float, float]], color: str, name: str) -> str:
 
 
 def _ticks(low: float, high: float) -> tuple[list[float], int]:
-    """Two to five round numbers from at most ``low`` to at least ``high``, and their digits."""
+    """Two to five round numbers, and their digits."""
     span = max(high - low, 1e-3 * max(1.0, abs(high)))
     power = 10.0 ** math.floor(math.log10(span / 2))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= (1 - 1e-6) * span / 3)

@@ -1,4 +1,4 @@
-"""What a training reports: lines for train.log and a display, numbers for metrics.jsonl and TensorBoard."""
+"""What a training reports: train.log, a display, metrics.jsonl, TensorBoard."""
 
 import json
 import logging
@@ -23,11 +23,7 @@ _LOGGED = ("epoch", "loss", "perplexity", "tokens_per_s", "learning_rate", "grad
 
 @dataclass(frozen=True)
 class TrainProgress:
-    """The state of a training after an update.
-
-    ``loss`` (nats per target token), ``perplexity`` and ``tokens_per_s`` are means since the last line of the log.
-    ``may_end_early``: patience may end it before ``left_s`` seconds have passed.
-    """
+    """The state after an update; means since the last line of the log."""
 
     update: int
     epoch: int
@@ -77,7 +73,7 @@ def validation_line(validation: Validation, *, best: bool) -> str:
 
 
 def sample_lines(validation: Validation, *, width: int) -> Iterator[str]:
-    """The sample translations: one line each if it fits ``width`` columns, else three."""
+    """The sample translations, on one line each if they fit."""
     for source, output, reference in validation.samples:
         mark = "✓" if output == reference else "✗"
         short = f"  {mark} {source} -> {output}" + ("" if output == reference else f"   ({reference})")
@@ -106,7 +102,7 @@ def format_duration(seconds: float) -> str:
 
 
 class Display:
-    """Shows a training. This class shows nothing; all processes but the first have it."""
+    """Shows nothing, as all processes but the first."""
 
     def log(self, line: str) -> None:
         """Show a line of text that stays."""
@@ -116,7 +112,7 @@ class Display:
         self.log(line)
 
     def on_prepare(self, progress: PrepareProgress, *, due: bool) -> None:
-        """Called a few times a second while text is prepared; ``due`` is True every ten seconds."""
+        """Called while text is prepared; ``due`` every ten seconds."""
 
     def on_update(self, progress: TrainProgress, *, due: bool) -> None:
         """Called after every update; ``due`` is True every ``train.log_every`` updates."""
@@ -126,7 +122,7 @@ class Display:
 
 
 class RunLog(Display):
-    """Writes what is reported to the run directory and the logger, and passes it on to ``display``."""
+    """Writes what is reported to the run, and passes it on."""
 
     def __init__(self, run: RunDirectory, display: Display, *, tensorboard: bool) -> None:
         self._display, self._path = display, run.path

@@ -19,11 +19,7 @@ DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Where to train, on what, and how; ``init`` is a model to start from.
-
-    ``mix`` has other pairs, whose share in each epoch is ``train.mix``. ``force``: continue a run with other settings
-    or other text.
-    """
+    """Where to train, on what, and how; ``mix``: other pairs."""
 
     run: Path
     source: TrainingText
@@ -46,10 +42,8 @@ class TrainRequest:
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
 
-        Without a name the model follows from the number of pairs (``default_model``). A named model sets its sizes
-        only; ``init`` names a run to start from instead, or ``bundled``. ``data`` and the TOML's ``[data]`` name
-        ``src`` and ``tgt`` (``valid_src``, ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``, a file
-        of other pairs. All paths in the TOML are relative to its directory. Raises ``ConfigError``.
+        ``data`` and the TOML's ``[data]``, whose paths are relative to it, name ``src`` and ``tgt`` (``valid_src``,
+        ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``. A named model sets its sizes only.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
@@ -95,7 +89,7 @@ class TrainRequest:
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of data; the later ones win, and other training text replaces all but ``mix``."""
+    """Names of data; later ones replace all but ``mix``."""
     kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
     return {**{key: earlier[key] for key in kept}, **later}
 

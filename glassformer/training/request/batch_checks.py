@@ -1,7 +1,4 @@
-"""Checks of a training batch, for mistakes that raise no error but keep a model from learning.
-
-If you make your own batches, check one before training; the trainer checks its first batch too.
-"""
+"""Checks for mistakes that raise no error but keep a model from learning."""
 
 import torch
 from torch import Tensor

@@ -1,8 +1,4 @@
-"""The data of a training: where its pairs come from, and an endless stream of batches of them. Section 5.1.
-
-A position in the stream is an epoch and a batch, so that a stopped training resumes with the same batches. With
-BPE-dropout, each epoch has its own tokens, the same whenever it is repeated.
-"""
+"""Where pairs come from, and an endless stream of batches. Section 5.1."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -56,7 +52,7 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files or one file of pairs, for validation, too; ``turned``: from target to source."""
+    """Two aligned files or one of pairs; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None
@@ -87,7 +83,7 @@ class FileSource:
         return ("turned " if self.turned else "") + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
-        """The absolute paths, which do not depend on the working directory, and whether the pairs are turned."""
+        """The absolute paths, and whether the pairs are turned."""
         files = {name: str(real_path(path)) for name, path in self.files().items()}
         return {"files": files, **({"turned": True} if self.turned else {})}
 
@@ -135,7 +131,7 @@ class TaskSource(TrainingText):
 
 @dataclass(frozen=True)
 class BpeDropoutSampler:
-    """Segments sources and targets with BPE-dropout, anew in each epoch; the seed determines all draws."""
+    """Segments with BPE-dropout, anew in each epoch."""
 
     dropouts: tuple[BpeDropout, BpeDropout]
     seed: int
@@ -151,7 +147,7 @@ class BpeDropoutSampler:
         return cls((src, tgt), config.train.seed)
 
     def sample(self, pairs: EncodedPairs, indices: Indices, epoch: int) -> tuple[EncodedTexts, EncodedTexts]:
-        """The sources and targets at ``indices``, in that order, with the tokens of this epoch."""
+        """The sources and targets at ``indices``, in this epoch's tokens."""
         return self._resegment(pairs.src_side, 0, indices, epoch), self._resegment(pairs.tgt_side, 1, indices, epoch)
 
     def _resegment(self, side: EncodedSide, index: int, indices: Indices, epoch: int) -> EncodedTexts:
@@ -165,17 +161,14 @@ class BpeDropoutSampler:
 
 @dataclass(frozen=True)
 class UpdateBatches:
-    """This process's batches of one update, and the target tokens of all processes' batches."""
+    """This process's batches of an update, and all target tokens."""
 
     batches: list[Batch]
     tokens: int
 
 
 class BatchStream:
-    """Batches, epoch after epoch, from the batch at ``position`` (0 is the first) of ``epoch`` on.
-
-    A large corpus is planned window by window, so that memory does not grow with it.
-    """
+    """Batches, epoch after epoch, from ``position`` (0 is the first) on."""
 
     def __init__(
         self,
@@ -202,7 +195,7 @@ class BatchStream:
         return collate(*self._next())
 
     def next_update(self) -> UpdateBatches:
-        """The next ``batches_per_update`` batches, dealt out to the processes in turn, by rank."""
+        """The next batches, dealt out to the processes by rank."""
         batches = [self._next() for _ in range(self.batches_per_update)]
         tokens = sum(int(sides.tgt_side.lengths[indices].sum()) for sides, indices in batches)
         own = batches[self._world.rank :: self._world.size]
@@ -225,7 +218,7 @@ class BatchStream:
         return self._sides, self._plan[self.position - 1 - self._window_start]
 
     def __len__(self) -> int:
-        """The number of batches in this epoch; with several windows, estimated from the first."""
+        """The batches in this epoch; estimated from the first window."""
         return self._batches
 
     @property

@@ -1,7 +1,4 @@
-"""Defaults that follow from the training pairs, and the reasons of others: said in one line at the start.
-
-The sizes of the model and of the vocabulary follow from the number of pairs. docs/results.md has the measurements.
-"""
+"""Defaults that follow from the training pairs: docs/results.md."""
 
 import math
 from contextlib import suppress
@@ -44,7 +41,7 @@ _REASONS = {
 
 
 def default_model(source: TrainingText, run: Path) -> str:
-    """``micro`` for up to 20,000 pairs of text, otherwise ``tiny``; a run that has begun keeps its own."""
+    """``micro`` for up to 20,000 pairs, otherwise ``tiny``, or the run's own."""
     if not isinstance(source, FileSource):
         return "tiny"
     place = RunDirectory(run)
@@ -65,9 +62,7 @@ def _nearest_default(model: dict[str, Any]) -> str:
 def decode_defaults(decode: DecodeConfig, text: PreparedText, source: TrainingText) -> DecodeConfig:
     """The settings of decoding that follow from the training pairs, where they have not been set.
 
-    max_length_a is the ratio of target to source tokens, max_length_b twice what 99.9 % of the pairs need beyond it,
-    at least 50. Texts without a letter are copied unless the pairs translate some; match_style is on if the pairs
-    are sentences.
+    max_length_a is the ratio of target to source tokens, max_length_b twice what 99.9 % of the pairs need beyond it.
     """
     src, tgt = (np.asarray(side.lengths, np.int64) - 1 for side in (text.train.src_side, text.train.tgt_side))
     ratio = max(1.0, math.ceil(10 * tgt.sum() / max(1, src.sum())) / 10)
@@ -95,7 +90,7 @@ def language_settings(source: TrainingText) -> dict[str, dict[str, Any]]:
 
 
 def _languages_of_files(source: TrainingText) -> tuple[str, str]:
-    """The languages of both sides, by the file of pairs or the endings of the names; else empty."""
+    """The languages of both sides by the files' names, if known."""
     if not isinstance(source, FileSource):
         return "", ""
     if source.tgt is None:
@@ -113,10 +108,7 @@ def _language_of_ending(path: Path) -> str:
 
 
 def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
-    """The settings that matter most for few pairs, each with its reason if it is the default.
-
-    ``init``: the training starts from a model, which fixes some of them.
-    """
+    """The settings that matter most for few pairs, and why."""
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2

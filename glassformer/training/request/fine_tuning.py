@@ -1,7 +1,4 @@
-"""Fine-tuning: a training that starts from the weights and the tokenizers of a model that exists.
-
-What those fix cannot be set; the learning rate is low by default, so that little of what the model knows is lost.
-"""
+"""Fine-tuning: a training that starts from a model, at a low rate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -28,7 +25,7 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class InitialModel:
-    """The model that a training starts from; ``recorded`` is what config.json of a run says of it."""
+    """The model that a training starts from; ``recorded`` is from config.json."""
 
     run: LoadedRun
     recorded: dict[str, str] | None = None
@@ -36,19 +33,16 @@ class InitialModel:
     """Whether the loss on validation text tells how good a translator is."""
     fixed: ClassVar[Mapping[str, Sequence[str]]] = _FIXED
     fixed_by: ClassVar[str] = "the model of --init has. Leave it out, or train without --init."
-    """The settings that a training cannot change, and, to end an error with, why not."""
+    """What a training cannot change, and, to end an error with, why not."""
 
     @classmethod
     def load(cls, name: str | Path) -> Self:
-        """A run directory, a checkpoint in one, or ``bundled``; raises what ``load_run`` raises."""
+        """A run directory, a checkpoint in one, or ``bundled``."""
         return cls(load_run(find_run(name), "cpu"))
 
     @classmethod
     def load_for(cls, run: Path, name: str | Path) -> Self:
-        """The model ``name`` for a training in ``run``. Raises what ``load_run`` and ``check_writable`` raise.
-
-        If it is gone, or was trained further, the model of ``run`` replaces it once that has begun.
-        """
+        """The model ``name`` for a training in ``run``, or, if it has changed, that of ``run``."""
         begun = RunDirectory(run)
         begun.check_writable()
         if not (begun.exists and begun.has_checkpoints):
@@ -66,7 +60,7 @@ class InitialModel:
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
-        """Settings that follow from the model, its languages, and a low learning rate."""
+        """Settings that follow from the model, and a low rate."""
         config = self.run.config
         model, names = config.model.to_mapping(), (*TOKENIZER_SETTINGS, "languages")
         text = {name: value for name, value in config.text.to_mapping().items() if name in names}
@@ -88,7 +82,7 @@ class InitialModel:
         model.load_state_dict(self.run.model.state_dict())
 
     def describe_difference(self, config: RunConfig) -> str | None:
-        """A sentence if the pairs have other languages than the model, as far as both are known."""
+        """A sentence if the pairs have other languages than the model."""
         ours, theirs = config.languages, self.run.config.languages
         if ours is None or theirs is None or [*map(_language, ours)] == [*map(_language, theirs)]:
             return None

@@ -1,11 +1,8 @@
 """Distillation: a small student learns what its teacher, a trained run, writes for the sources of the teacher's text.
 
-Sequence-level knowledge distillation (Kim and Rush 2016, arXiv 1606.07947): one translation of the teacher's beam
-search for each source, more regular than human ones, so that a decoder of one layer is enough (Kasai et al. 2021,
-arXiv 2006.10369). The student starts from the teacher's weights wherever shapes allow, with evenly spaced layers
-(Shleifer and Rush 2020, arXiv 2010.13002).
-
-The translations are kept in ``distilled/`` of the teacher's run, or of the student's if that cannot be written.
+Kim and Rush 2016 (arXiv 1606.07947): the teacher's beam search is more regular than people, so that a decoder of one
+layer is enough (Kasai et al. 2021, arXiv 2006.10369). The student starts from the teacher's weights, with evenly
+spaced layers (Shleifer and Rush 2020, arXiv 2010.13002).
 """
 
 import os
@@ -44,7 +41,7 @@ _LAYERS = {"encoder": "n_encoder_layers", "decoder": "n_decoder_layers"}
 
 @dataclass(frozen=True)
 class Student(InitialModel):
-    """A student's start: the tokenizers and the search of ``run``, its teacher, and the weights that fit."""
+    """A student's start: tokenizers, search and weights of its teacher."""
 
     # It learns what its teacher writes: what people write becomes less probable while the translations improve.
     loss_is_comparable = False
@@ -59,7 +56,7 @@ class Student(InitialModel):
         return {**settings, "train": {**training, **STUDENT_RATE}}
 
     def config(self, *, decoder_layers: int, encoder_layers: int | None, overrides: Sequence[str]) -> RunConfig:
-        """The settings of a student, by default with the teacher's layers. Raises ``ConfigError``."""
+        """The settings of a student, by default with the teacher's layers."""
         changes: dict[str, dict[str, Any]] = {"model": {"n_decoder_layers": decoder_layers}}
         if encoder_layers is not None:
             changes["model"]["n_encoder_layers"] = encoder_layers
@@ -83,10 +80,7 @@ class Student(InitialModel):
 
 
 def teacher_layers(student: ModelConfig, teacher: ModelConfig) -> dict[str, list[int]]:
-    """For each stack the teacher's layer that each of the student's starts from, counted from 0.
-
-    The first one alone, or evenly spaced from the first to the last. Further layers of a deeper student have none.
-    """
+    """The teacher's layer that each of the student's starts from."""
     found = {}
     for stack, field in _LAYERS.items():
         wanted, given = getattr(student, field), getattr(teacher, field)
@@ -96,7 +90,7 @@ def teacher_layers(student: ModelConfig, teacher: ModelConfig) -> dict[str, list
 
 
 def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
-    """The address of the weight that the student's weight ``name`` starts from; empty if there is none."""
+    """The teacher's address of the student's weight ``name``, if any."""
     stack, *rest = name.split(".")
     if stack not in sources or rest[0] != "layers":
         return name
@@ -106,10 +100,7 @@ def _address_in_teacher(name: str, sources: Mapping[str, Sequence[int]]) -> str:
 
 @dataclass(frozen=True)
 class DistilledSource:
-    """The sources of a text with the teacher's translations, written when they are first needed.
-
-    Validation pairs are the text's own: its files, or those that the teacher's settings set apart.
-    """
+    """The sources of a text with the teacher's translations."""
 
     text: TrainingText
     teacher: Teacher
@@ -180,10 +171,7 @@ class DistilledSource:
 
 
 def recorded_source(run: Path) -> TrainingText:
-    """The text that a run was trained on, of a student its teacher's.
-
-    Raises ``RunError`` if the run does not say where it is, as the bundled model and imports, or if it has changed.
-    """
+    """The text that a run, or its teacher, was trained on, or ``RunError``."""
     _, data = RunDirectory(run).read_config()
     data = data.get("text", data)
     advice = "Name the text to distil with: PAIRS, or --src and --tgt."
@@ -212,11 +200,7 @@ def distill(
     text: TrainingText | None = None,
     force: bool = False,
 ) -> Outcome:
-    """Train ``student`` with the settings ``config`` in ``run`` on what ``teacher`` writes.
-
-    The sources are those of ``text``, or else of the text that the teacher was trained on. A stopped training is
-    resumed, and so are the translations. Raises what ``train`` and ``recorded_source`` raise.
-    """
+    """Train ``student`` in ``run`` on what ``teacher`` writes; resumable."""
     if run.resolve() == teacher.run.resolve():
         raise ConfigError(f"--run: found {run}, the teacher's own run, expected another directory.")
     source = DistilledSource(recorded_source(teacher.run) if text is None else text, teacher, run, display)

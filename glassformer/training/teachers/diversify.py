@@ -1,16 +1,8 @@
 """Makes more pairs from the same text: teachers translate each side of it, and a model learns from all the pairs.
 
-"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round. For
-students that are smaller than their teacher there is ``distill.py``.
-
-    DIR/forward/          the run of the teacher from source to target, with its translations of all sources
-    DIR/backward/         the same from target to source
-    DIR/pairs/train.src   the pairs to learn from: the original ones, and those with a teacher's translation
-    DIR/pairs/train.tgt   on one side; train.jsonl instead if the text is one file of pairs
-    DIR/pairs/valid.*     and own.*: validation pairs and all other pairs, if the text comes without validation files
-    DIR/pairs/made.json   the text, and how many validation pairs were set apart
-
-The text is held in memory.
+"Data Diversification" of Nguyen et al. 2020, arXiv 1911.01986, with one teacher in each direction and one round.
+DIR/forward and DIR/backward are the teachers' runs; DIR/pairs has the pairs to learn from, train.*, those for
+validation, valid.* and own.* if the text has none, and what they were made of, made.json.
 """
 
 import json
@@ -37,7 +29,7 @@ SOURCE_SIDE = {"forward": 0, "backward": 1}  # the side of a pair that a teacher
 
 @dataclass(frozen=True)
 class DiversifyResult:
-    """What to train on, its number of ``pairs``, ``original`` of them from the text, and the teachers' outcomes."""
+    """What to train on, ``original`` pairs of the text, and the outcomes."""
 
     source: FileSource
     original: int
@@ -48,11 +40,7 @@ class DiversifyResult:
 def diversify(
     place: Path, source: FileSource, teachers: Mapping[str, RunConfig], display: Display
 ) -> DiversifyResult | Outcome:
-    """Train ``teachers``, forward or backward or both, and write the pairs to learn from into ``place``.
-
-    Called again, it resumes. Returns the outcome of a teacher that a signal stopped. Raises what ``train`` raises,
-    and ``RunError`` if ``place`` holds teachers of other text.
-    """
+    """Train ``teachers`` and write the pairs into ``place``; resumable."""
     if not teachers or teachers.keys() - SOURCE_SIDE.keys():
         raise ConfigError(f"teachers: found {sorted(teachers) or 'none'}, expected forward, backward or both.")
     directory = RunDirectory(place)
@@ -88,7 +76,7 @@ def _turn_languages(config: RunConfig) -> RunConfig:
 
 
 def _split_validation(source: FileSource, config: TextConfig, place: Path) -> FileSource:
-    """The same text with validation pairs, chosen as a training chooses them: no teacher may learn from them."""
+    """The same text with validation pairs, from which no teacher learns."""
     split = source.valid_src is None
     _claim_directory(place, {"source": source.fingerprint(), "valid_pairs": config.valid_pairs if split else None})
     if not split:
@@ -100,7 +88,7 @@ def _split_validation(source: FileSource, config: TextConfig, place: Path) -> Fi
 
 
 def split_pairs(pairs: Sequence[Pair], config: TextConfig) -> tuple[list[Pair], list[Pair]]:
-    """The pairs to train on and those to validate with, each once, as a training of all of them divides them."""
+    """The pairs to train on and those to validate with, each once."""
     stats = CorpusStats.from_chunks(map(count_chunk, chunks(pairs)), config, split=True)
     sides: dict[bool, list[Pair]] = {False: [], True: []}
     for pair in pairs:
@@ -109,7 +97,7 @@ def split_pairs(pairs: Sequence[Pair], config: TextConfig) -> tuple[list[Pair], 
 
 
 def _claim_directory(place: Path, made: dict[str, Any]) -> None:
-    """Write made.json; refuse to overwrite foreign files, or to mix the pairs of two texts."""
+    """Write made.json; refuse foreign files, or another text's pairs."""
     pairs = place / "pairs"
     try:
         before = read_json_file(pairs / "made.json")
@@ -127,14 +115,14 @@ def _claim_directory(place: Path, made: dict[str, Any]) -> None:
 
 
 def _write_pairs(place: Path, name: str, pairs: Sequence[Pair], like: FileSource) -> tuple[Path, Path | None]:
-    """Write ``pairs`` to two files or to one, as ``like`` has them; returns their paths."""
+    """Write ``pairs`` as ``like`` has them; returns the paths."""
     src, tgt = (f"{name}.jsonl", None) if like.tgt is None else (f"{name}.src", place / f"{name}.tgt")
     write_pairs(place / src, tgt, pairs)
     return place / src, tgt
 
 
 def _translate(run: Path, pairs: Sequence[Pair], side: int, config: RunConfig, display: Display) -> list[Pair]:
-    """Each pair with its ``side`` and the teacher's translation of it; what the run has translated is reused."""
+    """Each pair with its ``side`` and its translation."""
     teacher = Teacher(run, config.decode, config.train.device)
     texts = list(dict.fromkeys(pair[side] for pair in pairs))
     done = teacher.translate(texts, run / f"translations-{teacher.key()}.jsonl", display)
@@ -145,7 +133,7 @@ def _translate(run: Path, pairs: Sequence[Pair], side: int, config: RunConfig, d
 
 
 def _filter_new(translated: Sequence[Pair], original: Sequence[Pair], text: FileSource) -> Iterator[Pair]:
-    """Each translated pair once, but no original pair, no validation source, and none with an empty side."""
+    """Each new pair once, without validation sources and empty sides."""
     known, sources = set(original), {pair.src for pair in original}
     excluded = {pair.src for pair in text.valid() or ()} - sources
     return (pair for pair in dict.fromkeys(translated) if not (pair.blank or pair in known or pair.src in excluded))

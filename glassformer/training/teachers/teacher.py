@@ -1,8 +1,6 @@
 """A teacher: a trained run that translates a text for another model to learn from, resumably.
 
-Its translations are kept in a file, one a line, each with a sum of its text and itself. What an interrupted process
-wrote is reused, in whole chunks, so that batches and outputs are the same. From a damaged line on, all is translated
-again.
+Translations are kept one a line, with a sum each. Whole chunks are reused, so that batches and outputs are the same.
 """
 
 import json
@@ -28,7 +26,7 @@ _TEXTS_PER_CHUNK = 1000
 
 @dataclass(frozen=True)
 class Teacher:
-    """A trained run, and how it translates: the search, the device, the engine and its precision."""
+    """A trained run, and how it translates."""
 
     run: Path
     options: DecodeConfig
@@ -44,7 +42,7 @@ class Teacher:
         return json_sha256([made_by["weights"], made_by["search"], *other, *texts])[:12]
 
     def to_mapping(self) -> dict[str, Any]:
-        """The sum of the weights, the search, the engine (auto gives what torch gives), and its precision."""
+        """What determines the translations."""
         checkpoint = RunDirectory(self.run).usable_checkpoint(lambda _: None)  # loading the model says it too
         engine = choose_engine(self.engine, self.precision)
         return {
@@ -53,10 +51,7 @@ class Teacher:
         }  # fmt: skip
 
     def translate(self, texts: Sequence[str], file: Path, display: Display) -> list[str]:
-        """A translation of each text, kept in ``file``; empty where a limit of length cut source or output.
-
-        Raises ``RunError`` if another process writes the file, and ``StorageError``.
-        """
+        """A translation of each text, kept in ``file``; empty if cut."""
         done = _read_translations(file, texts, display)
         if len(done) == len(texts):
             return done
@@ -74,7 +69,7 @@ class Teacher:
 
 
 def _report_progress(translations: Iterator[Translation], total: int, display: Display) -> Iterator[Translation]:
-    """Pass the translations on, and show the progress after each chunk, in which they arrive together."""
+    """Pass the translations on, and show the progress."""
     began = shown = time.monotonic()
     for done, translation in enumerate(translations, 1):
         if done % _TEXTS_PER_CHUNK == 0:
@@ -111,7 +106,7 @@ def _read_translations(path: Path, texts: Sequence[str], display: Display) -> li
 
 
 def _append(path: Path, kept: int, lines: Iterator[str]) -> None:
-    """Write ``lines`` behind the first ``kept`` bytes; what follows them was cut short or damaged and is dropped."""
+    """Write ``lines`` behind the first ``kept`` bytes; drop the rest."""
     with (
         storage_errors(path, "Free some space; the same command resumes."),
         open_to_append(path) as stream,

@@ -33,6 +33,7 @@ TEXTS = [
     "ΣΟΦΟΣ ΟΔΥΣΣΕΥΣ", "İstanbul ıI", "e\u0301 \u1e9b\u0323 \ufb01", "👩‍👩‍👧‍👦 🇩🇪 ☂️", "مرحبا بالعالم", "שלום", "a\u0085b\ufeffc\u2028d\u3000e",
     "</script><script>alert(1)</script>", "\x00\x01\x7f\u200d", "\ud800 lone \udfff", "don't 'S 'll 're", "▁ typed ▁▁", "Don ' t n't do not",
     "x²³ ½ Ⅷ ٣", "foo_bar-baz", "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 𠮷野家", "$100 + 5% = ^_^ `code` ~|", "__proto__ constructor toString",
+    "मेरी बिल्ली सोती है।", "நான் வீட்டில்", "\u0301e (\u0301a\t\u0301b 1\u20e3", "שָׁלוֹם", "می\u200cخواهم", "ภาษาไทย", "a\u200db",
 ]  # fmt: skip
 STEPS = {Merge: "merge", Match: "match", Segmentation: "segmentation", Lookup: "lookup"}
 

@@ -341,5 +341,5 @@ def test_a_file_that_is_too_large_or_too_deep_is_refused(tmp_path):
     with (tmp_path / "large.json").open("wb") as file:
         file.truncate(10**12)  # a hole: it takes no space on the disk
     for name in ("deep.json", "large.json"):
-        with pytest.raises(TokenizerError, match=rf"{name}: .* Use one that"):
+        with pytest.raises(TokenizerError, match=rf"{name}: (.* Use one that|has more than)"):
             Tokenizer.load(tmp_path / name)

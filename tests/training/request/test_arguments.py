@@ -23,10 +23,10 @@ def test_later_layers_override_earlier_ones(tmp_path: Path) -> None:
 
 
 def test_a_named_model_overrides_only_its_sizes_in_the_settings_of_a_task() -> None:
-    request = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="small")
+    request = TrainRequest.make(run=RUN, data={"task": "dates"}, model="small")
     assert request.config.model.d_model == 256
-    assert request.config.text.joint is False
-    assert request.config.model.tie_embeddings != "all"
+    assert request.config.text.tokenizer == "characters"
+    assert request.config.train.metric == "exact_match"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_named_model_has_the_sizes_of_that_model(name: str, named_in_file: boo
 
 
 def test_a_named_model_overrides_every_size_of_a_task() -> None:
-    model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base").config.model
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base").config.model
     base = ModelConfig.base()
     assert (model.d_model, model.n_heads, model.d_ff, model.n_decoder_layers, model.norm, model.d_k) == (
         base.d_model, base.n_heads, base.d_ff, base.n_decoder_layers, base.norm, base.d_k
@@ -126,12 +126,12 @@ def test_an_invalid_file_is_refused_with_a_message(text: str, tmp_path: Path) ->
     toml = tmp_path / "run.toml"
     toml.write_text(text)
     with pytest.raises(ConfigError):
-        TrainRequest.make(run=RUN, data={"task": "scan-length"}, config_file=toml)
+        TrainRequest.make(run=RUN, data={"task": "dates"}, config_file=toml)
 
 
 def test_a_model_may_be_named_by_set() -> None:
-    named = TrainRequest.make(run=RUN, data={"task": "scan-length"}, overrides=["model.name=base", "model.d_ff=99"])
-    model = TrainRequest.make(run=RUN, data={"task": "scan-length"}, model="base", overrides=["model.d_ff=99"])
+    named = TrainRequest.make(run=RUN, data={"task": "dates"}, overrides=["model.name=base", "model.d_ff=99"])
+    model = TrainRequest.make(run=RUN, data={"task": "dates"}, model="base", overrides=["model.d_ff=99"])
     assert named == model
     assert named.config.model.d_ff == 99
 

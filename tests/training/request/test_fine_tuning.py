@@ -12,9 +12,9 @@ import pytest
 import torch
 from recorded import Lines
 
+from examples.bundled.int8_rows import quantize_rows
 from glassformer.checkpoint import (
     checkpoints,
-    quantize_rows,
     read_json,
     read_tensors,
     save_checkpoint,

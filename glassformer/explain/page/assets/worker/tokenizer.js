@@ -36,12 +36,20 @@ const UNKNOWN_PENALTY = 10; // how far an unknown character is below the worst e
 
 const LOWERCASE = { type: "Lowercase" };
 const NFC = { type: "NFC" };
-const BYTE_LEVEL = { type: "ByteLevel", add_prefix_space: [false, true], trim_offsets: [true], use_regex: [true] };
+const byteLevel = (/** @type {boolean} */ cuts, isDecoder = false) => ({
+  type: "ByteLevel",
+  add_prefix_space: [isDecoder],
+  trim_offsets: [true],
+  use_regex: [cuts],
+});
+/** How byte-level BPE cuts words; that of earlier runs cuts them at each combining mark, too. */
+const BYTE_WORDS = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}[\p{L}\p{M}\u200c\u200d]*| ?\p{N}[\p{N}\p{M}]*|(?: |\s(?=\p{M}))?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
+const OLD_BYTE_LEVEL = byteLevel(true);
 const METASPACE = { type: "Metaspace", replacement: [SPACE_MARK], prepend_scheme: ["never"], split: [true] };
-/** @param {string} pattern */
-const isolate = (pattern) => ({
+/** @param {string} pattern @param {"String" | "Regex"} [type] */
+const isolate = (pattern, type = "String") => ({
   type: "Split",
-  pattern: { String: [pattern] },
+  pattern: { [type]: [pattern] },
   behavior: ["Isolated"],
   invert: [false],
 });
@@ -57,13 +65,13 @@ const PARTS = {
       continuing_subword_prefix: [null],
       end_of_word_suffix: [null],
       fuse_unk: [false],
-      byte_fallback: [false, true],
-      ignore_merges: [false, true],
+      byte_fallback: [false],
+      ignore_merges: [false],
       vocab: null,
       merges: null,
     },
-    pre_tokenizer: BYTE_LEVEL,
-    decoder: BYTE_LEVEL,
+    pre_tokenizer: { type: "Sequence", pretokenizers: [isolate(BYTE_WORDS, "Regex"), byteLevel(false)] },
+    decoder: byteLevel(true, true),
   },
   wordpiece: {
     model: {
@@ -125,10 +133,14 @@ function checkPart(found, known, where) {
 const isSentencePiece = (json) =>
   json.model?.type === "Unigram" && json.pre_tokenizer?.pretokenizers?.[1]?.prepend_scheme === "always";
 
+/** Whether BPE cuts words at combining marks, as in earlier runs. @param {any} json */
+const isOldBpe = (json) => json.model?.type === "BPE" && json.pre_tokenizer?.type === "ByteLevel";
+
 /** The kind of a tokenizer's JSON, whose parts are all known. @param {any} json @returns {string} */
 function checkKind(json) {
   const types = (/** @type {any} */ parts) => `${parts.model?.type} ${parts.pre_tokenizer?.type}`;
-  const kind = Object.keys(PARTS).find((one) => types(PARTS[one]) === types(json));
+  const isOld = isOldBpe(json);
+  const kind = isOld ? "bpe" : Object.keys(PARTS).find((one) => types(PARTS[one]) === types(json));
   if (!kind) refusePart("model", types(json));
   const steps = json.normalizer?.normalizers ?? [];
   const normalizers = isSentencePiece(json)
@@ -137,7 +149,8 @@ function checkKind(json) {
       ? [LOWERCASE, NFC]
       : [NFC];
   checkPart(json.normalizer, { type: "Sequence", normalizers }, "normalizer");
-  const parts = isSentencePiece(json) ? { ...PARTS.unigram, ...SENTENCEPIECE } : PARTS[kind];
+  const others = isSentencePiece(json) ? SENTENCEPIECE : isOld ? { pre_tokenizer: OLD_BYTE_LEVEL } : {};
+  const parts = { ...PARTS[kind], ...others };
   for (const part of /** @type {("model" | "pre_tokenizer" | "decoder")[]} */ (["model", "pre_tokenizer", "decoder"]))
     checkPart(json[part], parts[part], part);
   for (const part of ["truncation", "padding", "post_processor"]) checkPart(json[part] ?? null, [null], part);
@@ -190,21 +203,29 @@ function byteLabel(entry) {
 // ------------------------------------------------------------------------------------------- normal form, pre-tokens
 
 // The library's classes by their Unicode names: JavaScript's \s and \w have other members.
-const BYTE_LEVEL_PATTERN =
+const inUnicode = (/** @type {string} */ pattern) =>
+  new RegExp(
+    pattern
+      .replaceAll("\\s", "\\p{White_Space}")
+      .replaceAll("\\S", "\\P{White_Space}"),
+    "gu",
+  );
+const BYTE_WORD_PATTERN = inUnicode(BYTE_WORDS);
+const OLD_BYTE_PATTERN =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
 const WORD_PATTERN =
   /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+/gu;
 const BERT_PATTERN = /[\p{P}$+<=>^`|~]|[^\p{White_Space}\p{P}$+<=>^`|~]+/gu;
 
-/** @param {string} text @param {boolean} prefixSpace */
-const splitBytes = (text, prefixSpace) =>
-  ((prefixSpace && !text.startsWith(" ") ? " " : "") + text)
-    .match(BYTE_LEVEL_PATTERN)
+/** @param {string} text @param {RegExp} pattern */
+const splitBytes = (text, pattern) =>
+  text
+    .match(pattern)
     ?.map((piece) => Array.from(new TextEncoder().encode(piece), (value) => BYTES.letters[value]).join("")) ?? [];
 
 /** @type {Record<string, (text: string, json: any) => string[]>} */
 const PRE_TOKENIZERS = {
-  bpe: (text, json) => splitBytes(text, json.pre_tokenizer.add_prefix_space === true),
+  bpe: (text, json) => splitBytes(text, isOldBpe(json) ? OLD_BYTE_PATTERN : BYTE_WORD_PATTERN),
   wordpiece: (text) => text.match(BERT_PATTERN) ?? [],
   unigram: (text) => text.replaceAll(" ", SPACE_MARK).match(/<|▁?[^▁<]+|▁/gu) ?? [],
   words: (text) => text.match(WORD_PATTERN) ?? [],
@@ -261,18 +282,10 @@ class Bpe {
     this.ranks = new Map(
       model.merges.map((/** @type {string[]} */ pair, /** @type {number} */ rank) => [pair.join(" "), rank]),
     );
-    this.whole = new Set(model.ignore_merges ? Object.keys(model.vocab) : []);
   }
 
   /** @param {string} word @returns {Tokens} */
   tokenize(word) {
-    if (this.whole.has(word)) {
-      const piece = this.show(word);
-      return {
-        steps: [{ step: "lookup", piece, result: piece, reason: "in the vocabulary, so nothing is merged" }],
-        tokens: [word],
-      };
-    }
     /** @type {Map<number, string>} */
     const symbols = new Map(Array.from(word).entries());
     const steps = this.merges(symbols);

@@ -1,4 +1,8 @@
-"""SCAN (Lake and Baroni 2018, arXiv 1711.00350): commands -> action sequences, a test of compositionality.
+"""Write SCAN (Lake and Baroni 2018, arXiv 1711.00350): commands -> action sequences, a test of compositionality.
+
+    python benchmarks/scan.py --split length --out scan
+    glassformer train scan/train.tsv --valid scan/valid.tsv --config scan/settings.toml --run runs/scan
+    glassformer evaluate scan/test.tsv --run runs/scan --beam 1
 
 "jump left twice" means I_TURN_LEFT I_JUMP I_TURN_LEFT I_JUMP. The grammar (figures 6 and 7) gives all 20,910 pairs,
 and two of the paper's splits, as published:
@@ -13,10 +17,12 @@ SCAN has no validation set. A part of the official training set is split off by 
 
 from collections.abc import Iterator
 from operator import attrgetter
+from pathlib import Path
 from random import Random
-from typing import Any
 
-from glassformer.tasks.task import Task, divide
+from smoke import new_parser, parse_options
+
+from glassformer.tasks.task import Splits, divide
 from glassformer.text.corpus.corpus import Pair
 
 PRIMITIVES = {"walk": ("I_WALK",), "look": ("I_LOOK",), "run": ("I_RUN",), "jump": ("I_JUMP",)}
@@ -25,17 +31,29 @@ SPLITS = ("length", "addprim_jump")
 LONGEST_TRAINED = 22
 JUMP, JUMP_COPIES = Pair("jump", "I_JUMP"), 1_467
 VALID_SHARE = 0.03
-SETTINGS: dict[str, dict[str, Any]] = {
-    "model": {
-        "d_model": 128, "n_heads": 8, "d_ff": 256, "n_encoder_layers": 3, "n_decoder_layers": 3, "dropout": 0.1,
-        "tie_embeddings": "target",
-    },
-    "text": {"tokenizer": "words", "joint": False},
-    "train": {
-        "max_updates": 3000, "schedule": "inverse_sqrt", "warmup": 500, "peak_rate": 1e-3, "label_smoothing": 0.0,
-        "metric": "exact_match", "average_last": 1,
-    },
-}  # fmt: skip
+SETTINGS = """
+[model]
+d_model = 128
+n_heads = 8
+d_ff = 256
+n_encoder_layers = 3
+n_decoder_layers = 3
+dropout = 0.1
+tie_embeddings = "target"
+
+[text]
+tokenizer = "words"
+joint = false
+
+[train]
+max_updates = 3000
+schedule = "inverse_sqrt"
+warmup = 500
+peak_rate = 1e-3
+label_smoothing = 0.0
+metric = "exact_match"
+average_last = 1
+"""
 
 Actions = tuple[str, ...]
 
@@ -62,8 +80,8 @@ def _phrases() -> Iterator[tuple[str, Actions]]:
             yield f"{verb} around {side}", 4 * (turn + actions)
 
 
-def scan(split: str, seed: int) -> Task:
-    """One split, in a random order that depends on the seed."""
+def scan(split: str, seed: int = 1) -> Splits:
+    """The pairs for training, validation and the test, in a random order that depends on the seed."""
     official_train, test = official_split(split)
     others = (pair for pair in official_train if pair != JUMP)
     train, valid, _ = divide(others, attrgetter("src"), valid=VALID_SHARE, test=0.0)
@@ -71,8 +89,15 @@ def scan(split: str, seed: int) -> Task:
     random = Random(seed)
     for pairs in (train, valid, test):
         random.shuffle(pairs)
-    summary = f"commands -> action sequences, SCAN's {split} split, {len(train):,} training pairs"
-    return Task(f"scan-{split}", summary, train, valid, test, settings=SETTINGS)
+    return train, valid, test
+
+
+def write(split: str, directory: Path, seed: int = 1) -> None:
+    """Write train.tsv, valid.tsv, test.tsv and settings.toml."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, pairs in zip(("train", "valid", "test"), scan(split, seed), strict=True):
+        (directory / f"{name}.tsv").write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs))
+    (directory / "settings.toml").write_text(SETTINGS)
 
 
 def official_split(split: str) -> tuple[list[Pair], list[Pair]]:
@@ -84,3 +109,17 @@ def official_split(split: str) -> tuple[list[Pair], list[Pair]]:
     if split == "length":
         return train, test
     return train + JUMP_COPIES * [JUMP], [pair for pair in test if pair != JUMP]
+
+
+def main() -> None:
+    parser = new_parser(__doc__)
+    parser.add_argument("--split", choices=SPLITS, default="length")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files are written")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parse_options(parser, "--out {scratch}/scan")
+    write(options.split, options.out, options.seed)
+    print(f"written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()
