@@ -54,6 +54,7 @@ CODES = [
     "https://example.org/a?b=1", "info@example.org", "&nbsp;", "[X7X]", "%%",
     "{n}", "__NAME__", "--force", "/usr/bin/env", "`code`", ":user_id",
 ]  # fmt: skip
+EMOJIS = ["😀", "🎉", "👍🏽", "❤️", "🇩🇪", "👨‍👩‍👧", "🚀", "✅", "⚠️", "😂"]
 PAIRS = [
     ("<b>", "</b>"),
     ("<i>", "</i>"),
@@ -84,6 +85,19 @@ def make_string(draw: random.Random) -> tuple[str, Counter[str]]:
             codes[code] += times
     text = " ".join(words)
     return text[:1].upper() + text[1:] + draw.choice([".", "!", "?", ""]), codes
+
+
+def make_emojis(draw: random.Random) -> tuple[str, Counter[str]]:
+    """A string with several emoji and codes, at its ends, side by side and repeated, and these."""
+    few = [draw.choice(EMOJIS) for _ in range(draw.randint(1, 2))] + [draw.choice(CODES[:8])]
+    words = [draw.choice(WORDS) for _ in range(draw.randint(1, 6))]
+    codes = Counter[str]()
+    for _ in range(draw.randint(2, 6)):
+        code, place = draw.choice(few), draw.choice((0, len(words), draw.randint(0, len(words))))
+        glued = code in EMOJIS and place < len(words) and draw.random() < 0.3
+        words[place : place + glued] = [code + words[place]] if glued else [code]
+        codes[code] += 1
+    return " ".join(words) + draw.choice([".", "!", "?", ""]), codes
 
 
 def count(text: str, code: str) -> int:

@@ -25,6 +25,10 @@ sentences by a model that it downloads; where that cannot be, by the rules of a 
     spacy.blank('xx').to_disk(path); (path / 'senter' / 'model').mkdir(parents=True)"
     ARGOS_CHUNK_TYPE=SPACY python benchmarks/serving.py --libretranslate other/bin/libretranslate
 
+An earlier checkout is compared with this one in turns, each server started anew in each of some rounds:
+
+    python benchmarks/serving.py --servers none --before DIR --rounds 3 --clients 1 8 64 --engines ctranslate2
+
 A server is also asked for a translation while 2,000 connections are open; ``--connections`` takes another number.
 """
 
@@ -182,13 +186,18 @@ def aims(found: dict[str, Any]) -> dict[str, float]:
     return figures
 
 
-def measure(command: list[str], options: argparse.Namespace, engine: str, url: str = "") -> dict[str, Any]:
+def measure(
+    command: list[str], options: argparse.Namespace, engine: str, url: str = "", path: Path | None = None
+) -> dict[str, Any]:
     """Start a server and load it; of ours, which has an ``engine``, more is measured.
 
-    One without ``url`` says it in its first line.
+    One without ``url`` says it in its first line; ``path`` is a checkout, by default this one.
     """
     began = time.perf_counter()
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL if url else subprocess.PIPE, text=True)
+    environment = os.environ | ({} if path is None else {"PYTHONPATH": str(path)})
+    process = subprocess.Popen(
+        command, stderr=subprocess.DEVNULL if url else subprocess.PIPE, text=True, env=environment
+    )
     try:
         if not url:
             url = process.stderr.readline().partition(": ")[0]  # type: ignore[union-attr]
@@ -204,6 +213,18 @@ def measure(command: list[str], options: argparse.Namespace, engine: str, url: s
     finally:
         process.terminate()
         process.communicate()
+
+
+def compare(command: list[str], options: argparse.Namespace, engine: str) -> dict[str, list[dict[str, Any]]]:
+    """The figures of an earlier checkout and of this one, round by round."""
+    found: dict[str, list[dict[str, Any]]] = {"before": [], "now": []}
+    paths = {"before": options.before, "now": Path(__file__).parents[1]}
+    for _, name in product(range(options.rounds), found):
+        print(f"{engine}, {name}:", flush=True)
+        found[name].append(measure(command, options, "", path=paths[name]))
+        one = found[name][-1]
+        print(f"  first answer {one['start_to_first_answer_s']:.2f} s, memory {one['memory_mb']:.0f} MB", flush=True)
+    return found
 
 
 def wait_for_answer(url: str) -> None:
@@ -258,7 +279,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
     parser.add_argument("--connections", type=int, default=2000)
-    parser.add_argument("--servers", nargs="*", default=["ours", "plain"], choices=["ours", "plain"])
+    parser.add_argument("--servers", nargs="*", default=["ours", "plain"], choices=["ours", "plain", "none"])
+    parser.add_argument("--before", type=Path, metavar="DIR", help="an earlier checkout to compare with")
+    parser.add_argument("--rounds", type=int, default=1, help="of the comparison with an earlier checkout")
     parser.add_argument("--libretranslate", metavar="PROGRAM", help="LibreTranslate's own command")
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
@@ -279,6 +302,8 @@ def main() -> None:
         if len(results[engine]) == 3:
             results[engine]["aims"] = aims(results[engine])
             print(engine, results[engine]["aims"], flush=True)
+        if options.before is not None:
+            results[engine]["turns"] = compare(ours, options, engine)
     if options.libretranslate:
         print("LibreTranslate:", flush=True)
         address, port = "http://127.0.0.1:5999", ["--port", "5999", "--load-only", "en,de", "--disable-web-ui"]

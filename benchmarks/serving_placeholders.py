@@ -17,7 +17,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
-from generated_strings import is_whole, make_string
+from generated_strings import is_whole, make_emojis, make_string
 from machine import machine
 from smoke import parse_options, write_json
 
@@ -26,9 +26,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--strings", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--emoji", action="store_true", help="strings with several emoji and repeated codes")
     options = parse_options(parser, "--strings 40", modules=["starlette", "httpx"], kept="serving_placeholders.json")
     draw = random.Random(options.seed)
-    strings = [make_string(draw) for _ in range(options.strings)]
+    strings = [(make_emojis if options.emoji else make_string)(draw) for _ in range(options.strings)]
     process = subprocess.Popen(
         [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--time-limit-s", "600"],
         stderr=subprocess.PIPE,

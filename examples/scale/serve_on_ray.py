@@ -3,8 +3,8 @@
     pip install 'ray[serve]' '.[serve]'
     python examples/scale/serve_on_ray.py --run bundled --replicas 2 --port 8000
 
-Each replica is the server of ``glassformer serve`` with one worker, so that texts join in batches within a replica.
-What a client leaves there (explanations, glossaries and documents of DeepL's contract) only that replica knows.
+Each replica is the server of ``glassformer serve`` with one thread, so that texts join in batches within a replica.
+What a client leaves there (translated files, explanations) only that replica knows.
 """
 
 import argparse
@@ -34,11 +34,11 @@ class Replica:
             await self.app(scope, receive, send)
             return
         await receive()
-        serving = await open_serving([self.run], [], ServeConfig(workers=1))
+        serving = open_serving([self.run], [], ServeConfig(threads=1))
         self.app = make_app(serving)
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await close_serving(serving, serving.config.drain_s)
+        close_serving(serving)
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -13,7 +13,9 @@ from glassformer.serving.config import ServeConfig
 
 _RUNS = "The run directory of a trained model; repeat for further languages; by default bundled, English to German"
 _LANGS = "The languages of the runs that do not say theirs, in their order: en-de; repeat for several"
-_NEEDED = ("starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart", "httptools")
+_NEEDED = (
+    "starlette", "uvicorn", "msgspec", "prometheus_client", "python_multipart", "httptools", "cachetools", "limits"
+)  # fmt: skip
 
 
 @opt.options()
@@ -34,7 +36,7 @@ def serve(
             f"serve: needs {', '.join(missing)}, not installed here, expected the extra serve. In the clone: "
             "pip install '.[serve]'."
         )
-    opt.require_one_process("serve", "its workers share the machine")
+    opt.require_one_process("serve", "its threads share the machine")
     from glassformer.serving.server import run_server
 
     run_server(opt.runs_or_bundled(run), langs or [], config, lambda line: typer.echo(line, err=True))

@@ -66,7 +66,7 @@ class Hypothesis:
         layers, heads = self.attention.shape[:2]
         of_layer = self.attention[layers - 1 if layer is None else _check_index("layer", layer, layers)]
         if head is None:
-            return of_layer.mean(dim=0) if heads > 1 else of_layer[0]
+            return of_layer.mean(0) if heads > 1 else of_layer[0]
         return of_layer[_check_index("head", head, heads)]
 
     def hard_alignment(self, layer: int | None = None, head: int | None = None) -> list[int] | None:
@@ -74,7 +74,7 @@ class Hypothesis:
         soft = self.alignment(layer, head)
         if soft is None:
             return None
-        return soft.argmax(dim=1).tolist() if soft.shape[1] else []
+        return soft.argmax(1).tolist() if soft.shape[1] else []
 
     def to_mapping(self, *, attention: bool = True) -> dict[str, Any]:
         """Plain values, ready for JSON; what follows ``truncated`` only where there is something."""

@@ -1,28 +1,21 @@
-"""API keys, rate limits, bans. Only hashes of keys are held and compared."""
+"""API keys and rate limits. Only hashes of keys are held and compared."""
 
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from cachetools import LRUCache
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 
 from glassformer.errors import ConfigError
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.text.lines import read_lines
 
-_MINUTE, _HOUR = 60.0, 3600.0
 _MAX_CLIENTS = 100_000  # the least recently seen is forgotten
-
-
-@dataclass
-class _Count:
-    minute: float = 0.0
-    texts: int = 0
-    characters: int = 0
-    violations: int = 0
-    first_violation: float = 0.0
 
 
 class Access:
@@ -36,52 +29,43 @@ class Access:
             raise ConfigError("--require-key: found without --keys, expected the file of those that are taken.")
         self._config = config
         self._keys = _read_keys(Path(config.keys), config.request_limit) if config.keys else {}
-        self._counts = OrderedDict[str, _Count]()
+        self._limiter = FixedWindowRateLimiter(MemoryStorage())
+        self.characters = LRUCache[str, int](_MAX_CLIENTS)
+        """Of each client since the server started."""
 
-    def admit(self, key: str, address: str, texts: int = 1) -> tuple[str, dict[str, str]]:
-        """A client's name and rate-limit headers; ``HTTPError`` for a ban, then a key, then a limit."""
-        of_address, now = self.count(f"address {address}"), time.monotonic()
-        if not of_address.violations or now - of_address.first_violation > _HOUR:
-            of_address.first_violation, of_address.violations = now, 0
-        if 0 < self._config.ban_after <= of_address.violations:
-            rest = of_address.first_violation + _HOUR - now
-            raise HTTPError(403, "Too many request limits violations", retry_after=rest)
-        client, limit = self._identify(key, address)
+    def admit(
+        self, key: str, address: str, texts: int = 1, statuses: tuple[int, int] = (400, 403)
+    ) -> tuple[str, dict[str, str]]:
+        """A client's name and rate-limit headers; ``HTTPError`` for a key, then for a limit.
+
+        ``statuses`` are those of the contract for no key and for a wrong one.
+        """
+        client, limit = self._identify(key, address, statuses)
         if not limit or not texts:
             return client, {}
-        counts = self.count(client)
-        if now - counts.minute >= _MINUTE:
-            counts.minute, counts.texts = now, 0
-        reset, is_over = counts.minute + _MINUTE - now, counts.texts + texts > limit
-        counts.texts += 0 if is_over else texts
-        values = {"Limit": limit, "Remaining": max(0, limit - counts.texts), "Reset": max(1, round(reset))}
+        item = RateLimitItemPerMinute(limit)
+        is_within = self._limiter.test(item, client, cost=texts) and self._limiter.hit(item, client, cost=texts)
+        stats = self._limiter.get_window_stats(item, client)
+        seconds = max(1, round(stats.reset_time - time.time()))
+        values = {"Limit": limit, "Remaining": stats.remaining, "Reset": seconds}
         headers = {f"X-RateLimit-{name}": str(value) for name, value in values.items()}
-        if is_over:
-            of_address.violations += 1
+        if not is_within:
             message = f"Slowdown: {limit} texts a minute are allowed"
-            raise HTTPError(429, message, retry_after=reset, headers=headers)
+            raise HTTPError(429, message, retry_after=seconds, headers=headers)
         return client, headers
 
-    def _identify(self, key: str, address: str) -> tuple[str, int]:
+    def _identify(self, key: str, address: str, statuses: tuple[int, int]) -> tuple[str, int]:
         """A client's name, from its key or address, and its texts per minute, 0 without a limit."""
         if self._config.keys and key:
             digest = _digest(key)
             if digest not in self._keys:
-                raise HTTPError(403, "Invalid API key")
+                raise HTTPError(statuses[1], "Invalid API key")
             return f"key {digest}", self._keys[digest]
         if self._config.require_key:
             contact = self._config.key_contact
             unknown = "Please contact the server operator to get an API key"
-            raise HTTPError(400, f"Visit {contact} to get an API key" if contact else unknown)
+            raise HTTPError(statuses[0], f"Visit {contact} to get an API key" if contact else unknown)
         return f"address {address}", self._config.request_limit
-
-    def count(self, name: str) -> _Count:
-        """The counts of a client or an address; characters are counted since the server started."""
-        counts = self._counts.setdefault(name, _Count())
-        self._counts.move_to_end(name)
-        if len(self._counts) > _MAX_CLIENTS:
-            self._counts.popitem(last=False)
-        return counts
 
     def check_size(self, client: str, texts: Sequence[str]) -> None:
         """Count characters of a client; ``HTTPError`` for too many texts or characters in one request."""
@@ -89,7 +73,7 @@ class Access:
         for found, most in ((characters, config.char_limit), (len(texts), config.batch_limit)):
             if most and found > most:
                 raise bad_request(f"request ({found}) exceeds text limit ({most})")
-        self.count(client).characters += characters
+        self.characters[client] = self.characters.get(client, 0) + characters
 
 
 def _digest(key: str) -> str:

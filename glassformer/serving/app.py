@@ -1,42 +1,38 @@
 """The application: all contracts and their OpenAPI description, which is made from their types."""
 
-import json
 import re
-from collections.abc import Sequence
 from functools import partial
 from hmac import compare_digest
-from html import escape
 from typing import Any
 
 from msgspec.json import schema_components
-from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
-from starlette.responses import HTMLResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp
 
-from glassformer.serving.contracts import deepl, libretranslate, native, openai
-from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, Serving, bearer
+from glassformer.serving.contracts import browser, deepl, libretranslate, native, openai
+from glassformer.serving.endpoint import CHECK, Contract, Endpoint, RequestContext, Serving, bearer
 from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.middleware import LimitsMiddleware
 from glassformer.version import __version__
 
-_ABOUT = "Machine translation: the contracts of LibreTranslate, DeepL (v2) and OpenAI (chat), and our own (v1)."
-_STRING, _TYPE = {"type": "string"}, re.compile(r"schemas/([\w.]+)")
-_STYLE = "body{font:16px sans-serif;max-width:60em;margin:2em auto}td{padding:.2em .6em;vertical-align:top}"
-_HEAD = f"<!doctype html><html lang=en><meta charset=utf-8><title>glassformer</title><style>{_STYLE}</style>"
+_RATE = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After")
+_STRING = {"type": "string"}
 
 
 async def home(context: RequestContext) -> dict[str, Any]:
     """Links to everything."""
-    links = {"documentation": "/docs", "description": "/spec", "languages": "/languages", "health": "/health"}
+    links = {"description": "/spec", "languages": "/languages", "health": "/health"}
     models = [model.name for model in context.languages.models]
     return {"name": "glassformer", "version": __version__, "models": models, "links": links}
 
 
 async def health(context: RequestContext) -> dict[str, str]:
-    """Whether requests are taken."""
-    if context.serving.workers.queue.is_draining:
-        raise HTTPError(503, "the server stops")
+    """Whether texts are translated."""
+    if not context.serving.batcher.is_working:
+        raise HTTPError(503, "no text can be translated")
     return {"status": "ok"}
 
 
@@ -50,12 +46,23 @@ async def metrics(context: RequestContext) -> Response:
 
 async def spec(_: RequestContext) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
-    return describe(ENDPOINTS)
-
-
-async def docs(_: RequestContext) -> HTMLResponse:
-    """This description, for people; it needs no network."""
-    return HTMLResponse(_page(describe(ENDPOINTS)))
+    kinds = [one.reads if one.reads.__struct_fields__ else Any for one in ENDPOINTS]
+    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    paths: dict[str, dict[str, Any]] = {}
+    for one, schema in zip(ENDPOINTS, schemas, strict=True):
+        for method in one.methods.lower().split():
+            names = re.findall(r"{(\w+)}", one.path)
+            found: dict[str, Any] = {
+                "summary": (one.handler.__doc__ or "").partition("\n")[0],
+                "operationId": f"{method} {one.path}",
+                "parameters": [{"name": name, "in": "path", "required": True, "schema": _STRING} for name in names],
+                "responses": {"200": {"description": "the answer"}, "default": {"description": "why not"}},
+            }
+            if method == "post":
+                found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+            paths.setdefault(one.path, {})[method] = found
+    about = {"title": "glassformer", "version": __version__, "description": "Machine translation"}
+    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": components}}
 
 
 _OPEN = partial(Endpoint, Contract("server"), "GET", access="open")
@@ -64,59 +71,19 @@ ENDPOINTS = (
     *deepl.ENDPOINTS,
     *openai.ENDPOINTS,
     *native.ENDPOINTS,
+    *browser.ENDPOINTS,
     _OPEN("/", home),
     _OPEN("/health", health),
     _OPEN("/metrics", metrics),
     _OPEN("/spec", spec),
-    _OPEN("/docs", docs),
 )
 
 
 def make_app(serving: Serving) -> ASGIApp:
-    """The ASGI application of a server whose workers are running."""
-    waiting = Gauge("glassformer_waiting_texts", "Texts that wait", registry=serving.metrics.registry)
-    waiting.set_function(lambda: serving.workers.queue.waiting)
-    return LimitsMiddleware(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
-
-
-def describe(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The OpenAPI document of some endpoints."""
-    kinds = [kind for one in endpoints for kind in (one.reads if one.reads.__struct_fields__ else Any, one.answers)]
-    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
-    paths: dict[str, dict[str, Any]] = {}
-    for one, reads, answers in zip(endpoints, schemas[::2], schemas[1::2], strict=True):
-        for method in one.methods.lower().split():
-            paths.setdefault(one.path, {})[method] = _operation(one, method, reads, answers)
-    about = {"title": "glassformer", "version": __version__, "description": _ABOUT}
-    return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": components}}
-
-
-def _operation(one: Endpoint, method: str, reads: Any, answers: Any) -> dict[str, Any]:
-    names = re.findall(r"{(\w+)}", one.path)
-    found: dict[str, Any] = {
-        "summary": (one.handler.__doc__ or "").partition("\n")[0],
-        "operationId": f"{method} {one.path}",
-        "parameters": [{"name": name, "in": "path", "required": True, "schema": _STRING} for name in names],
-        "responses": {
-            "200": {"description": "the answer", **_json(answers)},
-            "default": {"description": "why not", **_json({"type": "object"})},
-        },
-    }
-    if one.reads.__struct_fields__ and method == "post":
-        found["requestBody"] = {"required": True, **_json(reads)}
-    return found
-
-
-def _json(schema: Any) -> dict[str, Any]:
-    return {"content": {"application/json": {"schema": schema}}}
-
-
-def _page(found: dict[str, Any]) -> str:
-    rows = [
-        f"<tr><td>{method.upper()}<td><code>{escape(path)}</code><td>{escape(one['summary'])}"
-        f"<td>{', '.join(_TYPE.findall(str(one.get('requestBody'))))}"
-        for path, methods in found["paths"].items()
-        for method, one in methods.items()
-    ]
-    types = escape(json.dumps(found["components"]["schemas"], indent=2))
-    return f"{_HEAD}<h1>glassformer {__version__}</h1><p>{_ABOUT}<table>{''.join(rows)}</table><pre>{types}</pre>"
+    """The ASGI application of a server whose models are loaded."""
+    serving.metrics.waiting.set_function(lambda: serving.batcher.waiting)
+    app = LimitsMiddleware(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
+    exposed, methods = [CHECK, *_RATE], ["GET", "POST"]
+    return CORSMiddleware(
+        app, allow_origins=["*"], allow_methods=methods, allow_headers=["*"], expose_headers=exposed, max_age=86_400
+    )

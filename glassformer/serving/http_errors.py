@@ -14,9 +14,8 @@ class HTTPError(Exception):
     def __init__(
         self, status: int, message: str, *, retry_after: float | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(status, message)  # a worker pickles it
-        self.status, self.message = status, message
-        self.headers = dict(headers or {})
+        super().__init__(status, message)  # a process may pickle it
+        self.status, self.message, self.headers = status, message, dict(headers or {})
         if retry_after is not None:
             self.headers["Retry-After"] = str(max(1, round(retry_after)))
 
@@ -29,7 +28,7 @@ def bad_request(message: str) -> HTTPError:
     return HTTPError(400, f"Invalid request: {message}")
 
 
-def place_of(error: Exception) -> str:
+def place_of(error: BaseException) -> str:
     """The type of an exception and its line in the code: nothing of a client's text."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
@@ -37,10 +36,13 @@ def place_of(error: Exception) -> str:
 
 def error_body(path: str, status: int, message: str) -> dict[str, Any]:
     """The body of an error as clients of the contract at ``path`` read it."""
-    if path.startswith("/v2/"):
+    if path.startswith(("/v2/", "/v3/")):
         return {"message": message}
+    if path.startswith("/deeplx"):
+        return {"code": status, "message": message}
     if path.startswith(("/v1/chat", "/v1/models")):
-        kind = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-        fallback = "server_error" if status >= 500 else "invalid_request_error"
-        return {"error": {"message": message, "type": kind.get(status, fallback), "code": None}}
+        kinds = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+        kind = kinds.get(status, "server_error" if status >= 500 else "invalid_request_error")
+        code = {401: "invalid_api_key", 404: "model_not_found"}.get(status)
+        return {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return {"error": message}

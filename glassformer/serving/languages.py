@@ -8,8 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
 from glassformer.serving.http_errors import HTTPError, bad_request
@@ -31,18 +29,6 @@ class ServedModel(NamedTuple):
         """Its languages, such as en-de."""
         return f"{self.source}-{self.target}"
 
-    @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target."""
-        return self.source, self.target
-
-
-class Detected(Struct, frozen=True):
-    """A language and its confidence, from 0 to 100."""
-
-    confidence: float
-    language: str
-
 
 @dataclass(frozen=True)
 class Languages:
@@ -58,7 +44,7 @@ class Languages:
     @cached_property
     def routes(self) -> dict[tuple[str, str], tuple[ServedModel, ...]]:
         """One model for each pair of languages, or where there is none, two."""
-        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one.languages: (one,) for one in self.models}
+        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one[1:]: (one,) for one in self.models}
         for first, second in product(self.models, repeat=2):
             if first.target == second.source and first.source != second.target:
                 found.setdefault((first.source, second.target), (first, second))
@@ -87,14 +73,14 @@ class Languages:
         wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
         raise HTTPError(400, f"{wanted} is not available as a target language from {given}")
 
-    def detect(self, text: str) -> list[Detected]:
-        """The served languages that a text may be in, best first; ``HTTPError`` without py3langid."""
+    def detect(self, text: str) -> list[dict[str, Any]]:
+        """The served languages that a text may be in, best first, in percent; ``HTTPError`` without py3langid."""
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
         ranked = _identifier(tuple(self.codes)).rank(text) if any(map(str.isalpha, text)) else []
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
-        found = [Detected(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
-        return found or [Detected(0.0, self.codes[0])]
+        chances = [(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
+        return [{"confidence": one, "language": code} for one, code in chances or [(0.0, self.codes[0])]]
 
 
 @cache

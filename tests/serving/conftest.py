@@ -1,4 +1,4 @@
-"""A server with one worker and the bundled model, which all tests share; each may have settings of its own."""
+"""A server with one thread and the bundled model, which all tests share; each may have settings of its own."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -9,11 +9,10 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from starlette.testclient import TestClient
 
 from glassformer.bundled import BUNDLED
-from glassformer.serving.access import Access
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.endpoint import Serving
-from glassformer.serving.middleware import Metrics
+from glassformer.serving.metrics import Metrics
 from glassformer.serving.server import close_serving, open_serving
 
 Connect = Callable[..., TestClient]
@@ -26,20 +25,19 @@ def portal() -> Iterator[BlockingPortal]:
 
 
 @pytest.fixture(scope="session")
-def serving(portal: BlockingPortal) -> Iterator[Serving]:
-    config = ServeConfig(workers=1)
-    serving = portal.call(open_serving, [BUNDLED], [], config)
+def serving() -> Iterator[Serving]:
+    serving = open_serving([BUNDLED], [], ServeConfig(threads=1))
     yield serving
-    portal.call(close_serving, serving, 1.0)
+    close_serving(serving)
 
 
 @pytest.fixture
 def connect(serving: Serving, portal: BlockingPortal) -> Connect:
-    """``connect(char_limit=10)``: a client of the same workers by a server with these settings."""
+    """``connect(char_limit=10)``: a client of the same models by a server with these settings."""
 
     def make(**changes: Any) -> TestClient:
         config = replace(serving.config, **changes)
-        own = Serving(config, Metrics(), Access(config), serving.workers, serving.explanations, serving.files)
+        own = Serving(config, serving.models, serving.batcher, Metrics())
         client = TestClient(make_app(own), raise_server_exceptions=True)
         client.portal = portal
         return client

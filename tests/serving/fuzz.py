@@ -34,17 +34,20 @@ WEBLATE = json.dumps(
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("/translate", {"q": "Good morning.", "source": "en", "target": "de", "format": "text", "alternatives": 1, "api_key": ""}),
     ("/detect", {"q": "Good morning."}),
-    ("/suggest", {"q": "a", "s": "b", "source": "en", "target": "de"}),
     ("/v1/translate", {"text": "Good morning.", "source": "en", "target": "de", "n_best": 1, "beam": 2, "must": [], "ban": [], "prefix": "",
                        "glossary": [["a", "b"]], "memory": [["a", "b"]], "format": "text", "stream": False, "alignment": False}),
     ("/v1/chat/completions", CHAT),
     ("/v1/chat/completions", CHAT | {"messages": [{"role": "user", "content": WEBLATE}]}),
     ("/v2/translate", {"text": ["Good morning."], "source_lang": "EN", "target_lang": "DE", "tag_handling": "xml", "ignore_tags": "x",
-                       "glossary_id": "", "formality": "default", "split_sentences": "1"}),
+                       "splitting_tags": "p", "non_splitting_tags": "b", "outline_detection": True, "formality": "default",
+                       "glossary_id": "", "split_sentences": "1", "model_type": "quality_optimized"}),
+    ("/v2/translate", {"text": ["<p>Good <b>morning</b> &amp; <x>no</x>.</p>"], "source_lang": "EN", "target_lang": "DE",
+                       "tag_handling": "html", "ignore_tags": "x"}),
     ("/v2/languages", {"type": "target"}),
-    ("/v2/glossaries", {"name": "a", "source_lang": "en", "target_lang": "de", "entries": "a\tb", "entries_format": "tsv"}),
-    ("/v2/document", {"target_lang": "DE", "source_lang": "EN"}),
-    ("/v2/document/x", {"document_key": "x"}),
+    ("/translate/batch", {"texts": ["Good morning."], "from": "en", "to": "de"}),
+    ("/imme", {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "de"}),
+    ("/kiss", {"text": "Good morning.", "texts": [], "from": "auto", "to": "de"}),
+    ("/deeplx", {"text": "Good morning.", "source_lang": "EN", "target_lang": "DE"}),
     ("/translate_file", {"source": "en", "target": "de"}),
 ]  # fmt: skip
 
@@ -111,7 +114,7 @@ def fuzz_as_client(url: str, requests: int, draw: random.Random) -> Counter[int]
 
 def schemathesis(url: str, requests: int, seed: int) -> tuple[int, int]:
     """Let schemathesis make requests from the description; its exit code, and how many it has made."""
-    operations = 30
+    operations = 20
     command = [sys.executable, "-m", "schemathesis.cli", "run", f"{url}/spec", "--checks", "not_a_server_error", "--phases", "fuzzing",
                "--max-examples", str(max(1, requests // operations)), "--request-timeout", "90", "--workers", "4",
                "--suppress-health-check", "too_slow",  # of making requests, on a machine with other work

@@ -37,7 +37,7 @@ class Live:
         text = httpx.get(f"{self.url}/metrics").text
         return float(text.partition("\nglassformer_waiting_texts ")[2].partition("\n")[0])
 
-    def workers(self) -> list[int]:
+    def processes(self) -> list[int]:
         """The processes that the server has started and that run Python."""
         found = []
         for path in Path("/proc").glob("[0-9]*/stat"):

@@ -1,13 +1,10 @@
 """LibreTranslate's contract: every row of what its clients send and read, and every text of an error."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-
-from glassformer.text.corpus.corpus import read_pairs
 
 HOUSE = {"q": "The house is small.", "source": "en", "target": "de"}
 GERMAN = "Das Haus ist klein."
@@ -168,7 +165,7 @@ def test_a_file_is_translated_in_its_own_form(client):
     assert (answer.status_code, url.startswith("http://testserver/download_file/")) == (200, True)
     loaded = client.get(url)
     assert loaded.text == text.replace("The house is small.", GERMAN)
-    assert 'filename="film_de.srt"' in loaded.headers["content-disposition"]
+    assert "film_de.srt" in loaded.headers["content-disposition"]
 
 
 @pytest.mark.parametrize(
@@ -192,27 +189,16 @@ def test_a_damaged_file_is_named_as_its_client_names_it(client):
     assert answer.json()["error"].startswith("Invalid request: ")
 
 
-def test_files_and_suggestions_may_be_off(connect):
+def test_files_may_be_off(connect):
     closed = connect(files=False)
     answer = closed.post("/translate_file", files={"file": ("a.txt", b"x")})
     assert (answer.status_code, answer.json()) == (403, {"error": "Files translation are disabled on this server."})
-    assert post(closed, "/suggest", HOUSE | {"s": "x"}) == (
-        403,
-        {"error": "Suggestions are disabled on this server."},
-    )
     assert closed.post("/translate_file", data={"source": "en"}).status_code == 403
 
 
 def test_a_file_has_to_be_there(client):
     answer = client.post("/translate_file", data={"source": "en", "target": "de"})
     assert answer.json() == {"error": "Invalid request: missing file parameter"}
-
-
-def test_suggestions_are_pairs_that_a_training_reads(connect, tmp_path: Path):
-    client = connect(suggestions=str(tmp_path))
-    assert post(client, "/suggest", HOUSE | {"s": "Das Häuschen."}) == (200, {"success": True})
-    assert post(client, "/suggest", HOUSE)[1] == {"error": "Invalid request: missing s parameter"}
-    assert list(read_pairs(tmp_path / "en-de.jsonl")) == [(HOUSE["q"], "Das Häuschen.")]
 
 
 def test_health_metrics_and_the_way_to_everything(client, connect):
@@ -227,20 +213,17 @@ def test_health_metrics_and_the_way_to_everything(client, connect):
 
 
 def test_every_answer_may_be_read_by_pages_of_others(client):
-    answers = [client.get("/languages"), client.post("/translate", json={}), client.get("/nowhere"),
-               client.options("/translate"), client.get("/translate")]  # fmt: skip
-    assert [one.status_code for one in answers] == [200, 400, 404, 200, 405]
+    origin = {"Origin": "https://a.example"}
+    answers = [client.get("/languages", headers=origin), client.post("/translate", json={}, headers=origin),
+               client.get("/nowhere", headers=origin), client.get("/translate", headers=origin)]  # fmt: skip
+    assert [one.status_code for one in answers] == [200, 400, 404, 405]
     for one in answers:
         assert one.headers["Access-Control-Allow-Origin"] == "*"
-        assert one.headers["Access-Control-Allow-Methods"].startswith("GET, POST")
-        assert one.headers["Access-Control-Max-Age"] == "1728000"
-    assert all(json.loads(one.text)["error"] for one in answers[1:3])
+        assert "X-Glassformer-Check" in one.headers["Access-Control-Expose-Headers"]
+    assert all(json.loads(one.text)["error"] for one in answers[1:])
 
 
-def test_the_description_and_the_page_of_it_need_no_network(client):
+def test_the_description_has_every_contract(client):
     spec = client.get("/spec").json()
     assert {"/translate", "/v1/translate", "/v2/translate", "/v1/chat/completions"} <= set(spec["paths"])
-    page = client.get("/docs").text
-    assert "http://" not in page
-    assert "https://" not in page
-    assert "TranslateRequest" in page
+    assert "TranslateRequest" in spec["components"]["schemas"]

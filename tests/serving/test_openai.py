@@ -62,8 +62,8 @@ def test_a_stream_is_the_same_text_in_chunks(client):
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({}, 400, "missing required field `model`"),
-        ({"model": "en-de", "messages": []}, 400, "messages has no message of the user"),
+        ({}, 400, "missing required field `messages`"),
+        ({"model": "en-de", "messages": []}, 400, "messages has no text"),
         ({"model": "gpt", "messages": [{"role": "user", "content": "a"}]}, 404, "the model 'gpt' does not exist, expected one of en-de"),
     ],
 )  # fmt: skip
@@ -71,7 +71,7 @@ def test_refusals_have_the_shape_that_its_clients_read(client, body, status, mes
     answer = client.post("/v1/chat/completions", json=body)
     assert answer.status_code == status
     assert message in answer.json()["error"]["message"]
-    assert set(answer.json()["error"]) == {"message", "type", "code"}
+    assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
 PLACEHOLDER = {"type": "placeholder", "id": "@@PH1@@", "kind": "syntax", "text": "%s", "translatable": False}

@@ -180,6 +180,13 @@ def load_auto(
     return engine, tokenizers, config
 
 
+def known_engine(run: RunDirectory, device: str) -> str | None:
+    """The engine that was shown to be right for a run; None if nobody has compared them yet."""
+    export = find_export(run, "float32", lambda _: None)
+    equal = None if export is None else _read_proof(export / PROOFS[split_device(device)[0]])
+    return None if equal is None else "ctranslate2" if equal else "torch"
+
+
 def _read_sources(run: RunDirectory, config: RunConfig, tokenizer: Tokenizer) -> list[list[int]]:
     """The run's validation sources, else sentences of ours, as ids."""
     own = run.text / "valid.jsonl"

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import Field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,6 @@ from glassformer.interop.ctranslate2 import NEEDED
 from glassformer.settings import DecodeConfig, ModelConfig, flag
 from glassformer.text.corpus.workers import available_cores
 from glassformer.text.tokenizer.tokenizer import Tokenizers
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from torch import Tensor
 
 NAME = "ctranslate2"
 # The precisions by CTranslate2's names.
@@ -151,19 +147,15 @@ class CTranslate2Engine:
             yield list(ids)
         return self._rank(job, [(ids, sum(self.score(job.sources, [ids])[0]))])
 
-    def attention(
-        self, job: SearchJob, outputs: Sequence[Sequence[int]]
-    ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """See ``Engine``; the last layer's mean head."""
-        import torch
-
+    def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]]) -> list[Any]:
+        """See ``Engine``; the last layer's mean head, as arrays of NumPy, for which nobody needs PyTorch."""
         results = self._translator.translate_batch(
             [self._tokens(source) for source in job.sources], [self._target_tokens(ids) for ids in outputs],
             beam_size=1, max_input_length=0, max_decoding_length=max(map(len, outputs)), return_attention=True,
             return_end_token=True,
         )  # fmt: skip
         return [
-            torch.tensor(result.attention[0][: len(ids)])[None, None]
+            np.array(result.attention[0][: len(ids)], np.float32)[None, None]
             for result, ids in zip(results, outputs, strict=True)
         ]
 

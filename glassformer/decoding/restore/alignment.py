@@ -130,7 +130,7 @@ def content_doubts(translation: Translation, confidence: Confidence | None, ends
     length = _relative_length(translation, confidence) if confidence is not None else 0.0
     weights = translation.hypotheses[0].alignment()
     if is_short(translation, confidence) and weights is not None and len(weights):
-        missing = _find_ignored_words(translation.source, weights.sum(dim=0).tolist(), ends(translation)[0])
+        missing = _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
         if missing:
             return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
     if not _TOO_SHORT <= length <= _TOO_LONG:

@@ -5,6 +5,7 @@ What lost a number or a sign is tried again with these as codes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from glassformer.decoding.restore.alignment import TokenEnds, has_content, stem
 from glassformer.decoding.restore.parts_writer import keep_spaces
@@ -40,10 +41,19 @@ class Attempt:
         """The translation with its codes, and with its attention if it is wanted."""
         hypotheses = []
         for one, found in zip(self.translation.hypotheses, self.restored, strict=True):
-            seen = one.attention if attention else None
+            seen = _to_tensor(one.attention) if attention else None
             hypotheses.append(replace(one, text=join_parts(found.parts), parts=found.parts, attention=seen))
         flags = (*self.restored[0].flags, *self.lost, *doubts)
         return replace(self.translation, hypotheses=hypotheses, flags=flags)
+
+
+def _to_tensor(weights: Any) -> Any:
+    """Attention as a tensor, whatever engine gave it; None stays None."""
+    if weights is None:
+        return None
+    import torch
+
+    return torch.as_tensor(weights)
 
 
 def doubt_numbers(attempt: Attempt) -> Attempt:

@@ -1,20 +1,22 @@
 """Our own contract: all that the models and the documents have, and explanations. The types are the documentation."""
 
 from functools import partial
+from secrets import token_hex
 from typing import Annotated, Any
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 from starlette.responses import HTMLResponse, Response
 
 from glassformer.decoding.translation import Translation
-from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, event
-from glassformer.serving.explanations import ExplainRequest
-from glassformer.serving.http_errors import bad_request
-from glassformer.serving.scheduling.batch_queue import BatchKey
+from glassformer.serving import models
+from glassformer.serving.batcher import BatchKey
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext, check, event
+from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.service import TranslationRequest, check_codes
 
 Language = Annotated[str, Meta(min_length=1, max_length=40, examples=["en"])]
 _OF_HYPOTHESIS = ("text", "log_prob", "score", "tokens", "truncated", "confidence", "unmet")
+_EXPLAIN_S = 120.0
 CONTRACT = Contract("native", is_json=True)
 
 
@@ -27,27 +29,6 @@ class TranslateRequest(TranslationRequest, kw_only=True, forbid_unknown_fields=T
     stream: Annotated[bool, Meta(description="one text, as server-sent events: piece, ..., translation")] = False
 
 
-class TranslationAnswer(Struct, omit_defaults=True):
-    """The translation of one text. ``check`` names each placeholder or tag that is missing or was added."""
-
-    text: str
-    source: str
-    target: str
-    check: list[str]
-    flags: list[str]
-    notes: list[str]
-    engine: str
-    log_prob: float | UnsetType = UNSET
-    score: float | UnsetType = UNSET
-    confidence: float | UnsetType = UNSET
-    doubt: dict[str, Any] | UnsetType = UNSET
-    """Why it is probably wrong, with the characters or words of the text that the reason names."""
-    source_tokens: list[str] | UnsetType = UNSET
-    hypotheses: list[dict[str, Any]] | UnsetType = UNSET
-    """The model's outputs; the ``check`` of each is whether it has all placeholders and tags of the source."""
-    alignment: list[tuple[int, int]] | UnsetType = UNSET
-
-
 class ExplainBody(Struct, forbid_unknown_fields=True):
     """One sentence whose translation is to be explained."""
 
@@ -58,12 +39,14 @@ class ExplainBody(Struct, forbid_unknown_fields=True):
     values: Annotated[bool, Meta(description="every number of the walk, not only its steps")] = False
 
 
-async def translate(
-    context: RequestContext, asked: TranslateRequest
-) -> dict[str, list[TranslationAnswer]] | Response:
-    """Texts with all that there is to say of their translations."""
+async def translate(context: RequestContext, asked: TranslateRequest) -> dict[str, Any] | Response:
+    """Texts with all that there is to say of their translations.
+
+    ``check`` names what should be looked at: a placeholder or a tag that is missing or was added, a cut, a doubt.
+    """
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
-    if asked.n_best > (most := context.serving.config.n_best_limit):
+    most = context.serving.config.n_best_limit
+    if asked.n_best > most:
         raise bad_request(f"n_best must be <= {most}")
     if not all(len(term) > 1 and all(term) for term in asked.glossary):
         raise bad_request("a term of the glossary has no translation, expected a list of the term and that")
@@ -73,27 +56,23 @@ async def translate(
     if asked.stream:
         if len(requests) != 1:
             raise bad_request(f"stream: found {len(requests)} texts, expected one")
-        return await context.stream(context.pieces(requests[0]), partial(_event, requests[0]))
+        return await context.stream(requests[0], partial(_event, requests[0]))
     answers = await context.translate(requests)
     return {"translations": list(map(_translation, requests, answers))}
 
 
-def _translation(request: TranslationRequest, found: Translation) -> TranslationAnswer:
-    check = check_codes(request.text, found.parts)
-    answer = TranslationAnswer(
-        found.text, request.source, request.target, list(check), list(found.flags), list(found.notes), found.engine
-    )
-    best = found.hypotheses[0]
+def _translation(request: TranslationRequest, found: Translation) -> dict[str, Any]:
+    answer: dict[str, Any] = {"text": found.text, "source": request.source, "target": request.target}
+    answer |= {"check": check(request, found), "flags": found.flags, "notes": found.notes, "engine": found.engine}
+    best, output = found.hypotheses[0], found.to_mapping(attention=False)
     if found.engine:
-        answer.log_prob, answer.score = best.log_prob, best.score
-        answer.confidence = UNSET if best.confidence is None else best.confidence
-        answer.doubt = UNSET if found.doubt is None else found.doubt.to_mapping()
+        answer |= {"log_prob": best.log_prob, "score": best.score}
+        answer |= {} if best.confidence is None else {"confidence": best.confidence}
+        answer |= {name: output[name] for name in ("doubt",) if name in output}
     if request.needs_model_output:
-        output = found.to_mapping(attention=False)
-        answer.hypotheses = [_hypothesis(str(request.text), one) for one in output["hypotheses"]]
-        answer.source_tokens = output["source_tokens"]
-        if request.alignment:
-            answer.alignment = output.get("links", [])
+        answer["hypotheses"] = [_hypothesis(str(request.text), one) for one in output["hypotheses"]]
+        answer["source_tokens"] = output["source_tokens"]
+        answer |= {"alignment": output.get("links", [])} if request.alignment else {}
     return answer
 
 
@@ -116,14 +95,21 @@ async def explain(context: RequestContext, asked: ExplainBody) -> dict[str, Any]
         raise bad_request(f"{source} to {target} is not the work of one model, expected languages of one")
     if len(text.splitlines()) != 1:
         raise bad_request("text: found none, or several lines, expected one sentence to explain")
-    changes = () if asked.beam is None else (("beam", asked.beam),)
-    wanted = ExplainRequest(BatchKey(route[0].name, "explain", changes), text, asked.values)
-    return await context.serving.explanations.explain(wanted, context.client)
+    key, number = BatchKey(route[0].name, () if asked.beam is None else (("beam", asked.beam),)), token_hex(16)
+    answer = await context.serving.models.call(models.explain, key, text, asked.values, seconds=_EXPLAIN_S)
+    context.serving.explained[number] = (context.client, key, text, answer["ids"])
+    return {"id": number, "page": f"/v1/explain/{number}"} | answer
 
 
 async def page(context: RequestContext) -> HTMLResponse:
     """The page of an answer that was explained, for the same client."""
-    return HTMLResponse(await context.serving.explanations.page(context.number, context.client))
+    client, *kept = context.serving.explained.get(context.number, (None,))
+    if not kept or client != context.client:
+        kept_for = f"one is kept for {context.serving.config.explain_minutes:g} minutes, for who asked"
+        raise HTTPError(404, f"there is no such answer: {kept_for}. Ask again: POST /v1/explain")
+    key, text, ids = kept
+    given = text, context.number, ids
+    return HTMLResponse(await context.serving.models.call(models.make_page, key, *given, seconds=_EXPLAIN_S))
 
 
 ENDPOINTS = (

@@ -16,7 +16,8 @@ _NUMBER = re.compile(
 HALF_OF_DAY = r"(?i:[ap]m\b|[ap]\.m(?:\.(?=\s))?)"
 _TIME = re.compile(rf"(?<![\d.,:])(1[0-2]|0?[1-9])((?::\d\d)?)\s?({HALF_OF_DAY})")
 # Signs of markup, of programs and of mathematics: letters, digits, white space and other signs end a run.
-_RUN = re.compile(r"[%{}\[\]$&\\<>@#~_^|=+`]+")
+# An & between words is a word.
+_RUN = re.compile(r"(?!(?<!\S)&(?!\S))[%{}\[\]$&\\<>@#~_^|=+`]+")
 # Currencies, ©, °, arrows, pictures.
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"

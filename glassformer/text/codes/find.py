@@ -11,12 +11,15 @@ from functools import lru_cache
 from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes, replace_codes, restore_codes
 
 # One of these is in every placeholder; most texts have none.
-HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹]|www\.|\.[A-Za-z*]")
+HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹#=]|\+\+|www\.|\.[A-Za-z*]|[vV]\d|0[xX]")
 # Each alternative reads on only over signs that its own start does not have, so that time is linear.
 _PLACEHOLDERS = re.compile(
     r"""
-    (?P<address>(?:https?://|www\.)[^\s<>"'\[\]]*[^\s<>"'.,;:!?)\[\]]
-        | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)+)
+    (?P<address>(?:(?<![a-z])[a-z]{3,8}://|www\.)(?:\([^\s<>"'()\[\]]*\)|[^\s<>"'()\[\]])*
+            (?:\([^\s<>"'()\[\]]*\)|[^\s<>"'.,;:!?()\[\]])
+        | (?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)* | (?<!\w)(?:mailto|tel):[^\s<>"']*[\w])
+    | (?P<mention>(?<![\w@.])@(?!PH)[A-Za-z_]\w*+(?:[.-]\w++)*+(?!@) | (?<![\w&\#{])\#[A-Za-z_]\w*+(?!\})
+        | (?<![\w:]):[a-z\d_+-]++:(?![\w:]))
     | (?P<script><%(?:(?!<%|%>)[^\n])*%> | <\?(?:(?!<\?|\?>)[^\n])*\?> | \{%(?:(?!\{%|%\})[^\n])*%\})
     | (?P<quoted>(?<!`)`(?!\s)[^`\n]+(?<!\s)`(?!`))
     | (?P<percent>%%)
@@ -33,9 +36,11 @@ _PLACEHOLDERS = re.compile(
     | (?P<path>(?<![\w/.~<])(?:~|\.{1,2})?(?:/\.?(?!\d)[\w-]++(?:\.[\w-]++)*+)(?:/[\w-]*+(?:\.[\w-]++)*+)*
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
     | (?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s<>"']*[\w/])?|-[A-Za-z](?![\w-])))
-    | (?P<identifier>(?<!\w)[A-Za-z][A-Za-z\d]*+(?:_[A-Za-z\d]++)+(?!\w))
+    | (?P<identifier>(?<!\w)[A-Za-z][A-Za-z\d]*+(?:_[A-Za-z\d]++)+(?!\w)
+        | (?<![\w:/=-])[A-Za-z]\w*+=[A-Za-z_]\w++(?![\w:]))
     | (?P<call>(?<![\w.])[A-Za-z_][\w.]*+\(\))
-    | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+)
+    | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+
+        | (?<![\w.])[vV]\d++(?:\.\d++)++(?:-\w++)? | (?<!\w)0[xX][\dA-Fa-f]++(?!\w) | (?<!\w)[A-Z](?:\+\+|\#)(?!\w))
     | (?P<escape>\\[nrtN])
     | (?P<entity>&(?:\#\d+|\#x[0-9A-Fa-f]+|[A-Za-z]+);)
     | (?P<tag></?(?:[A-Za-z][^<>\n]*|\d{1,3}/?)>)

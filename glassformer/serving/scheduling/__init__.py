@@ -1,1 +1,0 @@
-"""How requests of all clients become batches, and the processes that translate them."""
