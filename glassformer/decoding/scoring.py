@@ -33,7 +33,7 @@ class Scored:
     ) -> Self:
         """From the tokens' log-probabilities; the options have the length penalty."""
         log_prob = math.fsum(log_probs)
-        return cls(text, tokens, log_probs, log_prob, log_prob / options.penalty(len(tokens)), source_truncated)
+        return cls(text, tokens, log_probs, log_prob, options.score(log_prob, len(tokens)), source_truncated)
 
     @property
     def perplexity(self) -> float:

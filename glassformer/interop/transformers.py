@@ -23,6 +23,7 @@ from glassformer.interop.generation_config import decode_settings, note_ids, rea
 from glassformer.interop.imported_model import (
     OUT,
     OUT_BIAS,
+    SINUSOIDS,
     SRC,
     TGT,
     UNKNOWN,
@@ -96,15 +97,18 @@ def is_transformers(place: Path) -> bool:
     return config.is_file() and "model_type" in read_json(config)
 
 
-def import_transformers(place: Path) -> ImportedModel:
-    """Read a directory; ``ConfigError`` for a model that cannot be ours, ``CheckpointError`` for damaged files."""
+def import_transformers(place: Path, positions: str = "paper") -> ImportedModel:
+    """Read a directory; ``ConfigError`` for a model that cannot be ours, ``CheckpointError`` for damaged files.
+
+    ``positions`` "marian" gives it the sinusoids with which Marian trained, in place of those of its conversion.
+    """
     settings = read_json(place / "config.json")
     model = _model_settings(settings, f"{place}/config.json")
     tie, named = _by_our_names(settings, _read_weights(place), place)
     src, tgt, tokenizers = _read_tokenizers(place, settings, (len(named[SRC]), len(named[TGT])))
     weights = order_weights(named, src, tgt, tie, str(place))
     model |= {
-        "src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows()), "tie_embeddings": tie,
+        "sinusoid": SINUSOIDS[positions], "src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows()), "tie_embeddings": tie,
         "output_bias": OUT_BIAS in weights, "attention_bias": any(name.endswith("w_o.bias") for name in weights),
     }  # fmt: skip
     decode, notes = decode_settings(place, tgt.eos, tgt.never)

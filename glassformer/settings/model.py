@@ -24,10 +24,15 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
+    sinusoid: Literal["paper", "tensor2tensor"] = knob(
+        "paper", "which table sinusoidal positions have: the paper's, or tensor2tensor's, which Marian computes"
+    )
     relative_clip: int = knob(16, "distance at which relative positions are clipped", symbol="k", low=1, high=10**6)
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
-    activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
+    activation: Literal["relu", "gelu", "quick_gelu", "swish"] = knob(
+        "relu", "between the two feed-forward maps; paper: relu"
+    )
     attention_bias: bool = knob(False, "biases on the four attention projections; the paper has none")
     output_bias: bool = knob(False, "a bias on the output projection to the vocabulary")
     scale_embedding: bool = knob(True, "multiply embeddings by sqrt(d_model), section 3.4")

@@ -123,6 +123,12 @@ class Continuations:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: value.gather(1, ranks) for name, value in values.items() if value is not None})
 
+    def first(self, counts: Int[Tensor, "sentences"]) -> Self:
+        """The first of each sentence, so many; the others are none."""
+        late = torch.arange(self.ids.shape[1], device=counts.device) >= counts[:, None]
+        sums = None if self.sums is None else self.sums.masked_fill(late, -math.inf)
+        return replace(self, log_probs=self.log_probs.masked_fill(late, -math.inf), sums=sums)
+
     def note(self) -> None:
         """Record them in a trace."""
         for name in ("sums", "log_probs", "parents", "ids"):

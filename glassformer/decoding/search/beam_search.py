@@ -9,8 +9,10 @@ eos are finished; the best ``beam`` of the others stay live. A sentence is done 
 - its length limit is reached, or no hypothesis is live. Live ones are then truncated, and take the free places: none
   of them wins over a finished one, which says if the best of them was better.
 
-That is ``early_stopping`` "beam". With the other two, ``beam`` finished hypotheses are kept instead of ``n_best`` and
+That is ``early_stopping`` "beam". With the others, ``beam`` finished hypotheses are kept instead of ``n_best``, and
 the first condition is dropped; with "heuristic" a live one is taken to end at its present length, as in Hugging Face.
+With "shrink", as in Marian, each finished one makes the beam narrower, and the search ends when it is empty;
+truncated ones compete by their scores.
 
 Sums are of processed log-probabilities; log_prob is the model's own. The search of a sentence does not depend on the
 other sentences of its batch, nor its best hypothesis on ``n_best``.
@@ -108,6 +110,8 @@ def advance(
 ) -> tuple[SearchState, Int[Tensor, "sentences new_beam"]]:
     """The state after one more id, and the row of the previous step that each live hypothesis continues."""
     best, beam = expand_beam(state, following, plan), plan.options.beam
+    if plan.options.early_stopping == "shrink":
+        best = best.first(beam - state.finished)
     is_eos = best.ids == plan.config.eos_id
     best.note()
     note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
@@ -140,7 +144,7 @@ def _add_finished(
     longer_ids = pad(state.finished_ids, (0, 1))
     if finishes.device.type == "cpu" and not finishes.any():  # a GPU would have to be waited for
         return replace(state, finished_ids=longer_ids)
-    scores = best.ranking / options.penalty(state.step + 1)
+    scores = options.score(best.ranking, state.step + 1)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
@@ -160,6 +164,8 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     """Which sentences (sentences) are done; the module's docstring gives the conditions."""
     best = state.ranking.amax(dim=1)
     at_limit = state.step >= state.limits
+    if options.early_stopping == "shrink":
+        return (best == -math.inf) | at_limit
     if options.early_stopping == "heuristic" and options.beam > 1:
         now: float = options.penalty(state.step)
         return (state.finished_scores[:, -1] >= best / now) | at_limit
@@ -189,15 +195,14 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
 
 def _truncated_candidates(state: SearchState, place: int, options: DecodeConfig) -> list[Output]:
     """The live hypotheses of row ``place``, whose sentence is done."""
-    penalty = options.penalty(state.step)
-    ranking = state.ranking[place]
+    ranking = options.score(state.ranking[place], state.step)
     coverage = torch.zeros_like(ranking)
     if state.covered is not None:
         coverage = coverage_penalty(state.covered[place], options.coverage_penalty)
     live = zip(
         state.ids[place].tolist(), state.log_probs[place].tolist(), ranking.tolist(), coverage.tolist(), strict=True
     )
-    return [Output(ids, log_prob, rank / penalty + more, truncated=True) for ids, log_prob, rank, more in live]
+    return [Output(ids, log_prob, score + more, truncated=True) for ids, log_prob, score, more in live]
 
 
 def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Output]]:
@@ -207,4 +212,5 @@ def _rank_sources(found: Sequence[list[Output]], job: SearchJob) -> list[list[Ou
             [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
             for candidates, of_source in zip(found, job.constraints, strict=True)
         ]
-    return [rank_outputs(candidates, job.options.n_best) for candidates in found]
+    complete_first = job.options.early_stopping != "shrink"
+    return [rank_outputs(candidates, job.options.n_best, complete_first=complete_first) for candidates in found]

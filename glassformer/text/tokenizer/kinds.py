@@ -1,4 +1,4 @@
-"""The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
+"""The six kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
 Training is the ``tokenizers`` library's. The steps of a model, which it does not show, are computed here: byte-pair
 merges (Sennrich et al. 2016), WordPiece's longest match first (Wu et al. 2016), the best segmentation of a unigram
@@ -20,7 +20,8 @@ from glassformer.text.lines import is_blank, without_surrogates
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation, Step
 
 CONTROL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
-UNKNOWN = CONTROL_TOKENS[3]
+UNK_ID = 3
+UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
 # BPE training scans a whole word at each merge, so one word of 100,000 characters would take longer than all other
 # text. Nothing is learned from a word that long: training reads the text in pieces of this many characters.
@@ -79,6 +80,13 @@ _KINDS: dict[str, _Kind] = {
         partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
         # A word is letters, digits and _, or punctuation, never both: so no word is the same as a control token.
         pre_tokenizers.Whitespace(),
+        None,
+        trainers.WordLevelTrainer,
+    ),
+    "whitespace": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        # The second split keeps a typed </s> from being found whole.
+        pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split("<", "isolated")]),
         None,
         trainers.WordLevelTrainer,
     ),

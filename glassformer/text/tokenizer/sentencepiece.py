@@ -40,6 +40,8 @@ class SentencePieceModel:
     charsmap: bytes
     """The compiled rules of normalisation; empty for none."""
     collapses_spaces: bool
+    pieces: tuple[str, ...] = ()
+    """All pieces in the order of their ids."""
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
@@ -74,7 +76,7 @@ class SentencePieceModel:
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
         if not scores:
             raise TokenizerError("holds no pieces, expected a SentencePiece model.")
-        return cls(scores, charsmap, bool(normalizer.get(4, 1)))
+        return cls(scores, charsmap, bool(normalizer.get(4, 1)), tuple(text for text, *_ in pieces))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
         """The JSON of a tokenizer with these ``entries``; those that are no pieces are never found in a text."""

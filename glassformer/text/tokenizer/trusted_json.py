@@ -22,6 +22,7 @@ _TYPES = {
     "wordpiece": ("WordPiece", "BertPreTokenizer"),
     "unigram": ("Unigram", "Sequence"),
     "words": ("WordLevel", "Whitespace"),
+    "whitespace": ("WordLevel", "Sequence"),
     "characters": ("WordLevel", "Split"),
 }
 """The model and the pre-tokenizer of each kind."""
