@@ -25,6 +25,7 @@ from glassformer.version import __version__
 
 PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
 SINUSOIDS = {"paper": "paper", "marian": "tensor2tensor"}  # model.sinusoid, by what --positions calls it
+MARIAN_EPS = 1e-6  # model.norm_eps of Marian
 UNUSED = "<unused "  # begins the name of a row that has no entry
 NEVER = -100.0  # the output bias of an added entry: e^-100 vanishes next to any probability in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"

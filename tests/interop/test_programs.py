@@ -41,7 +41,7 @@ def test_a_new_program_is_one_entry(toy, tmp_path):
     assert (done.exit_code, done.stderr) == (0, "note: A toy.\n")
     assert find_program(tmp_path / "out") is TOY
     assert read_model(str(tmp_path / "out"), print) == "256"
-    with pytest.raises(RunError, match=r"and a vocabulary, or a directory with model\.toy\."):
+    with pytest.raises(RunError, match=r"and vocabularies\), or a directory with model\.toy\."):
         read_model(str(tmp_path), print)
 
 

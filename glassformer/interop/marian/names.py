@@ -25,7 +25,6 @@ PLACES_OF_NORMS = {
     "pre": {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"},
 }
 OUT_BIAS_NAME, OUT_NAME = "decoder_ff_logit_out_b", "decoder_ff_logit_out_W"
-NORM_EPS = 1e-6
 
 
 def to_marian_name(ours: str, *, pre: bool) -> str:

@@ -14,6 +14,7 @@ from glassformer.errors import CheckpointError, ConfigError, RunError, StorageEr
 from glassformer.interop.archives import open_archive, read_member
 from glassformer.interop.imported_model import (
     EOS,
+    MARIAN_EPS,
     PAD,
     SINUSOIDS,
     UNKNOWN,
@@ -30,7 +31,7 @@ from glassformer.interop.imported_model import (
     run_config,
 )
 from glassformer.interop.marian.model_file import ENDINGS, SETTINGS, read_model_file
-from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, NORM_EPS, PLACES_OF_NORMS, SIZES
+from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES
 from glassformer.interop.marian.text_files import read_entries, read_text, read_yaml
 from glassformer.interop.marian.weights import name_weights, widest_ffn
 from glassformer.settings import ModelConfig
@@ -234,7 +235,7 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         )
     return {
         **read_settings(settings, SIZES, where, "transformer"), "max_length": MAX_LENGTH, "norm": norm,
-        "norm_eps": NORM_EPS, "activation": ACTIVATION_OF[activation],
+        "norm_eps": MARIAN_EPS, "activation": ACTIVATION_OF[activation],
         "attention_bias": True, "output_bias": True, "dropout": settings.get("transformer-dropout", 0.1),
     }  # fmt: skip
 
