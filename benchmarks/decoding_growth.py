@@ -104,7 +104,7 @@ def cache_bytes(name: str, rows: int = 4, source: int = 14, steps: int = 24) -> 
         model.decode(torch.randint(4, config.tgt_vocab, (rows, 1)), memory, mask, cache)
     held = {"target": 0, "source": 0}
     for layer in cache.layers:
-        held["target"] += layer.self_attention.k.nbytes + layer.self_attention.v.nbytes
+        held["target"] += layer.autoregressive.k.nbytes + layer.autoregressive.v.nbytes
         held["source"] += layer.cross_attention.k.nbytes + layer.cross_attention.v.nbytes
     found = {
         "stated, each target token and each source token": 4 * config.n_decoder_layers

@@ -59,7 +59,7 @@ def options() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def every_option() -> list[dict[str, Any]]:
-    """The grid: norm x positions x activation x two bundles of the other choices."""
+    """The grid: norm x positions x activation x three bundles of the other choices."""
     return [options_of(cell) for cell in product(*(range(len(axis)) for axis in AXES))]
 
 

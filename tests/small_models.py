@@ -6,8 +6,10 @@ import torch
 
 from glassformer.settings import ModelConfig
 
+SSRU = {"autoregressive_sublayer": "ssru"}
 BUNDLES: list[dict[str, Any]] = [
     {"tie_embeddings": "all", "tgt_vocab": 23},
+    {"tie_embeddings": "target", "output_bias": True, **SSRU},
     {"tie_embeddings": "none", "attention_bias": True, "output_bias": True, "d_v": 7, "scale_embedding": False},
 ]
 AXES = ModelConfig.choices("norm"), ModelConfig.choices("positions"), ModelConfig.choices("activation"), BUNDLES

@@ -134,7 +134,7 @@ MISTAKES: dict[str, list[Mistake]] = {
                 "cache:", "holds 5 source positions, memory has 4", "expected the same number", "begin each batch with model.new_cache()"),
         Mistake("The cache of another model", "",
                 "model.decode(tgt_in_ids, memory, memory_mask, DecoderCache(6))", InputError,
-                "cache:", "found 6 layers", "expected 2, the number of decoder layers", "Make it with this model's new_cache()."),
+                "cache:", "found 6 layers", "expected 2 with self_attention, as the decoder has", "Make it with this model's new_cache()."),
     ],
     "Batches and loss": [
         Mistake("A target that is not shifted", "attention-is-all-you-need-pytorch #19",

@@ -133,15 +133,18 @@ def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:
 
 
 def extra_steps() -> Iterator[Step]:
-    """The steps of passes with the other kinds of positions, and of decoding with a cache."""
+    """The steps of passes with other positions or an SSRU, and of decoding with a cache."""
     ids = torch.tensor([[3, 2]])
     for positions in ModelConfig.choices("positions"):
         yield from once(record_pass(Transformer(small(positions=positions)), ids, ids))
-    model = Transformer(small()).eval()
-    with torch.no_grad(), tracing(model) as trace:
-        memory, src_mask = model.encode(ids)
-        model.decode(ids, memory, src_mask, model.new_cache())
-    yield from once(trace)
+    for sublayer in ModelConfig.choices("autoregressive_sublayer"):
+        model = Transformer(small(autoregressive_sublayer=sublayer)).eval()
+        with torch.no_grad(), tracing(model) as trace:
+            memory, src_mask = model.encode(ids)
+            cache = model.new_cache()
+            for column in ids.split(1, dim=1):
+                model.decode(column, memory, src_mask, cache)
+        yield from once(trace)
 
 
 def once(steps: Iterable[AnyStep]) -> Iterator[AnyStep]:

@@ -80,6 +80,7 @@ def check_supported(config: ModelConfig, quantization: str | None = None) -> Non
     """Raise ``ConfigError`` unless CTranslate2 computes what these settings say."""
     expected: dict[str, Collection[Any]] = {
         "positions": ("sinusoidal", "learned", "relative", "rotary"), "d_v": (config.d_k,),
+        "autoregressive_sublayer": ("self_attention",),
     }  # fmt: skip
     check_choices(config, expected, "CTranslate2", "Use the torch engine, which has all.")
     if quantization is not None and quantization not in QUANTIZATIONS:

@@ -53,7 +53,7 @@ def check_exportable(config: ModelConfig) -> None:
         "positions": ("sinusoidal",), "norm_eps": (_EPS, MARIAN_EPS), "d_k": (width,), "d_v": (width,),
         "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
         "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
-        "activation": tuple(ACTIVATION_OF.values()),
+        "activation": tuple(ACTIVATION_OF.values()), "autoregressive_sublayer": ("self_attention",),
     }  # fmt: skip
     check_choices(config, known, f"{target}, which it would become,", "It cannot be exported to transformers.")
 

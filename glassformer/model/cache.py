@@ -1,4 +1,4 @@
-"""Keys and values that decoding reuses: appended to for self-attention, computed once for cross-attention.
+"""What decoding reuses: keys and values, appended to for self-attention, computed once for cross-attention; a state.
 
 A cache is an argument of ``Transformer.decode`` and changes with each call.
 """
@@ -103,52 +103,68 @@ def _write(buffer: Tensor | None, new: Tensor, start: int, stop: int) -> Tensor:
     return buffer
 
 
-class LayerCache:
-    """The two caches of one decoder layer."""
+class StateCache:
+    """The last cell of a recurrence, (batch one d_model), or (batch slots d_model); None before the first step."""
 
     def __init__(self) -> None:
-        self.self_attention = AttentionCache(grows=True)
+        self.state: Tensor | None = None
+
+    def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
+        """Row i becomes what row ``rows[i]`` was; rows may be dropped or repeated."""
+        if self.state is not None:
+            self.state = self.state.index_select(0, rows)
+
+    def reorder_slots(self, parents: Int[Tensor, "batch slots"]) -> None:
+        """Slot i of each row becomes what its slot ``parents[i]`` was."""
+        if self.state is not None:
+            self.state = self.state.gather(1, parents[:, :, None].expand(-1, -1, self.state.shape[2]))
+
+    def apply(self, order: RowOrder) -> None:
+        """``reorder`` in place, which may write over the state."""
+        if self.state is not None:
+            self.state = order.apply(self.state)
+
+
+class LayerCache:
+    """The two caches of one decoder layer: of its autoregressive sublayer, and of cross-attention."""
+
+    def __init__(self, sublayer: str) -> None:
+        self.autoregressive = StateCache() if sublayer == "ssru" else AttentionCache(grows=True)
         self.cross_attention = AttentionCache(grows=False)
 
 
 class DecoderCache:
-    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target positions are decoded."""
+    """The caches of all decoder layers, with a row for each hypothesis; ``length`` target columns are decoded."""
 
     mask_axes = "one one query key"
 
-    def __init__(self, n_layers: int) -> None:
-        self.layers = [LayerCache() for _ in range(n_layers)]
-
-    @property
-    def length(self) -> int:
-        """Target positions decoded so far."""
-        return self.layers[0].self_attention.length
+    def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
+        self.sublayer, self.length = sublayer, 0
+        self.layers = [LayerCache(sublayer) for _ in range(n_layers)]
 
     @property
     def rows(self) -> int | None:
         """The number of sentences in the cache, or None before the first step."""
-        return self.layers[0].self_attention.rows
+        return self.layers[0].cross_attention.rows
 
     def length_with(self, n_new: int) -> int:
         """The target positions after ``n_new`` more columns."""
         return self.length + n_new
 
-    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-        """The positions of the next ``n_new`` columns of ids, and the mask of the keys that each of them sees."""
-        return next_positions_and_mask(self.length, n_new, device)
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
+        """The positions of the next ``n_new`` columns, and the mask of what each sees; a recurrence needs none."""
+        start, self.length = self.length, self.length + n_new
+        keys = torch.arange(self.length, device=device)
+        positions = Positions(keys[start:], keys)
+        if self.sublayer == "ssru":
+            return positions, None
+        return positions, Mask.from_known(causal_mask(n_new, self.length, device), hides=n_new > 1)
 
     def reorder(self, rows: Int[Tensor, "new_batch"]) -> None:
         """Row i becomes what row ``rows[i]`` was, in every layer."""
         for layer in self.layers:
-            layer.self_attention.reorder(rows)
+            layer.autoregressive.reorder(rows)
             layer.cross_attention.reorder(rows)
-
-
-def next_positions_and_mask(start: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
-    """Consecutive positions from ``start``, one for each new column, and the causal mask."""
-    keys = torch.arange(start + n_new, device=device)
-    visible = causal_mask(n_new, start + n_new, device)
-    return Positions(keys[start:], keys), Mask.from_known(visible, hides=n_new > 1)
 
 
 class BeamCache(DecoderCache):
@@ -160,8 +176,8 @@ class BeamCache(DecoderCache):
 
     mask_axes = "batch one query key"
 
-    def __init__(self, n_layers: int) -> None:
-        super().__init__(n_layers)
+    def __init__(self, n_layers: int, sublayer: str = "self_attention") -> None:
+        super().__init__(n_layers, sublayer)
         self.slots = 1
         self._steps = 0
         self._positions: Tensor | None = None  # of each key
@@ -171,11 +187,14 @@ class BeamCache(DecoderCache):
         """The target positions after one more step, whose columns all have one position."""
         return self._steps + 1
 
-    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask]:
+    def extend(self, batch: int, n_new: int, device: torch.device) -> tuple[Positions, Mask | None]:
         """The position of the next column of each slot, and the mask of the keys that each of them sees."""
         queries = torch.full((n_new,), self._steps, device=device)
-        self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
         self._steps += 1
+        self.length += n_new
+        if self.sublayer == "ssru":
+            return Positions(queries, queries), None
+        self._positions = queries if self._positions is None else torch.cat([self._positions, queries])
         positions = Positions(queries, self._positions)
         if self._lineage is None:
             visible = torch.ones(batch, 1, 1, len(self._positions), dtype=torch.bool, device=device)
@@ -186,16 +205,21 @@ class BeamCache(DecoderCache):
 
     def reorder(self, parents: Int[Tensor, "batch slots"]) -> None:
         """Hypothesis i of each source becomes what its hypothesis ``parents[i]`` was."""
+        self.slots = parents.shape[1]
+        for layer in self.layers:
+            if isinstance(layer.autoregressive, StateCache):
+                layer.autoregressive.reorder_slots(parents)
+        if self.sublayer == "ssru":
+            return
         if self._lineage is None and parents.shape[1] > 1:
             self._lineage = torch.ones(len(parents), 1, self.length, dtype=torch.bool, device=parents.device)
         if self._lineage is not None:
             self._lineage = self._lineage.gather(1, parents[:, :, None].expand(-1, -1, self._lineage.shape[2]))
-        self.slots = parents.shape[1]
 
     def reorder_sources(self, order: RowOrder) -> None:
         """Reorder the sources in place, which may write over the buffers."""
         if self._lineage is not None:
             self._lineage = order.apply(self._lineage)
         for layer in self.layers:
-            layer.self_attention.apply(order)
+            layer.autoregressive.apply(order)
             layer.cross_attention.apply(order)

@@ -109,16 +109,17 @@ def check_memory(
             )
 
 
-def check_cache(cache: DecoderCache | None, n_layers: int) -> None:
-    """Refuse what is no cache, or that of a decoder with more layers or fewer."""
+def check_cache(cache: DecoderCache | None, config: ModelConfig) -> None:
+    """Refuse what is no cache, or that of a decoder with more layers or fewer, or other ones."""
     if cache is None:
         return
     advice = "Make one for each batch and give it at every step: cache = model.new_cache()"
     check_type("cache", cache, DecoderCache, f"a DecoderCache or None. {advice}")
-    if len(cache.layers) != n_layers:
+    found, expected = len(cache.layers), config.n_decoder_layers
+    if found != expected or cache.sublayer != config.autoregressive_sublayer:
         raise InputError(
-            f"cache: found {len(cache.layers)} layers, expected {n_layers}, the number of decoder layers. "
-            "Make it with this model's new_cache()."
+            f"cache: found {found} layers with {cache.sublayer}, expected {expected} with "
+            f"{config.autoregressive_sublayer}, as the decoder has. Make it with this model's new_cache()."
         )
 
 

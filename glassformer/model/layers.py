@@ -12,6 +12,7 @@ from glassformer.model.cache import LayerCache
 from glassformer.model.masks import Mask
 from glassformer.model.norm import AddAndNorm
 from glassformer.model.positions import Positions
+from glassformer.model.ssru import SSRU
 from glassformer.settings import ModelConfig
 from glassformer.trace import tap
 
@@ -87,12 +88,19 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm."""
+    """Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm.
+
+    Differs from the paper: ``autoregressive_sublayer`` may be an SSRU in place of self-attention.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config, uses_positions=True)
-        self.self_attention_add_norm = AddAndNorm(config)
+        if config.autoregressive_sublayer == "ssru":
+            self.ssru = SSRU(config)
+            self.ssru_add_norm = AddAndNorm(config)
+        else:
+            self.self_attention = MultiHeadAttention(config, uses_positions=True)
+            self.self_attention_add_norm = AddAndNorm(config)
         self.cross_attention = MultiHeadAttention(config, uses_positions=False)
         self.cross_attention_add_norm = AddAndNorm(config)
         self.feed_forward = FeedForward(config)
@@ -102,16 +110,21 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Mask,
+        causal_mask: Mask | None,
         memory_mask: Mask,
         positions: Positions | None = None,
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """One pass through the right half of figure 1."""
-        self_cache, cross_cache = (cache.self_attention, cache.cross_attention) if cache else (None, None)
-        query = self.self_attention_add_norm.before(x)
-        attended = self.self_attention(query, query, causal_mask, positions, self_cache)
-        x = self.self_attention_add_norm.after(x, attended)
+        """One pass through the right half of figure 1; without a causal mask by the SSRU."""
+        own_cache, cross_cache = (cache.autoregressive, cache.cross_attention) if cache else (None, None)
+        if causal_mask is None:
+            rows = memory_mask.packing and memory_mask.packing.queries
+            inner = self.ssru_add_norm.before(x)
+            x = self.ssru_add_norm.after(x, self.ssru(inner, rows, own_cache))
+        else:
+            query = self.self_attention_add_norm.before(x)
+            attended = self.self_attention(query, query, causal_mask, positions, own_cache)
+            x = self.self_attention_add_norm.after(x, attended)
         query = self.cross_attention_add_norm.before(x)
         attended = self.cross_attention(query, memory, memory_mask, None, cross_cache)
         x = self.cross_attention_add_norm.after(x, attended)

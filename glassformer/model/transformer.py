@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from glassformer.errors import ConfigError, check_type
 from glassformer.model.attention import MultiHeadAttention
-from glassformer.model.cache import BeamCache, DecoderCache, next_positions_and_mask
+from glassformer.model.cache import BeamCache, DecoderCache
 from glassformer.model.checks import check_cache, check_ids, check_memory, check_pair
 from glassformer.model.embedding import Embedding, OutputProjection
 from glassformer.model.layers import DecoderLayer, EncoderLayer
@@ -53,7 +53,7 @@ class Decoder(nn.Module):
         self,
         x: Float[Tensor, "batch tgt d_model"],
         memory: Float[Tensor, "batch src d_model"],
-        causal_mask: Mask,
+        causal_mask: Mask | None,
         memory_mask: Mask,
         positions: Positions | None = None,
         cache: DecoderCache | None = None,
@@ -137,11 +137,12 @@ class Transformer(nn.Module):
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config)
         src, tgt = PackedRows(src_ids != self.config.pad_id), PackedRows(kept)
         src_positions = Positions.from_length(src_ids.shape[1], src_ids.device)
-        positions, causal_mask = next_positions_and_mask(0, tgt_in_ids.shape[1], tgt_in_ids.device)
+        positions, causal_mask = self.new_cache().extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
         src_mask = Mask.from_visible(padding_mask(src_ids, self.config.pad_id))
         x = src.pack(self.src_embedding(src_ids, src_positions.queries))
         memory = self.encoder(x, src_mask._replace(packing=Packing(src, src)), src_positions)
-        causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
+        if causal_mask is not None:
+            causal_mask = causal_mask._replace(packing=Packing(tgt, tgt))
         memory_mask = src_mask._replace(packing=Packing(tgt, src))
         x = tgt.pack(self.tgt_embedding(tgt_in_ids, positions.queries))
         return self.decoder(x, memory, causal_mask, memory_mask, positions)  # type: ignore[no-any-return]  # as above
@@ -180,17 +181,15 @@ class Transformer(nn.Module):
         cache: DecoderCache | None = None,
     ) -> Float[Tensor, "batch tgt d_model"]:
         """The output of ``decode`` before the output projection."""
-        check_cache(cache, self.config.n_decoder_layers)
+        check_cache(cache, self.config)
         check_ids("tgt_in_ids", tgt_in_ids, self.tgt_embedding.tokens, self.config, cache)
         check_memory(tgt_in_ids, memory, memory_mask, cache, self.config)
-        batch, n_tgt = tgt_in_ids.shape
-        if cache is None:
-            positions, mask = next_positions_and_mask(0, n_tgt, tgt_in_ids.device)
-        else:
-            positions, mask = cache.extend(batch, n_tgt, tgt_in_ids.device)
-        visible = tap(self, "causal_mask", mask.visible, "one one query key" if cache is None else cache.mask_axes)
-        if visible is not mask.visible:  # an edit
-            mask = Mask.from_visible(visible)
+        extended = self.new_cache() if cache is None else cache
+        positions, mask = extended.extend(len(tgt_in_ids), tgt_in_ids.shape[1], tgt_in_ids.device)
+        if mask is not None:
+            visible = tap(self, "causal_mask", mask.visible, extended.mask_axes)
+            if visible is not mask.visible:  # an edit
+                mask = Mask.from_visible(visible)
         if not isinstance(memory_mask, Mask):
             memory_mask = Mask.from_visible(memory_mask)
         x = self.tgt_embedding(tgt_in_ids, positions.queries)
@@ -198,11 +197,11 @@ class Transformer(nn.Module):
 
     def new_cache(self) -> DecoderCache:
         """An empty cache for one batch of translations."""
-        return DecoderCache(self.config.n_decoder_layers)
+        return DecoderCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def new_beam_cache(self) -> BeamCache:
         """An empty cache for one batch of sources, whose hypotheses are slots of one row."""
-        return BeamCache(self.config.n_decoder_layers)
+        return BeamCache(self.config.n_decoder_layers, self.config.autoregressive_sublayer)
 
     def use_fused_attention(self, on: bool = True, *, in_traces: bool = False) -> None:
         """Let one kernel of torch's own, which keeps no weights, compute equation 1, or the plain lines again.

@@ -28,6 +28,9 @@ class ModelConfig(Section):
         "paper", "which table sinusoidal positions have: the paper's, or tensor2tensor's, which Marian computes"
     )
     relative_clip: int = knob(16, "distance at which relative positions are clipped", symbol="k", low=1, high=10**6)
+    autoregressive_sublayer: Literal["self_attention", "ssru"] = knob(
+        "self_attention", "how a target position reads those before it: self-attention (paper), or Kim et al. 2019"
+    )
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
     activation: Literal["relu", "gelu", "quick_gelu", "swish"] = knob(

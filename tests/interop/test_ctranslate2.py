@@ -110,6 +110,10 @@ def test_no_output_holds_padding_bos_or_what_is_banned(decided_model, tmp_path):
     ("changes", "message"),
     [
         ({"positions": "alibi"}, "model.positions: found 'alibi', but CTranslate2 has only 'sinusoidal' or"),
+        (
+            {"autoregressive_sublayer": "ssru"},
+            "model.autoregressive_sublayer: found 'ssru', but CTranslate2 has only",
+        ),
         ({"d_v": 7}, "model.d_v: found 7, but CTranslate2 has only 10"),
     ],
 )

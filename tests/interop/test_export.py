@@ -114,6 +114,7 @@ def test_the_bundled_model_goes_out_and_comes_back(tmp_path):
     ("changes", "name"),
     [
         ({"positions": "rotary"}, "model.positions"),
+        ({"autoregressive_sublayer": "ssru"}, "model.autoregressive_sublayer"),
         ({"norm_eps": 1e-6}, "model.norm_eps"),
         ({"d_k": 5}, "model.d_k"),
         ({"d_v": 5}, "model.d_v"),

@@ -42,7 +42,7 @@ def test_a_cache_a_memory_or_a_mask_of_other_sentences_is_refused(small_model, u
         model.decode(two, memory[:2], mask)
     with pytest.raises(InputError, match="memory: axis batch has 3 rows"):
         model.decode(two, memory, mask[:2])
-    assert {layer.self_attention.length for layer in cache.layers} == {1}, "a refused step leaves the cache as it was"
+    assert {layer.autoregressive.length for layer in cache.layers} == {1}, "a refused step leaves the cache as it was"
 
 
 def test_ids_in_a_list_are_refused_in_words(small_model, unchecked) -> None:

@@ -14,10 +14,8 @@ from glassformer.model.norm import AddAndNorm
 from glassformer.settings import ModelConfig
 from glassformer.trace import tracing
 
-GRID = [
-    dict(zip(("positions", "norm", "activation"), choices, strict=True))
-    for choices in product(*map(ModelConfig.choices, ("positions", "norm", "activation")))
-]
+CHOICES = ("positions", "norm", "activation", "autoregressive_sublayer")
+GRID = [dict(zip(CHOICES, choices, strict=True)) for choices in product(*map(ModelConfig.choices, CHOICES))]
 SOURCES = torch.tensor([[5, 6, 7, 8, 2], [9, 10, 2, 0, 0], [11, 2, 0, 0, 0]])
 TARGETS = torch.tensor([[1, 4, 5, 6, 7], [1, 8, 9, 0, 0], [1, 10, 11, 12, 0]])
 BOS = torch.ones(3, 1, dtype=torch.int64)

@@ -170,9 +170,9 @@ class TestNothingIsHiddenAndNothingIsChanged:
             copies = []
             for token in range(3, 10):
                 model.decode(torch.full((3, 1), token), memory, mask, cache)
-                copies.append(cache.layers[0].self_attention.k.clone())
+                copies.append(cache.layers[0].autoregressive.k.clone())
             cache.reorder(torch.tensor([2, 2, 0]))
-            cache.layers[0].self_attention.k.zero_()
+            cache.layers[0].autoregressive.k.zero_()
         assert [step.shape[2] for step in trace] == list(range(1, 8))
         for step, copy in zip(trace, copies, strict=True):
             assert torch.equal(step.value, copy)

@@ -147,7 +147,7 @@ class DecoderSteps:
         self._prefix = self._prefix.index_select(0, rows)
         if self._cache is not None:
             for layer in self._cache.layers:
-                layer.self_attention.reorder(rows)
+                layer.autoregressive.reorder(rows)
 
 
 class BeamSteps(DecoderSteps):

@@ -13,6 +13,7 @@ from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
 POSITIONS = ("src", "tgt", "position", "query", "key")
+_KEPT = ("k_cached", "v_cached")
 _STEPS = ("query", "tgt", "position", "key")  # the calls of a tap are joined along the first of these that it has
 
 
@@ -57,7 +58,7 @@ def join_calls(steps: Sequence[Step]) -> list[Aligned]:
     calls: dict[str, list[Aligned]] = {}
     for step in align_steps(steps):
         calls.setdefault(step.address, []).append(
-            _insert_axis(step, step.axes.index("key"), "query") if step.address.endswith("_cached") else step
+            _insert_axis(step, step.axes.index("key"), "query") if step.name in _KEPT else step
         )
     return [_join_tap(parts) for parts in calls.values()]
 
@@ -138,7 +139,7 @@ def match_shapes(first: Aligned, second: Aligned) -> tuple[Aligned, Aligned] | N
 
 
 def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterator[Aligned]:
-    """The taps, and after each v the keys and values that a cache would hold, where ``wanted`` names such a tap."""
+    """The taps, and those of ``wanted`` that a cache would hold: keys and values after each v, the cell before."""
     latest: dict[str, Aligned] = {}
     for tap in taps:
         yield tap
@@ -150,6 +151,8 @@ def add_cached(taps: Sequence[Aligned], wanted: set[tuple[str, int]]) -> Iterato
                 address = f"{module}.{letter}_cached"
                 if source is not None and (address, tap.call) in wanted:
                     yield replace(source, address=address)
+        if name == "cell" and (f"{module}.cell_cached", tap.call) in wanted:
+            yield replace(tap, address=f"{module}.cell_cached", value=tap.value[:, :-1])
 
 
 @dataclass(frozen=True, eq=False)

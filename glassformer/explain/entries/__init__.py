@@ -4,8 +4,8 @@ from glassformer.settings import ModelConfig
 from glassformer.errors import TraceError, check_type, nearest
 from glassformer.explain.addresses import kind_of
 from glassformer.explain.entries import (  # noqa: F401  # each fills ENTRIES, in this order
-    embedding_entries, position_entries, attention_entries, layer_entries, search_entries, rule_entries,
-    candidate_entries, sampling_entries, result_entries, training_entries,
+    embedding_entries, position_entries, attention_entries, ssru_entries, layer_entries, search_entries,
+    rule_entries, candidate_entries, sampling_entries, result_entries, training_entries,
 )  # fmt: skip
 from glassformer.explain.entries.entry import ENTRIES, Story, TapEntry, Variant
 from glassformer.explain.entries.scope import PassContext, Record, Scope

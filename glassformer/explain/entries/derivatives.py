@@ -1,4 +1,4 @@
-"""The derivatives that are stated by hand: linear map, softmax, layer norm and relu; g is that of the result."""
+"""The derivatives that are stated by hand: linear map, softmax, layer norm, relu, sigmoid; g is the result's."""
 
 from collections.abc import Callable
 from functools import partial
@@ -48,6 +48,11 @@ def _relu(g: Tensor, _: Tensor, x: Tensor) -> Gradients:
     return (g * (x > 0),)
 
 
+def _sigmoid(g: Tensor, f: Tensor, _: Tensor) -> Gradients:
+    """∂x = g f (1 − f), where f is the result."""
+    return (g * f * (1 - f),)
+
+
 def _layer_norm(g: Tensor, _: Tensor, x: Tensor, gain: Tensor, bias: Tensor, eps: float) -> Gradients:
     """∂γ = Σ g n, ∂β = Σ g; with h = g γ, ∂x = (h − mean(h) − n mean(h n)) / √(σ² + ε)."""
     deviation = (x.var(dim=-1, keepdim=True, correction=0) + eps).sqrt()
@@ -66,3 +71,4 @@ softmax = partial(_apply, torch.softmax, _softmax)
 log_softmax = partial(_apply, torch.log_softmax, _log_softmax)
 layer_norm = partial(_apply, _normalise, _layer_norm)
 relu = partial(_apply, torch.relu, _relu)
+sigmoid = partial(_apply, torch.sigmoid, _sigmoid)

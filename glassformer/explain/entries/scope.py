@@ -21,11 +21,6 @@ from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.trace import Step
 
-_SUBLAYERS = {
-    "encoder": ("self_attention", "feed_forward"),
-    "decoder": ("self_attention", "cross_attention", "feed_forward"),
-}
-
 
 @dataclass(frozen=True)
 class PassContext:
@@ -171,7 +166,9 @@ def sublayer_input(scope: Scope, layer: str, sublayer: str) -> str:
 def residual_input(scope: Scope, layer: str, sublayer: str) -> str:
     """What entered the sublayer's Add & Norm: the sublayer before, the layer before, or the embedding."""
     stack, _, number = layer.split(".")
-    order = _SUBLAYERS[stack]
+    order = ["self_attention", "feed_forward"]
+    if stack == "decoder":
+        order = [scope.config.autoregressive_sublayer, "cross_attention", "feed_forward"]
     if sublayer != order[0]:
         return add_norm_output(scope, layer, order[order.index(sublayer) - 1])
     if number != "0":

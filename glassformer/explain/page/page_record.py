@@ -26,7 +26,8 @@ _MAX_PROBABLE = 50
 _MAX_STATES = 40  # of one word: together they grow with the square of its length
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
-    ".weights", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask", "causal_mask",
+    ".weights", ".forget_gate", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask",
+    "causal_mask",
 )  # fmt: skip
 
 

@@ -66,6 +66,10 @@ class _Backwards:
         scaled = self.direction * norm.gain.detach().double() / (self.tap_value(f"{path}.variance") + norm.eps).sqrt()
         self.direction = scaled - scaled.mean()
 
+    def recurrence(self, recurrence: torch.nn.Module) -> None:
+        path = self._paths[id(recurrence)]
+        self.add(path, self.tap_value(f"{path}.output"))
+
     def attention(self, attention: MultiHeadAttention) -> None:
         path = self._paths[id(attention)]
         if attention.w_o.bias is not None:
@@ -94,11 +98,12 @@ def direct_logit_attribution(
     if model.decoder.final_norm is not None:
         back.through_norm(model.decoder.final_norm)
     for layer in reversed(list(model.decoder.layers)):
-        for sublayer in ("feed_forward", "cross_attention", "self_attention"):
+        for sublayer in ("feed_forward", "cross_attention", model.config.autoregressive_sublayer):
             add_norm, module = getattr(layer, f"{sublayer}_add_norm"), getattr(layer, sublayer)
             if not add_norm.pre:
                 back.through_norm(add_norm.norm)
-            (back.feed_forward if sublayer == "feed_forward" else back.attention)(module)
+            way = {"feed_forward": back.feed_forward, "ssru": back.recurrence}.get(sublayer, back.attention)
+            way(module)
     if "tgt_embedding.position_vectors" in trace:
         back.add("tgt_embedding.position_vectors", trace["tgt_embedding.position_vectors"][position])
     back.add("tgt_embedding.scaled", back.tap_value("tgt_embedding.scaled"))

@@ -45,16 +45,19 @@ def _embedding(walk: WalkData, sentence: int, position: int) -> Iterator[tuple[s
     if "tgt_embedding.position_vectors" in walk.trace:
         yield "position", f"plus the {walk.config.positions} vector of position {position}"
     else:
-        yield "position", f"{walk.config.positions}: no vector is added, the attention scores tell positions apart"
+        tells = "attention scores tell" if walk.config.autoregressive_sublayer == "self_attention" else "SSRU tells"
+        yield "position", f"{walk.config.positions}: no vector is added, the {tells} positions apart"
 
 
 def _layer(walk: WalkData, layer: int, sentence: int, position: int) -> Iterator[tuple[str, str]]:
     """Where the layer's heads look on average, and how many neurons are active."""
     place = f"decoder.layers.{layer}"
-    kinds = (
-        ("self", "self_attention", walk.sentences.tgt_in_tokens),
-        ("cross", "cross_attention", walk.sentences.src_tokens),
-    )
+    kinds = [("cross", "cross_attention", walk.sentences.src_tokens)]
+    if walk.config.autoregressive_sublayer == "self_attention":
+        kinds.insert(0, ("self", "self_attention", walk.sentences.tgt_in_tokens))
+    else:
+        kept = float(walk.trace[f"{place}.ssru.forget_gate"][sentence, position].mean())
+        yield f"layer {layer} ssru", f"keeps {kept:.0%} of its cell, the rest comes from this position"
     for short, name, tokens in kinds:
         weights = walk.trace[f"{place}.{name}.weights"][sentence, :, position].mean(dim=0)
         looks = _largest(weights[: len(tokens[sentence])], tokens[sentence], "{:.2f}".format)

@@ -19,7 +19,7 @@ from glassformer.trace.palette import share_colours, signed_colours
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SHARES = ("weights", "probabilities", "src_mask", "causal_mask")
+_SHARES = ("weights", "forget_gate", "probabilities", "src_mask", "causal_mask")
 _ATTENTION = ("products", "scores", "masked_scores", "weights")
 _MAX_LABELS = 40
 _INCHES = 0.34

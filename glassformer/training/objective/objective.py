@@ -65,7 +65,10 @@ class Objective(nn.Module):
         A compiled layer has no taps: trace it under ``torch.compiler.set_stance("force_eager")``.
         """
         self.is_compiled = True
-        for layer in (*self.model.encoder.layers, *self.model.decoder.layers):
+        layers = [*self.model.encoder.layers]
+        if self.model.config.autoregressive_sublayer == "self_attention":
+            layers += self.model.decoder.layers  # an SSRU's loop would be compiled anew for each length
+        for layer in layers:
             layer.compile(dynamic=True)
 
     def _hidden(self, src_ids: Tensor, tgt_in_ids: Tensor, real: Tensor) -> Float[Tensor, "row d_model"]:

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -31,19 +32,22 @@ OTHER = "She reads a book."
 TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
 
 
-def small_walk(norm: str) -> Walk:
-    """Of a small model of either norm order, with rotary positions in one and a learned table in the other."""
+def small_walk(kind: str) -> Walk:
+    """Of a small model of either norm order, with rotary positions or a learned table; or with an SSRU."""
     tokenizer = Tokenizer.train("words", [TEXT, TARGET], 40)
     torch.manual_seed(3)
-    positions = {"pre": "rotary", "post": "learned"}[norm]
+    choices: dict[str, dict[str, Any]] = {
+        "pre": {"norm": "pre", "positions": "rotary"}, "post": {"positions": "learned"},
+        "ssru": {"autoregressive_sublayer": "ssru"},
+    }  # fmt: skip
     config = ModelConfig(
         src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=12, n_heads=3, d_ff=10, n_encoder_layers=2,
-        n_decoder_layers=1, norm=norm, positions=positions,
+        n_decoder_layers=1, **choices[kind],
     )  # fmt: skip
     return walk(Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig()), [TEXT], [TARGET])
 
 
-@pytest.fixture(scope="module", params=["pre", "post"])
+@pytest.fixture(scope="module", params=["pre", "post", "ssru"])
 def small(request, tmp_path_factory) -> tuple[Walk, Path]:
     walked, path = small_walk(request.param), tmp_path_factory.mktemp("small") / f"{request.param}.html"
     walked.to_page(path)
@@ -288,6 +292,27 @@ def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
             until(page, f"window.glassformer.place.address === '{step.address}'")
             shown = number_of(page.inner_text("#view .value output"))
             assert torch.tensor(shown, dtype=torch.float32) == step.value[index].float(), step.address
+
+
+def test_the_page_of_a_decoder_without_self_attention(browser, tmp_path):
+    """Every place opens, the tour shows its recurrence, and a number leads on to the cell before it."""
+    path = tmp_path / "ssru.html"
+    walked = small_walk("ssru")
+    walked.to_page(path)
+    with open_page(browser, path) as page:
+        living(page)
+        assert "SSRU" in page.inner_html("svg.figure")
+        assert "Masked self-attention" not in page.inner_html("svg.figure")
+        assert page.locator(".overview section").count() == 2
+        for place in ("decoder.layers.0", "decoder.layers.0.ssru", "attention", "next", "why", "beam", "&tour=8"):
+            go(page, place)
+        assert "forget gate" in page.inner_text(".tour")
+        go(page, "decoder.layers.0.ssru.cell[tgt=2,d_model=5]")
+        cell = walked["decoder.layers.0.ssru.cell"].value[0, :, 5]
+        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[2]
+        page.click("a.factor >> nth=2")
+        until(page, "window.glassformer.place.cells.tgt === 1")
+        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[1]
 
 
 def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):

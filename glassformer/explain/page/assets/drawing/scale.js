@@ -105,7 +105,7 @@ export function signedScale(most) {
 /** The scale that suits a tap.
  * @param {string} name the tap's own name @param {ArrayLike<number>} values @returns {Scale} */
 export function scaleOf(name, values) {
-  if (["weights", "probabilities", "src_mask", "causal_mask", "next_probabilities"].includes(name))
+  if (["weights", "forget_gate", "probabilities", "src_mask", "causal_mask", "next_probabilities"].includes(name))
     return shareScale(1);
   return signedScale(greatest(values));
 }

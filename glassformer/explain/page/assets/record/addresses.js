@@ -37,7 +37,7 @@ export function layerOf(address) {
 /** @param {string} address the sublayer's address, such as `decoder.layers.0.cross_attention`, or null outside one */
 export function sublayerOf(address) {
   const found =
-    /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(
+    /^((?:encoder|decoder)\.layers\.\d+\.(self_attention|ssru|cross_attention|feed_forward))(?:_add_norm)?(?:\.|$)/.exec(
       address,
     );
   return found ? { address: found[1], name: found[2] } : null;
@@ -74,9 +74,11 @@ const WORDS = {
   src_embedding: "Source embedding",
   tgt_embedding: "Target embedding",
   self_attention: "self-attention",
+  ssru: "SSRU",
   cross_attention: "cross-attention",
   feed_forward: "feed-forward",
   self_attention_add_norm: "add & norm of self-attention",
+  ssru_add_norm: "add & norm of SSRU",
   cross_attention_add_norm: "add & norm of cross-attention",
   feed_forward_add_norm: "add & norm of feed-forward",
   output_projection: "Output",

@@ -32,7 +32,8 @@ export function streamBefore(context, sublayer) {
   const layer = moduleOf(sublayer);
   const before = {
     self_attention: "",
-    cross_attention: "self_attention",
+    ssru: "",
+    cross_attention: context.config.autoregressive_sublayer,
     feed_forward: place.stack === "decoder" ? "cross_attention" : "self_attention",
   };
   const previous = before[/** @type {keyof typeof before} */ (nameOf(sublayer))];
@@ -142,6 +143,18 @@ export function inputsOf(context, address) {
       { inner: [sublayerInput(context, module)], activated: [own("inner")], output: [own("activated")] }[name] ?? []
     );
   }
+  if (/\.ssru$/.test(module)) {
+    const given = [sublayerInput(context, module)];
+    return (
+      {
+        candidate: given,
+        gate_scores: given,
+        forget_gate: [own("gate_scores")],
+        cell: [own("forget_gate"), own("candidate")],
+        output: [own("cell")],
+      }[name] ?? []
+    );
+  }
   const layer = layerOf(address);
   if (layer && name === "output") {
     return [
@@ -177,6 +190,7 @@ export function linearOf(address) {
   if (projected) return `${module}.w_${projected[1]}`;
   if (name === "output" && /_attention$/.test(module)) return `${module}.w_o`;
   if (/feed_forward$/.test(module)) return { inner: `${module}.w_1`, output: `${module}.w_2` }[name] ?? null;
+  if (/\.ssru$/.test(module)) return { candidate: `${module}.w`, gate_scores: `${module}.w_f` }[name] ?? null;
   return address === "output_projection.logits" ? "output_projection.linear" : null;
 }
 
@@ -202,7 +216,9 @@ export function originOf(context, address, cells) {
         ? NORM[name]
         : /_embedding$/.test(module)
           ? EMBEDDING[name]
-          : (OTHER[address] ?? OTHER[name]);
+          : /\.ssru$/.test(module)
+            ? RECURRENCE[name]
+            : (OTHER[address] ?? OTHER[name]);
   return rule ? rule(context, address, cells, result) : same(context, address, cells, result);
 }
 
@@ -588,6 +604,31 @@ const EMBEDDING = {
       inputsOf(context, address).map((from) => at(context, from, cells)),
       result,
     ),
+};
+
+/** @type {Record<string, Rule>} */
+const RECURRENCE = {
+  forget_gate(context, address, cells, result) {
+    const factor = at(context, `${moduleOf(address)}.gate_scores`, cells);
+    return origin("formula", { factors: [factor], result, formula: `σ(${factor.value.toFixed(4)})` });
+  },
+  cell(context, address, cells, result) {
+    const position = positionIn(cells);
+    const [gate, candidate] = inputsOf(context, address).map((from) => at(context, from, cells));
+    const before = position ? at(context, address, { ...cells, tgt: position - 1 }) : null;
+    const kept = (before?.value ?? 0).toFixed(4);
+    const [f, z] = [gate, candidate].map(({ value }) => value.toFixed(4));
+    return origin("formula", {
+      factors: [gate, candidate, ...(before ? [before] : [])],
+      result,
+      formula: `${f} · ${kept} + (1 − ${f}) · ${z}`,
+      note: before ? "f · the cell before + (1 − f) · the candidate." : "Before the first position the cell is 0.",
+    });
+  },
+  output(context, address, cells, result) {
+    const factor = at(context, `${moduleOf(address)}.cell`, cells);
+    return origin("formula", { factors: [factor], result, formula: `max(0, ${factor.value.toFixed(4)})` });
+  },
 };
 
 /** @type {Record<string, Rule>} */

@@ -192,6 +192,7 @@ function facts(app) {
     ["d_ff", config.d_ff],
     ["vocabulary", config.tgt_vocab.toLocaleString("en")],
     ["positions", config.positions],
+    ["earlier target", config.autoregressive_sublayer === "ssru" ? "SSRU, a recurrence" : "self-attention"],
     ["norm", config.norm === "pre" ? "before each sublayer" : "after each sum, as in the paper"],
     ["activation", config.activation],
   ];

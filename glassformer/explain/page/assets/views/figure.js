@@ -12,14 +12,16 @@ const LEFT = 38;
 const RIGHT = 196;
 
 /** The boxes of one layer from below, in this model's order of norms.
- * @param {string} layer @param {boolean} pre @param {boolean} decoder */
-function layerBoxes(layer, pre, decoder) {
+ * @param {string} layer @param {any} config @param {boolean} decoder */
+function layerBoxes(layer, config, decoder) {
+  const pre = config.norm === "pre";
   const sublayers = decoder
-    ? ["self_attention", "cross_attention", "feed_forward"]
+    ? [config.autoregressive_sublayer, "cross_attention", "feed_forward"]
     : ["self_attention", "feed_forward"];
   /** @type {Record<string, string>} */
   const words = {
     self_attention: decoder ? "Masked self-attention" : "Self-attention",
+    ssru: "SSRU",
     cross_attention: "Cross-attention",
     feed_forward: "Feed-forward",
   };
@@ -40,8 +42,8 @@ function layerBoxes(layer, pre, decoder) {
 export function figureOne(app) {
   const { layers } = app;
   const pre = app.config.norm === "pre";
-  const left = layerBoxes(`encoder.layers.${layers.encoder}`, pre, false);
-  const right = layerBoxes(`decoder.layers.${layers.decoder}`, pre, true);
+  const left = layerBoxes(`encoder.layers.${layers.encoder}`, app.config, false);
+  const right = layerBoxes(`decoder.layers.${layers.decoder}`, app.config, true);
   const base = 98 + height(right) + (pre ? 30 : 0) + 118;
   const picture = svg("svg.figure", {
     viewBox: `0 0 ${WIDTH} ${base}`,

@@ -137,12 +137,14 @@ function strongest(app, address, query, key) {
 
 /** Heads of all layers as small multiples. @param {import("../page.js").App} app @param {boolean} large */
 export function headsOverview(app, large) {
+  const own = ["cross_attention", app.config.autoregressive_sublayer]; // an SSRU has no heads
   /** @type {[string, string, number][]} */
-  const kinds = [
+  const all = [
     ["encoder", "self_attention", app.config.n_encoder_layers],
     ["decoder", "self_attention", app.config.n_decoder_layers],
     ["decoder", "cross_attention", app.config.n_decoder_layers],
   ];
+  const kinds = all.filter(([stack, sublayer]) => stack === "encoder" || own.includes(sublayer));
   return element(
     `div.overview${large ? ".large" : ""}`,
     {},
@@ -258,6 +260,8 @@ function aboutGroup(app, address, layer) {
     return `Queries come from the target, keys and values from the encoder's memory: this is where the decoder looks back at the source, with ${config.n_heads} heads.`;
   if (/self_attention$/.test(name))
     return `Every position asks every other position ${layer?.stack === "decoder" ? "before it " : ""}of the same sentence, with ${config.n_heads} heads of width ${config.d_k}.`;
+  if (name === "ssru")
+    return "No attention: each position keeps a share of the cell before it, as its forget gate says, and fills the rest with its own numbers.";
   if (/feed_forward$/.test(name))
     return `Each position on its own: widened to ${config.d_ff}, ${config.activation}, narrowed to ${config.d_model}.`;
   if (/add_norm$|norm$/.test(name))

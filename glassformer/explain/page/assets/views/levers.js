@@ -70,7 +70,8 @@ export function tellingHeads(app) {
  * @param {any} config @returns {import("../page.js").Edit[][]} */
 export function headsToTry(config) {
   const heads = [...Array(config.n_heads).keys()];
-  const modules = ["decoder cross_attention", "decoder self_attention", "encoder self_attention"].flatMap((kind) => {
+  const own = config.autoregressive_sublayer === "self_attention" ? ["decoder self_attention"] : [];
+  const modules = ["decoder cross_attention", ...own, "encoder self_attention"].flatMap((kind) => {
     const [stack, sublayer] = kind.split(" ");
     const layers = [...Array(config[`n_${stack}_layers`]).keys()].reverse();
     return layers.map((layer) => `${stack}.layers.${layer}.${sublayer}`);
@@ -80,7 +81,7 @@ export function headsToTry(config) {
   const alone = (/** @type {string} */ module) => heads.map((head) => [silenced(module, head)]);
   const together = (/** @type {number[][]} */ groups) =>
     cross.flatMap((module) => groups.map((group) => group.map((head) => silenced(module, head))));
-  const decoder = modules.slice(0, 2 * cross.length);
+  const decoder = modules.slice(0, (1 + own.length) * cross.length);
   return [
     ...decoder.flatMap(alone),
     ...together(pairs),

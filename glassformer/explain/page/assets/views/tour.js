@@ -12,6 +12,16 @@ import { element, hasPointer } from "../drawing/element.js";
 const MATRIX = "#view svg.matrix";
 const MARGIN = 8; // px
 
+/** The stop of a decoder without self-attention. @type {Stop} */
+const RECURRENCE = {
+  place: "decoder.layers.0.ssru.forget_gate",
+  title: "A memory of one vector",
+  sentence:
+    "This decoder does not look at what it has written: at each position its forget gate says which share of one vector, the cell, is kept.",
+  todo: "Find a dark column: that number of the cell is handed on from word to word.",
+  shows: [MATRIX],
+};
+
 /** @param {import("../page.js").App} app @returns {Stop[]} */
 export function stopsOf(app) {
   const { config } = app;
@@ -77,15 +87,17 @@ export function stopsOf(app) {
       todo: `This is the sum. ${click} a cell to see what came in and what feed-forward added.`,
       shows: [MATRIX],
     },
-    {
-      place: "decoder.layers.0.self_attention.weights[heads=0]",
-      title: "The mask: no peeking",
-      sentence:
-        "While it writes, the decoder may look at what it has written and at nothing later: the upper triangle is 0.",
-      todo: `${click} a cell above the diagonal to see why it is 0.`,
-      living: "Lift the mask with the button above the picture, then put it back.",
-      shows: ["#view .mask-lever", MATRIX],
-    },
+    config.autoregressive_sublayer === "ssru"
+      ? RECURRENCE
+      : {
+          place: "decoder.layers.0.self_attention.weights[heads=0]",
+          title: "The mask: no peeking",
+          sentence:
+            "While it writes, the decoder may look at what it has written and at nothing later: the upper triangle is 0.",
+          todo: `${click} a cell above the diagonal to see why it is 0.`,
+          living: "Lift the mask with the button above the picture, then put it back.",
+          shows: ["#view .mask-lever", MATRIX],
+        },
     {
       place: `decoder.layers.${last}.cross_attention.weights`,
       title: "Back to the source",

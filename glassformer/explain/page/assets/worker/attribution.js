@@ -69,12 +69,16 @@ export function directLogits(model, record, position, id, edits = []) {
   };
   if (config.norm === "pre") throughNorm("decoder.final_norm");
   for (let layer = config.n_decoder_layers - 1; layer >= 0; layer--) {
-    for (const sublayer of ["feed_forward", "cross_attention", "self_attention"]) {
+    for (const sublayer of ["feed_forward", "cross_attention", config.autoregressive_sublayer]) {
       const path = `decoder.layers.${layer}.${sublayer}`;
       if (config.norm === "post") throughNorm(`${path}_add_norm.norm`);
       if (sublayer === "feed_forward") {
         add(`${path}.w_2.bias`, dot(direction, weight(`${path}.w_2.bias`).data));
         add(path, dot(timesMatrix(direction, weight(`${path}.w_2.weight`)), at(`${path}.activated`)));
+        continue;
+      }
+      if (sublayer === "ssru") {
+        add(path, dot(direction, at(`${path}.output`)));
         continue;
       }
       if (config.attention_bias) add(`${path}.w_o.bias`, dot(direction, weight(`${path}.w_o.bias`).data));

@@ -46,6 +46,7 @@ export const SETTINGS = {
   bos_id: null,
   eos_id: null,
   positions: ["sinusoidal", "learned", "relative", "rotary", "alibi"],
+  autoregressive_sublayer: ["self_attention", "ssru"],
   norm: ["post", "pre"],
   sinusoid: ["paper", "tensor2tensor"],
   activation: ["relu", "gelu", "quick_gelu", "swish"],
@@ -774,6 +775,48 @@ class MultiHeadAttention {
   }
 }
 
+// ----------------------------------------------------------------------------------------------------------- ssru.py
+
+/** c_t = f_t · c_{t-1} + (1 - f_t) · x_t W with f_t = σ(x_t W_f + b_f) and c_0 = 0; the output is max(0, c_t). */
+class SSRU {
+  /** @param {string} path */
+  constructor(path) {
+    this.path = path;
+    this.w = new Linear(`${path}.w`, false);
+    this.w_f = new Linear(`${path}.w_f`, true);
+  }
+
+  /** What each position keeps of itself and of those before it.
+   * @param {Pass} pass @param {Tensor} x @param {StateCache | null} cache @returns {Tensor} */
+  forward(pass, x, cache) {
+    let before = new Tensor([1, x.shape[1]]);
+    if (cache?.state) before = pass.tap(this, "cell_cached", cache.state, "batch tgt d_model");
+    let candidate = this.w.forward(pass, x);
+    candidate = pass.tap(this, "candidate", candidate, "batch tgt d_model");
+    let gateScores = this.w_f.forward(pass, x);
+    gateScores = pass.tap(this, "gate_scores", gateScores, "batch tgt d_model");
+    let forgetGate = apply(gateScores, (score) => 1 / (1 + Math.exp(-score)));
+    forgetGate = pass.tap(this, "forget_gate", forgetGate, "batch tgt d_model");
+    let cell = recur(forgetGate, candidate, before);
+    if (cache) cache.state = selectRows(cell, [cell.shape[0] - 1]);
+    cell = pass.tap(this, "cell", cell, "batch tgt d_model");
+    const output = apply(cell, ACTIVATIONS.relu);
+    return pass.tap(this, "output", output, "batch tgt d_model");
+  }
+}
+
+/** c = f · c_before + (1 - f) · candidate at each position, one after the other.
+ * @param {Tensor} forgetGate @param {Tensor} candidate @param {Tensor} before @returns {Tensor} */
+function recur(forgetGate, candidate, before) {
+  const cell = new Tensor(candidate.shape);
+  const width = candidate.shape[1];
+  forgetGate.data.forEach((forget, i) => {
+    const last = i < width ? before.data[i] : cell.data[i - width];
+    cell.data[i] = forget * last + (1 - forget) * candidate.data[i];
+  });
+  return cell;
+}
+
 // ----------------------------------------------------------------------------------------------------------- norm.py
 
 /** gain · (x - mean) / √(variance + ε) + bias, over d_model, with the biased variance. */
@@ -891,25 +934,29 @@ class EncoderLayer {
   }
 }
 
-/** Masked self-attention, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm. */
+/** Masked self-attention or SSRU, cross-attention to the encoder's memory, feed-forward, each inside Add & Norm. */
 class DecoderLayer {
   /** @param {string} path @param {Config} config */
   constructor(path, config) {
     this.path = path;
+    this.ssru = config.autoregressive_sublayer === "ssru" ? new SSRU(`${path}.ssru`) : null;
     this.selfAttention = new MultiHeadAttention(`${path}.self_attention`, config, { knowsOrder: true });
-    this.selfAttentionAddNorm = new AddAndNorm(`${path}.self_attention_add_norm`, config);
+    this.autoregressiveAddNorm = new AddAndNorm(`${path}.${config.autoregressive_sublayer}_add_norm`, config);
     this.crossAttention = new MultiHeadAttention(`${path}.cross_attention`, config, { knowsOrder: false });
     this.crossAttentionAddNorm = new AddAndNorm(`${path}.cross_attention_add_norm`, config);
     this.feedForward = new FeedForward(`${path}.feed_forward`, config);
     this.feedForwardAddNorm = new AddAndNorm(`${path}.feed_forward_add_norm`, config);
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor} mask @param {Tensor} memoryMask
-   * @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Tensor} memory @param {Tensor | null} mask
+   * @param {Tensor} memoryMask @param {Positions} positions @param {LayerCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, memoryMask, positions, cache) {
-    let query = this.selfAttentionAddNorm.before(pass, x);
-    let attended = this.selfAttention.forward(pass, query, query, mask, positions, cache && cache.selfAttention);
-    x = this.selfAttentionAddNorm.after(pass, x, attended);
+    let query = this.autoregressiveAddNorm.before(pass, x);
+    const own = /** @type {any} */ (cache && cache.autoregressive);
+    let attended = mask
+      ? this.selfAttention.forward(pass, query, query, mask, positions, own)
+      : /** @type {SSRU} */ (this.ssru).forward(pass, query, own);
+    x = this.autoregressiveAddNorm.after(pass, x, attended);
     query = this.crossAttentionAddNorm.before(pass, x);
     attended = this.crossAttention.forward(pass, query, memory, memoryMask, null, cache && cache.crossAttention);
     x = this.crossAttentionAddNorm.after(pass, x, attended);
@@ -960,7 +1007,19 @@ function joinPositions(before, after) {
   return result;
 }
 
-/** @typedef {{selfAttention: AttentionCache, crossAttention: AttentionCache}} LayerCache */
+/** The last cell of a recurrence; null before the first step. */
+class StateCache {
+  constructor() {
+    /** @type {Tensor | null} */
+    this.state = null;
+  }
+
+  clone() {
+    return Object.assign(new StateCache(), { state: this.state });
+  }
+}
+
+/** @typedef {{autoregressive: AttentionCache | StateCache, crossAttention: AttentionCache}} LayerCache */
 
 /** The caches of all decoder layers; `length` target positions are decoded. */
 export class DecoderCache {
@@ -970,11 +1029,11 @@ export class DecoderCache {
     this.length = 0;
   }
 
-  /** @param {number} nLayers */
-  static empty(nLayers) {
+  /** @param {number} nLayers @param {string} sublayer */
+  static empty(nLayers, sublayer) {
     return new DecoderCache(
       Array.from({ length: nLayers }, () => ({
-        selfAttention: new AttentionCache({ grows: true }),
+        autoregressive: sublayer === "ssru" ? new StateCache() : new AttentionCache({ grows: true }),
         crossAttention: new AttentionCache({ grows: false }),
       })),
     );
@@ -983,7 +1042,7 @@ export class DecoderCache {
   /** Another cache with the same positions, for another hypothesis. Nothing is copied. @returns {DecoderCache} */
   clone() {
     const layers = this.layers.map((layer) => ({
-      selfAttention: layer.selfAttention.clone(),
+      autoregressive: layer.autoregressive.clone(),
       crossAttention: layer.crossAttention.clone(),
     }));
     return Object.assign(new DecoderCache(layers), { length: this.length });
@@ -1024,8 +1083,8 @@ class Decoder {
     this.finalNorm = config.norm === "pre" ? new LayerNorm(`${path}.final_norm`, config) : null;
   }
 
-  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor} mask @param {Positions} positions
-   * @param {DecoderCache | null} cache @returns {Tensor} */
+  /** @param {Pass} pass @param {Tensor} x @param {Memory} memory @param {Tensor | null} mask
+   * @param {Positions} positions @param {DecoderCache | null} cache @returns {Tensor} */
   forward(pass, x, memory, mask, positions, cache) {
     this.layers.forEach((layer, at) => {
       x = layer.forward(pass, x, memory.tensor, mask, memory.mask, positions, cache && cache.layers[at]);
@@ -1112,7 +1171,7 @@ export class Transformer {
 
   /** An empty cache for one hypothesis. */
   newCache() {
-    return DecoderCache.empty(this.config.n_decoder_layers);
+    return DecoderCache.empty(this.config.n_decoder_layers, this.config.autoregressive_sublayer);
   }
 
   /** @param {Pass} pass @param {number[]} srcIds @param {ArrayLike<boolean | number>} [srcMask] @returns {Memory} */
@@ -1133,9 +1192,13 @@ export class Transformer {
     this._check("tgt_in_ids", tgtInIds, this.tgtEmbedding.tokens, start);
     const keys = Array.from({ length: start + tgtInIds.length }, (_, at) => at);
     const positions = { queries: keys.slice(start), keys };
-    const { shape, data } = pass.tap(this, "causal_mask", withOneAxis(causalMask(positions)), "one one query key");
+    let mask = null;
+    if (this.config.autoregressive_sublayer === "self_attention") {
+      const { shape, data } = pass.tap(this, "causal_mask", withOneAxis(causalMask(positions)), "one one query key");
+      mask = new Tensor(shape.slice(1), data);
+    }
     const x = this.tgtEmbedding.forward(pass, tgtInIds, positions.queries);
-    const hidden = this.decoder.forward(pass, x, memory, new Tensor(shape.slice(1), data), positions, cache);
+    const hidden = this.decoder.forward(pass, x, memory, mask, positions, cache);
     if (cache) cache.length += tgtInIds.length;
     return hidden;
   }
@@ -1159,7 +1222,8 @@ const withOneAxis = (x) => new Tensor([1, ...x.shape], x.data);
 function buffers(config) {
   /** @type {Map<string, Tensor>} */
   const found = new Map();
-  const attentions = ["encoder", "decoder"].flatMap((stack) =>
+  const stacks = config.autoregressive_sublayer === "ssru" ? ["encoder"] : ["encoder", "decoder"];
+  const attentions = stacks.flatMap((stack) =>
     Array.from({ length: config[`n_${stack}_layers`] }, (_, at) => `${stack}.layers.${at}.self_attention`),
   );
   if (config.positions === "sinusoidal") {
