@@ -30,7 +30,6 @@ from glassformer.run_directory import LoadedRun
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
 
-
 _EPS = 1e-5  # of its layer norms
 
 
@@ -142,7 +141,8 @@ def _notes(run: LoadedRun) -> list[str]:
     notes = []
     if run.config.model.norm_eps != _EPS:
         notes.append(
-            f"model.norm_eps is {run.config.model.norm_eps} here and {_EPS} there; log-probabilities may move by 0.0001."
+            f"model.norm_eps is {run.config.model.norm_eps} here and {_EPS} there, which moves "
+            "log-probabilities a little."
         )
     if run.config.decode.length_norm != "power" and run.config.decode.length_penalty:
         notes.append(

@@ -5,8 +5,9 @@ from typing import Any
 from glassformer.model.layers import ACTIVATIONS
 
 # What each of our parts is called there, and the attention's and the norm's own parts.
-BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn"}
-NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn"}
+BLOCKS = {"self_attention": "self", "cross_attention": "context", "feed_forward": "ffn", "ssru": "rnn"}
+NORMS = {"self_attention": "self_Wo", "cross_attention": "context_Wo", "feed_forward": "ffn_ffn", "ssru": "rnn_ffn"}
+SUBLAYERS = {"self-attention": "self_attention", "rnn": "ssru"}
 ACTIVATION_OF = {entry.marian_name: ours for ours, entry in ACTIVATIONS.items() if entry.marian_name}
 # Our names of sizes, and theirs.
 SIZES = {
@@ -14,7 +15,7 @@ SIZES = {
     "n_encoder_layers": "enc-depth", "n_decoder_layers": "dec-depth",
 }  # fmt: skip
 EXPECTED: dict[str, Any] = {
-    "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
+    "type": "transformer", "transformer-no-projection": False, "transformer-rnn-projection": False,
     "transformer-ffn-depth": 2, "lemma-dim-emb": 0, "right-left": False, "ulr": False, "input-types": [],
     "transformer-disable-position-embeddings": False, "transformer-alibi-shift": False,
     "transformer-attention-mask": "default", "transformer-pool": False,
@@ -37,7 +38,7 @@ def to_marian_name(ours: str, *, pre: bool) -> str:
     if part == "norm":
         end = f"ln_{_norm_part(leaf)}{'_pre' if pre else ''}"
         return f"{scope}_{NORMS[block.removesuffix('_add_norm')]}_{end}"
-    return f"{scope}_{BLOCKS[block]}_{'W' if leaf == 'weight' else 'b'}{part.removeprefix('w_')}"
+    return f"{scope}_{BLOCKS[block]}_{'W' if leaf == 'weight' else 'b'}{part.removeprefix('w').removeprefix('_')}"
 
 
 def _norm_part(leaf: str) -> str:

@@ -31,7 +31,7 @@ from glassformer.interop.imported_model import (
     run_config,
 )
 from glassformer.interop.marian.model_file import ENDINGS, SETTINGS, read_model_file
-from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES
+from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES, SUBLAYERS
 from glassformer.interop.marian.text_files import read_entries, read_text, read_yaml
 from glassformer.interop.marian.weights import name_weights, widest_ffn
 from glassformer.settings import ModelConfig
@@ -228,6 +228,12 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     if settings.get("transformer-decoder-ffn-depth", 0) not in (0, 2):
         found = settings["transformer-decoder-ffn-depth"]
         raise ConfigError(f"{where}: transformer-decoder-ffn-depth: found {found!r}, expected 0 or 2.")
+    sublayer, cell = settings.get("transformer-decoder-autoreg", "self-attention"), settings.get("dec-cell")
+    if sublayer not in tuple(SUBLAYERS) or (sublayer == "rnn" and cell != "ssru"):
+        raise ConfigError(
+            f"{where}: transformer-decoder-autoreg: found {sublayer!r} with the dec-cell {cell!r}, expected "
+            "'self-attention', or 'rnn' with 'ssru'."
+        )
     activation = settings.get("transformer-ffn-activation", "swish")
     if not isinstance(activation, str) or activation not in ACTIVATION_OF:
         raise ConfigError(
@@ -235,8 +241,9 @@ def _model_settings(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
         )
     return {
         **read_settings(settings, SIZES, where, "transformer"), "max_length": MAX_LENGTH, "norm": norm,
-        "norm_eps": MARIAN_EPS, "activation": ACTIVATION_OF[activation],
-        "attention_bias": True, "output_bias": True, "dropout": settings.get("transformer-dropout", 0.1),
+        "autoregressive_sublayer": SUBLAYERS[sublayer], "activation": ACTIVATION_OF[activation],
+        "norm_eps": MARIAN_EPS, "attention_bias": True, "output_bias": True,
+        "dropout": settings.get("transformer-dropout", 0.1),
     }  # fmt: skip
 
 
