@@ -30,16 +30,10 @@ class Activation:
     ctranslate2_number: int | None = None
 
 
-def quick_gelu(x: Tensor) -> Tensor:
-    """x · sigmoid(1.702 x), with which Hendrycks and Gimpel (arXiv 1606.08415) approximate gelu."""
-    return x * torch.sigmoid(1.702 * x)
-
-
 # The register: `model.activation` names one of these.
 ACTIVATIONS = {
     "relu": Activation(torch.relu, ("relu",), "relu", 0),
-    "gelu": Activation(nn.functional.gelu, ("gelu",), None, 3),
-    "quick_gelu": Activation(quick_gelu, ("quick_gelu",), "gelu", 4),
+    "gelu": Activation(nn.functional.gelu, ("gelu",), "gelu", 3),
     "swish": Activation(nn.functional.silu, ("swish", "silu"), "swish", 2),
 }
 
@@ -47,7 +41,7 @@ ACTIVATIONS = {
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2, at each position alone.
 
-    Differs from the paper: ``activation`` may be another one than relu.
+    Differs from the paper: ``activation`` may be gelu or swish instead of relu.
     """
 
     def __init__(self, config: ModelConfig) -> None:

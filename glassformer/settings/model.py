@@ -33,9 +33,7 @@ class ModelConfig(Section):
     )
     norm: Literal["post", "pre"] = knob("post", "layer norm after the residual sum (paper) or before the sublayer")
     norm_eps: float = knob(1e-5, "added to the variance in layer norm", symbol="ε", low=1e-12, high=1.0)
-    activation: Literal["relu", "gelu", "quick_gelu", "swish"] = knob(
-        "relu", "between the two feed-forward maps; paper: relu"
-    )
+    activation: Literal["relu", "gelu", "swish"] = knob("relu", "between the two feed-forward maps; paper: relu")
     attention_bias: bool = knob(False, "biases on the four attention projections; the paper has none")
     output_bias: bool = knob(False, "a bias on the output projection to the vocabulary")
     scale_embedding: bool = knob(True, "multiply embeddings by sqrt(d_model), section 3.4")

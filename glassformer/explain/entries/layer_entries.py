@@ -19,9 +19,7 @@ from glassformer.explain.entries.scope import (
 )
 
 _BA = "3.1; Ba et al. 2016"
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": relu, "gelu": gelu, "quick_gelu": lambda z: z / (1 + (-1.702 * z).exp()), "swish": silu,
-}  # fmt: skip
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swish": silu}
 
 
 def _greatest_summand(scope: Scope) -> Tensor:
@@ -49,8 +47,6 @@ def _activate(scope: Scope) -> Tensor:
 
 _GELU = "GELU: each number times the probability that a standard normal one is smaller."
 vary("feed_forward.activated", "activation", "gelu", "a = z Φ(z)", _GELU)
-_QUICK = "GELU by a logistic sigmoid, as Marian and OpenAI's CLIP have it."
-vary("feed_forward.activated", "activation", "quick_gelu", "a = z σ(1.702 z)", _QUICK)
 _SWISH = "Swish: each number times its logistic sigmoid."
 vary("feed_forward.activated", "activation", "swish", "a = z σ(z)", _SWISH)
 

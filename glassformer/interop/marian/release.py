@@ -146,8 +146,6 @@ def _import(files: _Files, positions: str) -> ImportedModel:
     src, tgt = _vocabularies(entries, spm[0], files.place)
     model = _model_settings(settings, where) | {"src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows())}
     model |= {"d_ff": widest_ffn(arrays, model["d_ff"]), "sinusoid": SINUSOIDS[positions]}
-    if any(name.endswith("Wpos") for name in arrays):
-        model |= {"positions": "learned", "max_length": _learned_positions(arrays)}
     try:
         config_before_tying = ModelConfig(**model, tie_embeddings="none")
     except ConfigError as error:
@@ -171,10 +169,6 @@ def _read_settings(arrays: Mapping[str, Any], where: str) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{where}: {SETTINGS}: is not UTF-8: {error}. Expected settings.") from error
     return read_yaml(text, f"{where}: {SETTINGS}")
-
-
-def _learned_positions(arrays: Mapping[str, Any]) -> int:
-    return min(len(value) if value.ndim else 0 for name, value in arrays.items() if name.endswith("Wpos"))
 
 
 def _tokenizer_models(

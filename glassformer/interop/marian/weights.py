@@ -1,4 +1,4 @@
-"""A Marian model's arrays by our names; what it lacks or shares is filled in so that nothing changes."""
+"""A Marian model's arrays by our names; layers that share weights get copies."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -26,22 +26,19 @@ def name_weights(
     tied_layers, used = _tied_layers(settings, config, where), set()
     tie, named = _vocabulary_weights(rest, sizes, where)
     for ours, parameter in Transformer.without_values(config).named_parameters():
-        if ours.endswith("positions.table"):
-            named[ours] = _take_positions(rest, ours, config.max_length, where)
         if not ours.startswith(("encoder", "decoder")):
             continue
         theirs = to_marian_name(_source_layer(ours, tied_layers), pre=config.norm == "pre")
         used.add(theirs)
-        found = rest.get(theirs) if theirs in rest else _neutral(ours, parameter, settings)
-        if found is None:
+        if theirs not in rest:
             raise CheckpointError(f"{where}: has no {theirs}, expected a weight for {ours}.")
-        value = _tensor(found, f"{where}: {theirs}")
+        value = _tensor(rest[theirs], f"{where}: {theirs}")
         named[ours] = value.flatten()
         if ours.endswith("weight"):
             named[ours] = _matrix(value, f"{where}: {theirs}").t().contiguous()
-        if ".feed_forward." in ours and ours.startswith("decoder"):
+        if ".feed_forward." in ours:
             named[ours] = _widen(named[ours], parameter)
-    unknown = sorted(rest.keys() - used - {"Wpos", "encoder_Wpos", "decoder_Wpos"})
+    unknown = sorted(rest.keys() - used)
     if unknown:
         raise CheckpointError(
             f"{where}: holds {', '.join(unknown[:3])}{' and more' if len(unknown) > 3 else ''}, which no model of "
@@ -79,29 +76,13 @@ def _source_layer(ours: str, tied_layers: list[int]) -> str:
     return ".".join([stack, layers, *rest])
 
 
-def _neutral(ours: str, parameter: Tensor, settings: Mapping[str, Any]) -> Any:
-    """What changes nothing in a model without biases or without affine norms; None for what it must have."""
-    option = "transformer-no-affine" if "norm." in ours else "transformer-no-bias"
-    if settings.get(option) is not True or ours.endswith("weight"):
-        return None
-    return (np.ones if ours.endswith("gain") else np.zeros)(len(parameter), np.float32)
-
-
 def _widen(value: Tensor, like: Tensor) -> Tensor:
-    """A feed-forward network with units of zeros behind its own, up to the width of the encoder's."""
+    """A feed-forward network with units of zeros behind its own, up to the width of the wider one."""
     if value.ndim != like.ndim or any(have > want for have, want in zip(value.shape, like.shape, strict=True)):
         return value
     wide = torch.zeros(like.shape)
     wide[tuple(map(slice, value.shape))] = value
     return wide
-
-
-def _take_positions(arrays: Mapping[str, Any], ours: str, count: int, where: str) -> Tensor:
-    name = "encoder_Wpos" if ours.startswith("src") else "decoder_Wpos"
-    name = name if name in arrays else "Wpos"
-    if name not in arrays:
-        raise CheckpointError(f"{where}: has no {name}, expected learned positions of both sides.")
-    return _matrix(_tensor(arrays[name], f"{where}: {name}"), f"{where}: {name}")[:count]
 
 
 def _vocabulary_weights(rest: dict[str, Any], sizes: tuple[int, int], where: str) -> tuple[str, dict[str, Tensor]]:

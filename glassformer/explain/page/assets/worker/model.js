@@ -49,7 +49,7 @@ export const SETTINGS = {
   autoregressive_sublayer: ["self_attention", "ssru"],
   norm: ["post", "pre"],
   sinusoid: ["paper", "tensor2tensor"],
-  activation: ["relu", "gelu", "quick_gelu", "swish"],
+  activation: ["relu", "gelu", "swish"],
   attention_bias: [false, true],
   output_bias: [false, true],
   scale_embedding: [false, true],
@@ -888,7 +888,6 @@ class AddAndNorm {
 const ACTIVATIONS = {
   relu: (x) => Math.max(0, x),
   gelu: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
-  quick_gelu: (x) => x / (1 + Math.exp(-1.702 * x)),
   swish: (x) => x / (1 + Math.exp(-x)),
 };
 
