@@ -71,6 +71,7 @@ PROGRAMS = (
         read=_lazy("marian.release.import_marian"),
         reads=("positions", "vocab"),
         source="a model of Marian (.npz, .bin, or its directory or .zip with decoder.yml and vocabularies)",
+        write=_lazy("marian.export.export_marian"),
     ),
     Program(
         name="ctranslate2",
