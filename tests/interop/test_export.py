@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from interop.marian_models import sentences, transformers, write_marian, write_run, write_spm
 from interop.marian_release import write_release
+from interop.random_marian import sentences, transformers, write_marian, write_run, write_spm
 from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner
 

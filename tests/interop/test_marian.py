@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interop.marian_models import write_marian, write_spm
 from interop.marian_release import write_release
+from interop.random_marian import write_marian, write_spm
 from interop.test_export import marian_release, write_zip
 
 from glassformer.errors import CheckpointError, ConfigError, StorageError, TokenizerError
