@@ -1,7 +1,7 @@
 """The commands ``import`` and ``export``: models of other programs in, and ours out."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -28,7 +28,7 @@ def import_model(
     run: Annotated[Path, option("The new run directory", metavar="DIR", parser=opt.new_directory)],
     langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None,
     vocab: Annotated[list[Path] | None, option(_VOCAB, metavar="FILE")] = None,
-    positions: Annotated[Literal["marian", "paper"] | None, option(_POSITIONS)] = None,
+    positions: Annotated[str | None, option(_POSITIONS, metavar="NAME")] = None,
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 

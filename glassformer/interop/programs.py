@@ -130,6 +130,9 @@ def read_model(source: str, report: Callable[[str], None], **options: Any) -> "I
         options = {name: value for name, value in options.items() if value}
         for name in sorted(options.keys() - set(program.reads)):
             raise ConfigError(f"--{name}: found with a model of {program.title}, which has no use for it. Leave it.")
+        found = options.get("positions", "paper")
+        if found not in ("marian", "paper"):
+            raise ConfigError(f"--positions: found {found!r}, expected marian or paper. Choose one of these.")
         return program.read(place, **options)
     if program is not None:
         raise RunError(f"{source}: is made for {program.title}, and cannot be imported. {program.advice}")

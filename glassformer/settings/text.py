@@ -26,7 +26,7 @@ class TextConfig(Section):
         "the source and the target language, such as en-de or zh_Hant-en; empty: as the files name them, if they do",
     )
     tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "whitespace", "characters"] = knob(
-        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
+        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, on spaces alone, or characters"
     )
     vocab_size: int = knob(
         0,

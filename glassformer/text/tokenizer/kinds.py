@@ -11,15 +11,17 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
+from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders as library_decoders
-from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError, nearest
 from glassformer.text.lines import is_blank, without_surrogates
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation, Step
 
 CONTROL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+# What begins a control token in a text: a tokenizer that cuts there never finds one whole.
+TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
 UNK_ID = 3
 UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
@@ -85,8 +87,9 @@ _KINDS: dict[str, _Kind] = {
     ),
     "whitespace": _Kind(
         partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
-        # The second split keeps a typed </s> from being found whole.
-        pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split("<", "isolated")]),
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(TYPED_CONTROL), "isolated")]
+        ),
         None,
         trainers.WordLevelTrainer,
     ),
@@ -311,5 +314,6 @@ class _WordLevel:
 
 # Each turns a word (a pre-token) into tokens; it is made of the ``model`` of a tokenizer's JSON.
 MODELS: dict[str, type[_Bpe | _WordPiece | _Unigram | _WordLevel]] = {
-    "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "characters": _WordLevel,
+    "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "whitespace": _WordLevel,
+    "characters": _WordLevel,
 }  # fmt: skip

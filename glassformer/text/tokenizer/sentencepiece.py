@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Library
 
 from glassformer.errors import TokenizerError
 from glassformer.files import open_to_read
-from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, UNKNOWN
+from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, TYPED_CONTROL, UNKNOWN
 
 SPACE = "▁"
 # Begins an entry that has an id but is no piece of this .spm. Text holds no space once spaces have become ▁, so that
@@ -28,7 +28,6 @@ _UNIGRAM = 1
 _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _LANGUAGE = "^>>[^<]+<<"  # the target language of a multilingual model, at the start of a text
-_TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, co
     library.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(_LANGUAGE), "isolated"),
         pre_tokenizers.Metaspace(SPACE, prepend_scheme="always"),
-        pre_tokenizers.Split(Regex(_TYPED_CONTROL), "isolated"),
+        pre_tokenizers.Split(Regex(TYPED_CONTROL), "isolated"),
     ])  # fmt: skip
     library.decoder = decoders.Sequence([
         decoders.Replace(UNREACHABLE, ""), decoders.Replace(SPACE, " "), decoders.Fuse(),
