@@ -238,8 +238,6 @@ _WITH_EOS = "The sum over all their tokens, with </s>."
 add("search.finished_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P", "6.1", compute=_best_finished)
 _SCORES = "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."
 SCORE = "(Σ log P − w · length) / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1); length^α with length_norm power"
-    "(Σ log P − w · length) / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power"
-)
 add("search.finished_scores", "Their scores", _SCORES, SCORE, _WU, compute=_best_finished)
 
 
