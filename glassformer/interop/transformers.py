@@ -282,7 +282,8 @@ def _take_sinusoid(raw: dict[str, Tensor], where: str) -> str:
 def _is_table(table: Tensor, sinusoid: str) -> bool:
     if table.ndim != 2 or table.shape[1] % 2:
         return False
-    angle = angles(*table.shape, sinusoid)
+    rows, width = table.shape
+    angle = angles(rows, width, sinusoid)
     wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
     return any(torch.allclose(table, wanted.to(dtype).float(), atol=1e-4) for dtype in FLOATS)
 
