@@ -8,7 +8,7 @@ MINUTES ?= 20
 PRETTIER := npx --yes --package prettier@3 prettier --config tests/explain/page/prettier.json --log-level warn
 SCRIPTS := "glassformer/explain/page/assets/**/*.{js,css}"
 
-.PHONY: help demo check fix test slow types browser serving torture docs learn notebooks site bench mutants gpu
+.PHONY: help demo check fix test slow types browser serving marian torture docs learn notebooks site bench mutants gpu
 
 help:  ## show the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile
@@ -52,6 +52,13 @@ $(BIN)/.serving: $(BIN)/.ready
 serving: $(BIN)/.serving  ## the server: programs of others that speak to it, and requests that nobody foresaw
 	$(BIN)/pytest -m serving --numprocesses 0
 	$(BIN)/python tests/serving/fuzz.py --requests 1000
+
+$(VENV)-marian/bin/pymarian:
+	$(PYTHON) -m venv $(VENV)-marian
+	$(VENV)-marian/bin/pip install --quiet pymarian==1.12.42
+
+marian: $(BIN)/.ready $(VENV)-marian/bin/pymarian  ## ask Marian itself about models in and out; 604 MB from PyPI
+	MARIAN=$(VENV)-marian/bin/pymarian $(BIN)/pytest tests/interop/test_marian_itself.py
 
 torture: $(BIN)/.ready  ## kill, damage, starve and mislead it; MINUTES=20, and a table at the end
 	$(BIN)/python tests/torture --minutes $(MINUTES)

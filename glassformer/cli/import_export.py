@@ -13,6 +13,11 @@ _SOURCE = (
     f"What to read: {', '.join(import_sources())}, a directory that export wrote, or a model on the Hugging Face "
     "hub, hf:USER/MODEL"
 )
+_VOCAB = "Vocabulary of a Marian model (.spm, .yml, .json), for a file without decoder.yml; twice: source, target"
+_POSITIONS = (
+    "Which sinusoids the model has: marian, with which Marian trains and which a native model gets by default; or "
+    "paper, which Hugging Face's conversion has"
+)
 _PROGRAM = f"For which: {' or '.join(export_targets())}"
 _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."
 _LANGS = f"With --to {' or '.join(export_targets('langs'))}, for a run that does not say its languages: en-de"
@@ -22,16 +27,19 @@ def import_model(
     source: Annotated[str, argument(_SOURCE, "SOURCE")],
     run: Annotated[Path, option("The new run directory", metavar="DIR", parser=opt.new_directory)],
     langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None,
+    vocab: Annotated[list[Path] | None, option(_VOCAB, metavar="FILE")] = None,
+    positions: Annotated[str | None, option(_POSITIONS, metavar="NAME")] = None,
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
     [bold]glassformer import models/opus-mt-en-de --run runs/opus --langs en-de[/bold]
     [bold]glassformer import opus-2020-02-26.zip --run runs/opus[/bold]
+    [bold]glassformer import model.npz --vocab vocab.spm --run runs/mine[/bold]
     """
     from glassformer.interop.new_directory import check_new_directory
 
     check_new_directory(run, "--run")
-    model = read_model(source, lambda line: typer.echo(line, err=True))
+    model = read_model(source, lambda line: typer.echo(line, err=True), vocab=vocab, positions=positions)
     if langs is not None:
         model = model.with_languages(langs)
     model.write(run)

@@ -63,6 +63,6 @@ def score_pairs(
         for number, log_probs in zip(batch, engine.score(src_ids, tgt_ids), strict=True):
             text, tokens = tgt[number].text, tokenizers[1].to_tokens(tgt[number].ids)
             log_prob = math.fsum(log_probs)
-            score = log_prob / options.penalty(len(tokens))
+            score = options.score(log_prob, len(tokens))
             found[number] = Scored(text, tokens, log_probs, log_prob, score, src[number].truncated)
     return [found[number] for number in range(len(src))]

@@ -36,7 +36,7 @@ _NOT_WRITTEN = {
     knob.name: knob.default
     for knob in fields(DecodeConfig)
     if knob.metadata["acts_in"] in {"search", "sampling"} and knob.name not in _WRITTEN
-} | {"max_length_a": 0.0, "split_sentences": False}
+} | {"max_length_a": 0.0, "split_sentences": False, "word_penalty": 0.0}
 
 
 def read_generation(place: Path) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def search_settings(options: DecodeConfig, config: ModelConfig, padding: int) ->
     """The ``generation_config.json`` of a run's search."""
     written = {
         "num_beams": 1 if options.sample else options.beam, "length_penalty": options.length_penalty,
-        "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[options.early_stopping],
+        "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}.get(options.early_stopping, "never"),
         "no_repeat_ngram_size": options.no_repeat_ngram,
         "max_length": config.max_length if options.max_length_a else min(options.max_length_b + 1, config.max_length),
         "bad_words_ids": [[config.pad_id], [config.bos_id]],
@@ -165,6 +165,8 @@ def search_notes(options: DecodeConfig) -> list[str]:
         for name, value in _NOT_WRITTEN.items()
         if name not in idle | written and getattr(options, name) != value
     ]
+    if options.early_stopping == "shrink":
+        names.append("decode.early_stopping = 'shrink'")
     return [f"Not written, because Hugging Face does not have it: {', '.join(names)}."] if names else []
 
 

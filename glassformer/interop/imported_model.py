@@ -23,14 +23,18 @@ from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer, Toke
 from glassformer.version import __version__
 
 PAD, _, EOS, UNKNOWN = CONTROL_TOKENS
+SINUSOIDS = {"paper": "paper", "marian": "tensor2tensor"}  # model.sinusoid, by what --positions calls it
+MARIAN_EPS = 1e-6  # model.norm_eps of Marian
 UNUSED = "<unused "  # begins the name of a row without an entry
 NEVER = -100.0  # bias of an added entry: e^-100 vanishes in float32
 SRC, TGT, OUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output_projection.linear.weight"
 OUT_BIAS = "output_projection.linear.bias"
-# The axis of d_model, by weights' endings.
+# The axes of d_model, by weights' endings.
 _WIDTH_AXES = {
-    "tokens.weight": 1, "norm.gain": 0, "norm.bias": 0, "w_q.weight": 1, "w_k.weight": 1, "w_v.weight": 1,
-    "w_o.weight": 0, "w_o.bias": 0, "w_1.weight": 1, "w_2.weight": 0, "w_2.bias": 0, "linear.weight": 1,
+    "tokens.weight": (1,), "positions.table": (1,), "norm.gain": (0,), "norm.bias": (0,), "linear.weight": (1,),
+    "w_q.weight": (1,), "w_k.weight": (1,), "w_v.weight": (1,), "w_o.weight": (0,), "w_o.bias": (0,),
+    "w_1.weight": (1,), "w_2.weight": (0,), "w_2.bias": (0,),
+    "ssru.w.weight": (0, 1), "w_f.weight": (0, 1), "w_f.bias": (0,),
 }  # fmt: skip
 
 
@@ -45,12 +49,11 @@ def separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _permute_width(name: str, value: Tensor, *, inverse: bool) -> Tensor:
-    axis = next((axis for end, axis in _WIDTH_AXES.items() if name.endswith(end)), None)
-    if axis is None:
-        return value
-    width = value.shape[axis]
-    order = torch.arange(width).view(2, width // 2).t().flatten()  # 0, half, 1 ...
-    return value.index_select(axis, order.argsort() if inverse else order).contiguous()
+    for axis in next((axes for end, axes in _WIDTH_AXES.items() if name.endswith(end)), ()):
+        width = value.shape[axis]
+        order = torch.arange(width).view(2, width // 2).t().flatten()  # 0, half, 1, half + 1 ...
+        value = value.index_select(axis, order.argsort() if inverse else order).contiguous()
+    return value
 
 
 def check_ids(parts: Mapping[str, Any], size: int, where: str) -> None:

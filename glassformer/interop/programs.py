@@ -28,7 +28,9 @@ class Program:
     title: str
     recognizes: Callable[[Path], bool]
     """Whether a place holds a model of it."""
-    read: "Callable[[Path], ImportedModel] | None" = None
+    read: "Callable[..., ImportedModel] | None" = None
+    reads: tuple[str, ...] = ()
+    """The options that ``read`` takes."""
     source: str = ""
     """What is read, in words."""
     advice: str = ""
@@ -42,7 +44,7 @@ class Program:
 
 def _lazy(address: str) -> Callable[..., Any]:
     """A ``module.function`` of this folder that is imported when called."""
-    module, _, function = address.partition(".")
+    module, _, function = address.rpartition(".")
 
     def call(*args: Any, **options: Any) -> Any:
         return getattr(importlib.import_module(f"glassformer.interop.{module}"), function)(*args, **options)
@@ -57,6 +59,7 @@ PROGRAMS = (
         title="Hugging Face",
         recognizes=_lazy("transformers.is_transformers"),
         read=_lazy("transformers.import_transformers"),
+        reads=("positions",),
         source="a MarianMT directory with config.json and model.safetensors",
         hub_files=("model.safetensors", "*.json", "*.spm"),
         write=_lazy("transformers_export.export_transformers"),
@@ -64,9 +67,11 @@ PROGRAMS = (
     Program(
         name="marian",
         title="Marian",
-        recognizes=_lazy("marian.is_marian"),
-        read=_lazy("marian.import_marian"),
-        source="a Marian release (its directory or .zip) with decoder.yml, .npz, .spm files and a vocabulary",
+        recognizes=_lazy("marian.release.is_marian"),
+        read=_lazy("marian.release.import_marian"),
+        reads=("positions", "vocab"),
+        source="a model of Marian (.npz, .bin, or its directory or .zip with decoder.yml and vocabularies)",
+        write=_lazy("marian.export.export_marian"),
     ),
     Program(
         name="ctranslate2",
@@ -102,10 +107,11 @@ def find_program(place: Path) -> Program | None:
     return next((each for each in reversed(PROGRAMS) if each.recognizes(place)), None)
 
 
-def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
+def read_model(source: str, report: Callable[[str], None], **options: Any) -> "ImportedModel":
     """The model at ``source``, a directory, .zip or name on the hub; ``RunError`` for anything else.
 
-    The hub is asked for a name without hf: if nothing here has it, after a ``report``.
+    The hub is asked for a name without hf: if nothing here has it, after a ``report``. ``ConfigError`` for
+    an option that the program does not take.
     """
     from glassformer.run_directory import RunDirectory
 
@@ -121,7 +127,13 @@ def read_model(source: str, report: Callable[[str], None]) -> "ImportedModel":
         place = download(name, report)
     program = find_program(place)
     if program is not None and program.read is not None:
-        return program.read(place)
+        options = {name: value for name, value in options.items() if value}
+        for name in sorted(options.keys() - set(program.reads)):
+            raise ConfigError(f"--{name}: found with a model of {program.title}, which has no use for it. Leave it.")
+        found = options.get("positions", "paper")
+        if found not in ("marian", "paper"):
+            raise ConfigError(f"--positions: found {found!r}, expected marian or paper. Choose one of these.")
+        return program.read(place, **options)
     if program is not None:
         raise RunError(f"{source}: is made for {program.title}, and cannot be imported. {program.advice}")
     if place.is_dir() and RunDirectory(place).exists and RunDirectory(place).has_checkpoints:

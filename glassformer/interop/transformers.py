@@ -23,6 +23,7 @@ from glassformer.interop.generation_config import decode_settings, note_ids, rea
 from glassformer.interop.imported_model import (
     OUT,
     OUT_BIAS,
+    SINUSOIDS,
     SRC,
     TGT,
     UNKNOWN,
@@ -96,15 +97,23 @@ def is_transformers(place: Path) -> bool:
     return config.is_file() and "model_type" in read_json(config)
 
 
-def import_transformers(place: Path) -> ImportedModel:
-    """Read a directory; ``ConfigError`` for another kind of model."""
+def import_transformers(place: Path, positions: str = "") -> ImportedModel:
+    """Read a directory; ``ConfigError`` for another kind of model.
+
+    ``positions`` "marian" gives it the sinusoids with which Marian trained; else they are those of its file, or the
+    paper's.
+    """
     settings = read_json(place / "config.json")
     model = _model_settings(settings, f"{place}/config.json")
-    tie, named = _by_our_names(settings, _read_weights(place), place)
+    raw = _read_weights(place)
+    sinusoid = _take_sinusoid(raw, f"{place}/{WEIGHTS_FILE}")
+    if positions:
+        sinusoid = SINUSOIDS[positions]
+    tie, named = _by_our_names(settings, raw, place)
     src, tgt, tokenizers = _read_tokenizers(place, settings, (len(named[SRC]), len(named[TGT])))
     weights = order_weights(named, src, tgt, tie, str(place))
     model |= {
-        "src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows()), "tie_embeddings": tie,
+        "src_vocab": len(src.rows()), "tgt_vocab": len(tgt.rows()), "tie_embeddings": tie, "sinusoid": sinusoid,
         "output_bias": OUT_BIAS in weights, "attention_bias": any(name.endswith("w_o.bias") for name in weights),
     }  # fmt: skip
     decode, notes = decode_settings(place, tgt.eos, tgt.never)
@@ -214,9 +223,6 @@ def _by_our_names(
         raise CheckpointError(
             f"{where}: final_logits_bias: found the shape {tuple(bias.shape)}, expected (1, {len(tgt)})."
         )
-    _check_positions(
-        [raw.pop(f"model.{side}.embed_positions.weight", None) for side in ("encoder", "decoder")], where
-    )
     named = {our_name(name): value for name, value in raw.items()} | {SRC: src, TGT: tgt}
     named[OUT] = tgt if out is None else out
     if bias is not None:
@@ -255,20 +261,27 @@ def _check_vocab_sizes(settings: Mapping[str, Any], rows: tuple[int, int], where
             raise ConfigError(f"{where}: {name}: found {size!r}, expected {count}, the rows of the embedding.")
 
 
-def _check_positions(tables: list[Tensor | None], where: str) -> None:
-    """Raise ``ConfigError`` unless the table is sinusoids, sines first."""
-    for table in tables:
-        if table is None:
-            continue
-        if table.ndim == 2 and table.shape[1] % 2 == 0:
-            angle = angles(*table.shape)
-            wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
-            if any(torch.allclose(table, wanted.to(dtype).float(), atol=1e-4) for dtype in FLOATS):
-                continue
-        raise ConfigError(
-            f"{where}: model.*.embed_positions.weight: found another table than the sinusoids with all sines first, "
-            "expected those."
-        )
+def _take_sinusoid(raw: dict[str, Tensor], where: str) -> str:
+    """Which sinusoids the saved tables are, all sines first; ``ConfigError`` if they are none."""
+    found = {"paper"}
+    tables = [raw.pop(f"model.{side}.embed_positions.weight", None) for side in ("encoder", "decoder")]
+    for table in (table for table in tables if table is not None):
+        found = {sinusoid for sinusoid in SINUSOIDS.values() if _is_table(table, sinusoid)}
+        if not found:
+            raise ConfigError(
+                f"{where}: model.*.embed_positions.weight: found another table than the sinusoids with all sines "
+                "first, expected those."
+            )
+    return min(found)
+
+
+def _is_table(table: Tensor, sinusoid: str) -> bool:
+    if table.ndim != 2 or table.shape[1] % 2:
+        return False
+    rows, width = table.shape
+    angle = angles(rows, width, sinusoid)
+    wanted = torch.cat([angle.sin(), angle.cos()], dim=1).float()
+    return any(torch.allclose(table, wanted.to(dtype).float(), atol=1e-4) for dtype in FLOATS)
 
 
 def _read_tokenizers(

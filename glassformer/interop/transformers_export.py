@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.checkpoint import weights_of
 from glassformer.interop.ctranslate2 import check_choices
 from glassformer.interop.generation_config import FILE, search_notes, search_settings
-from glassformer.interop.imported_model import OUT, OUT_BIAS, SRC, TGT, separate
+from glassformer.interop.imported_model import MARIAN_EPS, OUT, OUT_BIAS, SRC, TGT, separate
 from glassformer.interop.new_directory import write_whole
 from glassformer.interop.transformers import (
     ACTIVATION_OF,
@@ -28,6 +28,8 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import LoadedRun
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, EOS_ID, UNK_ID
+
+_EPS = 1e-5  # of its layer norms
 
 
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
@@ -43,7 +45,7 @@ def check_exportable(config: ModelConfig) -> None:
     target = ARCHITECTURE_OF[config.norm]
     width = config.d_model // config.n_heads
     known: dict[str, tuple[Any, ...]] = {
-        "positions": ("sinusoidal",), "norm_eps": (1e-5,), "d_k": (width,), "d_v": (width,),
+        "positions": ("sinusoidal",), "norm_eps": (_EPS, MARIAN_EPS), "d_k": (width,), "d_v": (width,),
         "tie_embeddings": ("all", "target", "none") if config.norm == "post" else ("all",),
         "d_model": (config.n_heads * width,), "pad_id": (0,), "bos_id": (1,), "eos_id": (2,),
         "activation": tuple(ACTIVATION_OF.values()), "autoregressive_sublayer": ("self_attention",),
@@ -68,7 +70,7 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
         theirs |= {"model.encoder.embed_tokens.weight": src, "model.decoder.embed_tokens.weight": tgt}
     if out is not None:
         theirs["lm_head.weight"] = out
-    if config.norm == "pre":
+    if config.norm == "pre" or config.sinusoid != "paper":
         table = model.src_embedding.positions.table  # type: ignore[union-attr]  # checked to be sinusoidal
         sines_first = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
         theirs |= {f"model.{side}.embed_positions.weight": sines_first for side in ("encoder", "decoder")}
@@ -133,6 +135,11 @@ def model_settings(config: ModelConfig) -> dict[str, Any]:
 
 def _notes(run: LoadedRun) -> list[str]:
     notes = []
+    if run.config.model.norm_eps != _EPS:
+        notes.append(
+            f"model.norm_eps is {run.config.model.norm_eps} here and {_EPS} there, which moves "
+            "log-probabilities a little."
+        )
     if run.config.decode.length_norm != "power" and run.config.decode.length_penalty:
         notes.append(
             "Hugging Face divides scores by length^α and has no other way. For the same outputs set "

@@ -33,7 +33,7 @@ class Activation:
 # The register: `model.activation` names one of these.
 ACTIVATIONS = {
     "relu": Activation(torch.relu, ("relu",), "relu", 0),
-    "gelu": Activation(nn.functional.gelu, ("gelu",), None, 3),
+    "gelu": Activation(nn.functional.gelu, ("gelu",), "gelu", 3),
     "swish": Activation(nn.functional.silu, ("swish", "silu"), "swish", 2),
 }
 

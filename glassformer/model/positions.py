@@ -26,14 +26,18 @@ class Positions(NamedTuple):
         return cls(every, every)
 
 
-def frequencies(width: int) -> Float[Tensor, "half"]:
-    """1 / 10000^(2i / width) for i = 0 ... width / 2 - 1, in radians per position."""
-    return 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+def frequencies(width: int, sinusoid: str = "paper") -> Float[Tensor, "half"]:
+    """1 / 10000^(2i / width) for i = 0 ... width / 2 - 1, in radians per position.
+
+    Differs from the paper: those of "tensor2tensor", the authors' own code, are 1 / 10000^(2i / (width - 2)).
+    """
+    last = width if sinusoid == "paper" else max(width - 2, 1)
+    return 10_000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / last)
 
 
-def angles(n_positions: int, width: int) -> Float[Tensor, "position half"]:
-    """position / 10000^(2i / width), in radians, computed in double precision."""
-    return torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies(width)
+def angles(n_positions: int, width: int, sinusoid: str = "paper") -> Float[Tensor, "position half"]:
+    """position · frequency, in radians, computed in double precision."""
+    return torch.arange(n_positions, dtype=torch.float64)[:, None] * frequencies(width, sinusoid)
 
 
 def has_values() -> bool:
@@ -42,7 +46,10 @@ def has_values() -> bool:
 
 
 class SinusoidalPositions(nn.Module):
-    """The paper's table: PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos of pos / 10000^(2i / d_model), interleaved."""
+    """The paper's table: PE(pos, 2i) = sin, PE(pos, 2i + 1) = cos of pos / 10000^(2i / d_model), interleaved.
+
+    ``config.sinusoid`` chooses the ``frequencies``.
+    """
 
     table: Tensor
 
@@ -50,7 +57,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         table = torch.empty(config.max_length, config.d_model)
         if has_values():
-            angle = angles(config.max_length, config.d_model)
+            angle = angles(config.max_length, config.d_model, config.sinusoid)
             table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
         self.register_buffer("table", table, persistent=False)
 

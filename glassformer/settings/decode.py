@@ -38,10 +38,14 @@ class DecodeConfig(Section):
     length_norm: Literal["gnmt", "power"] = _scoring(
         "gnmt", "the base of length_penalty: (5 + length) / 6 (paper), or the length (Hugging Face)", equal_in=_ALL
     )
-    early_stopping: Literal["beam", "heuristic", "never"] = _search(
+    word_penalty: float = _scoring(
+        0.0, "taken from a sum of log-probabilities for each token, before length_penalty divides it; as in Marian",
+        high=100.0, missing_in={"ctranslate2": "has no such penalty"},
+    )  # fmt: skip
+    early_stopping: Literal["beam", "heuristic", "never", "shrink"] = _search(
         "beam",
         "ends a beam search: beam, at beam outputs (Hugging Face: true); heuristic, when none is better at its "
-        "length (false); never, when none can become better",
+        "length (false); never, when none can become better; shrink, when each place of the beam holds an output",
         missing_in={"ctranslate2": "ends a search when beam outputs have ended"},
     )
     n_best: int = _search(
@@ -66,6 +70,9 @@ class DecodeConfig(Section):
     )  # fmt: skip
     max_length_b: int = _search(
         50, "see max_length_a; paper: input length + 50", symbol="b", low=1, high=100_000, equal_in=_ALL
+    )
+    allow_unk: bool = _search(
+        True, "outputs may hold <unk>; Marian's hold none", missing_in={"ctranslate2": "has it as disable_unk"}
     )
     cache: bool = _search(
         True, "keep keys and values; without, every step decodes all positions again, for comparison",
@@ -144,6 +151,12 @@ class DecodeConfig(Section):
         Differs from the paper: "power", which Hugging Face and CTranslate2 have.
         """
         return (length if self.length_norm == "power" else (5 + length) / 6) ** self.length_penalty
+
+    def score(self, log_prob: Any, length: Any) -> Any:
+        """``log_prob`` less the word penalty, divided by the length penalty; numbers or tensors."""
+        if self.word_penalty:
+            log_prob = log_prob - self.word_penalty * length
+        return log_prob / self.penalty(length)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Self:
         """These options with ``changes``. Raises ``ConfigError`` for a value out of range, or without effect.

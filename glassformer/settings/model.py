@@ -24,6 +24,9 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned", "relative", "rotary", "alibi"] = knob(
         "sinusoidal", "how order enters: the paper's table, a learned table, Shaw et al. 2018, RoPE, or ALiBi"
     )
+    sinusoid: Literal["paper", "tensor2tensor"] = knob(
+        "paper", "which table sinusoidal positions have: the paper's, or tensor2tensor's, which Marian computes"
+    )
     relative_clip: int = knob(16, "distance at which relative positions are clipped", symbol="k", low=1, high=10**6)
     autoregressive_sublayer: Literal["self_attention", "ssru"] = knob(
         "self_attention", "how a target position reads those before it: self-attention (paper), or Kim et al. 2019"

@@ -24,8 +24,8 @@ class TextConfig(Section):
     languages: str = knob(
         "", "the source and the target language, such as en-de or zh_Hant-en; empty: the files' own"
     )
-    tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "characters"] = knob(
-        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, or characters"
+    tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "whitespace", "characters"] = knob(
+        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, on spaces alone, or characters"
     )
     vocab_size: int = knob(
         0, "entries of a vocabulary, control tokens included; 0: one a pair, from 512 to 8,000", high=1_000_000

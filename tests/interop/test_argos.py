@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interop.marian_models import write_run
+from interop.random_marian import write_run
 from typer.testing import CliRunner
 
 from glassformer.bundled import BUNDLED

@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from interop.marian_models import sentences, write_marian, write_run, write_spm
 from interop.marian_release import write_release
+from interop.random_marian import sentences, write_marian, write_run, write_spm
 from interop.test_export import zip_of
 from typer.testing import CliRunner
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from interop.marian_models import sentences, transformers, write_marian, write_run
+from interop.random_marian import sentences, transformers, write_marian, write_run
 from typer.testing import CliRunner
 
 from glassformer.cli.main import app

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from interop.marian_models import joint_vocabulary, sentencepiece, sentences, spm_bytes, transformers, write_marian
+from interop.random_marian import joint_vocabulary, sentencepiece, sentences, spm_bytes, transformers, write_marian
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 

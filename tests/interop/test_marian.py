@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from interop.marian_models import write_marian, write_spm
 from interop.marian_release import write_release
+from interop.random_marian import write_marian, write_spm
 from interop.test_export import marian_release, write_zip
 
 from glassformer.errors import CheckpointError, ConfigError, StorageError, TokenizerError
 from glassformer.interop.archives import read_arrays
-from glassformer.interop.marian import import_marian, read_vocabulary, read_yaml
+from glassformer.interop.marian.release import import_marian
+from glassformer.interop.marian.text_files import read_vocabulary, read_yaml
 from glassformer.interop.transformers import import_transformers
 from glassformer.run_directory import load_run
 from glassformer.settings import DecodeConfig
@@ -51,7 +52,7 @@ W1, BIAS = "encoder_l1_ffn_W1", "decoder_ff_logit_out_b"
         ({"dim-vocabs": [5, 5]}, {}, r"dim-vocabs: found \[5, 5\], but the vocabularies have \[174, 174\] entries"),
         ({"enc-depth": 1}, {}, "holds encoder_l2_ffn_W1, encoder_l2_ffn_W2, .* and more, which no model of these"),
         ({"transformer-postprocess-top": "n"}, {}, "transformer-postprocess-top: found 'n', expected ''"),
-        ({"transformer-tied-layers": [1, 1]}, {}, r"transformer-tied-layers: found \[1, 1\], expected \[\]"),
+        ({"transformer-tied-layers": [3, 1]}, {}, r"transformer-tied-layers: found \[3, 1\], expected a layer"),
         ({"right-left": True}, {}, "right-left: found True, expected False"),
         ({"transformer-postprocess-emb": 1}, {}, "transformer-postprocess-emb: found 1, expected 'd'"),
         ({"transformer-postprocess-emb": None}, {}, "transformer-postprocess-emb: found None, expected 'd'"),
@@ -120,8 +121,8 @@ def test_a_damaged_header_of_an_array_is_named(header, message, tmp_path):
         ("max-length-factor: 1\n", {"max_length_a": 1.0, "max_length_b": 1}, ""),
         ("n-best: true\n", {"n_best": 3}, ""),
         ("word-penalty: 0\nallow-unk: false\nmini-batch: 8\n", {}, ""),
-        ("word-penalty: 0.5\nshortlist: [lex.gz, 50]\n", {},
-         "decoder.yml: not taken over: word-penalty = 0.5, shortlist = ['lex.gz', 50]."),
+        ("word-penalty: 0.5\nallow-unk: true\nshortlist: [lex.gz, 50]\n", {"word_penalty": 0.5, "allow_unk": True},
+         "decoder.yml: not taken over: shortlist = ['lex.gz', 50]."),
     ],
 )  # fmt: skip
 def test_the_search_of_a_release_comes_in(lines, expected, note, release, tmp_path):
@@ -145,7 +146,13 @@ def test_a_written_search_comes_in_as_it_was(tmp_path):
     marian_release(tmp_path)
     run = load_run(tmp_path / "run", "cpu")
     decode = DecodeConfig(
-        beam=3, n_best=3, length_norm="power", early_stopping="never", max_length_a=1.5, max_length_b=2
+        beam=3,
+        n_best=3,
+        length_norm="power",
+        early_stopping="shrink",
+        max_length_a=1.5,
+        max_length_b=2,
+        allow_unk=False,
     )
     write_release(replace(run, config=replace(run.config, decode=decode)), tmp_path / "out")
     write_spm(tmp_path / "out")
@@ -184,7 +191,7 @@ def test_names_with_escapes_are_read_without_the_slow_reader_of_yaml(tmp_path, m
     names = [r"a\x41", r"\U0001F600", r"\0\a\v\e\N\_\L\P", r"\\x41\"\/\u00e4\t", "a\tb"]
     expected = [yaml.safe_load(f'"{name}"') for name in names]
     (tmp_path / "vocab.yml").write_text("".join(f'"{name}": {number}\n' for number, name in enumerate(names)))
-    monkeypatch.setattr("glassformer.interop.marian.read_yaml", None)
+    monkeypatch.setattr("glassformer.interop.marian.text_files.read_yaml", None)
     assert read_vocabulary(tmp_path / "vocab.yml") == expected
     (tmp_path / "vocab.yml").write_text(r'"\UFFFFFFFF": 0')
     with pytest.raises(TokenizerError, match=r"vocab\.yml:1: found"):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from interop.marian_models import write_marian
+from interop.random_marian import write_marian
 from safetensors import SafetensorError
 from typer.testing import CliRunner
 

@@ -120,6 +120,12 @@ class Continuations:
         """The candidates at the given ranks of each sentence."""
         return replace(self, **{name: value.gather(1, ranks) for name, value in _tensors(self).items()})
 
+    def first(self, counts: Int[Tensor, "sentences"]) -> Self:
+        """The first of each sentence, so many; the others are none."""
+        late = torch.arange(self.ids.shape[1], device=counts.device) >= counts[:, None]
+        sums = None if self.sums is None else self.sums.masked_fill(late, -math.inf)
+        return replace(self, log_probs=self.log_probs.masked_fill(late, -math.inf), sums=sums)
+
     def note(self) -> None:
         """Record them in a trace."""
         for name, value in reversed(_tensors(self).items()):

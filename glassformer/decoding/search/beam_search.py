@@ -10,6 +10,8 @@ finished; the best ``beam`` of the others stay live. A sentence is done when
 
 That is ``early_stopping`` "beam". The other two keep ``beam`` finished hypotheses, not ``n_best``, and drop the
 first condition; "heuristic" takes live ones to end at their present length, as in Hugging Face.
+With "shrink", as in Marian, each finished one makes the beam narrower, and the search ends when it is empty;
+truncated ones compete by their scores.
 
 Sums are of processed log-probabilities; log_prob is the model's own.
 """
@@ -92,7 +94,8 @@ def beam_steps(steps: Steps, job: SearchJob) -> Generator[SearchState, None, lis
             [replace(one, unmet=of_source.unmet(one.ids)) for one in candidates]
             for candidates, of_source in zip(found, job.constraints, strict=True)
         ]
-    return [rank_outputs(candidates, job.options.n_best) for candidates in found]
+    complete_first = job.options.early_stopping != "shrink"
+    return [rank_outputs(candidates, job.options.n_best, complete_first=complete_first) for candidates in found]
 
 
 def advance(
@@ -101,6 +104,8 @@ def advance(
     """The state after one more id, and each live hypothesis's previous row."""
     processed, beam = process_beam(state, log_probs, plan), plan.options.beam
     best = expand_beam(state, log_probs.view(*state.log_probs.shape, -1), processed, plan)
+    if plan.options.early_stopping == "shrink":
+        best = best.first(beam - state.finished)
     is_eos = best.ids == plan.config.eos_id
     best.note()
     note("search.candidate_outcomes", lambda: outcomes(best.ranking, is_eos, beam), "batch candidate")
@@ -135,7 +140,7 @@ def _add_finished(
     longer_ids = pad(state.finished_ids, (0, 1))
     if finishes.device.type == "cpu" and not finishes.any():  # not on a GPU, which would wait
         return replace(state, finished_ids=longer_ids)
-    scores = best.ranking / options.penalty(state.step + 1)
+    scores = options.score(best.ranking, state.step + 1)
     if covered is not None:
         scores = scores + coverage_penalty(covered, options.coverage_penalty).gather(1, best.parents)
     scores = scores.masked_fill(~finishes, -math.inf)
@@ -155,6 +160,8 @@ def is_done(state: SearchState, options: DecodeConfig) -> Tensor:
     """Which sentences are done, by the module's conditions."""
     best = state.ranking.amax(dim=1)
     at_limit = state.step >= state.limits
+    if options.early_stopping == "shrink":
+        return (best == -math.inf) | at_limit
     if options.early_stopping == "heuristic" and options.beam > 1:
         now: float = options.penalty(state.step)
         return (state.finished_scores[:, -1] >= best / now) | at_limit
@@ -172,7 +179,7 @@ def _results(state: SearchState, place: int, plan: Plan) -> list[Output]:
             end = ids.index(plan.config.eos_id) + 1
             candidates.append(Output(ids[:end], log_prob, score, truncated=False))
     if len(candidates) < options.n_best or state.step >= int(state.limits[place]):
-        scores = state.ranking[place].double() / options.penalty(state.step)
+        scores = options.score(state.ranking[place].double(), state.step)
         if state.covered is not None:
             scores = scores + coverage_penalty(state.covered[place], options.coverage_penalty)
         live = (state.ids[place], state.log_probs[place], scores)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.constraints import ConstraintBatch, contains, matched_prefix
 from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.text.tokenizer.kinds import UNK_ID
 from glassformer.trace import note
 
 LogProbs = Float[Tensor, "... vocab"]
@@ -99,6 +100,11 @@ def forbid_early_end(log_probs: LogProbs, prefixes: Prefixes, least: int, config
     if prefixes.shape[1] >= least:
         return log_probs
     return forbid_end(log_probs, torch.ones_like(log_probs[:, 0], dtype=torch.bool), config.eos_id)
+
+
+def forbid_unknown(log_probs: LogProbs, _prefixes: Prefixes, _allowed: bool, _config: ModelConfig) -> LogProbs:
+    """Forbid <unk>."""
+    return log_probs.index_fill(1, torch.tensor(UNK_ID, device=log_probs.device), -math.inf)
 
 
 def constrain(
@@ -193,6 +199,7 @@ PROCESSORS = (
     Filter("repetition_penalty", apply_repetition_penalty),
     Filter("no_repeat_ngram", block_repeated_ngrams),
     Filter("min_length", forbid_early_end),
+    Filter("allow_unk", forbid_unknown),
 )
 SAMPLING_FILTERS = (
     Filter("temperature", apply_temperature, always=True),  # renormalises

@@ -28,10 +28,10 @@ class Output:
     @classmethod
     def from_log_prob(cls, ids: list[int], log_prob: float, options: DecodeConfig, eos_id: int) -> Self:
         """An output whose score is ``log_prob`` over the length penalty."""
-        return cls(ids, log_prob, log_prob / options.penalty(len(ids)), truncated=ids[-1] != eos_id)
+        return cls(ids, log_prob, options.score(log_prob, len(ids)), truncated=ids[-1] != eos_id)
 
 
-def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
+def rank_outputs(candidates: list[Output], n_best: int, *, complete_first: bool = True) -> list[Output]:
     """The ``n_best``: complete first, then by unmet constraints, then by score, stable.
 
     ``candidates`` include those cut at the length limit: a complete one says if one was better. ``DivergedError`` if
@@ -46,7 +46,7 @@ def rank_outputs(candidates: list[Output], n_best: int) -> list[Output]:
             "Its weights were damaged or its training diverged: use an earlier checkpoint."
         )
     cut = max((one.score for one in possible if one.truncated and not one.unmet), default=-math.inf)
-    ranked = sorted(possible, key=lambda one: (one.truncated, len(one.unmet), -one.score))
+    ranked = sorted(possible, key=lambda one: (complete_first and one.truncated, len(one.unmet), -one.score))
     return [replace(one, longer_was_cut=not one.truncated and cut > one.score) for one in ranked[:n_best]]
 
 

@@ -192,5 +192,5 @@ def _is_tie(side: Side, source: str, pair: Ids, options: DecodeConfig) -> bool:
     if options.beam == 1:
         one, other = (math.fsum(row[: step + 1]) for row in rows)
     else:
-        one, other = (math.fsum(row) / options.penalty(len(row)) for row in rows)
+        one, other = (options.score(math.fsum(row), len(row)) for row in rows)
     return abs(one - other) <= TOLERANCE * (1 + abs(one))

@@ -79,11 +79,22 @@ def _all_sums(scope: Scope) -> Tensor:
 def _candidate(scope: Scope) -> Tensor:
     places, vocab, name = _candidate_places(scope), scope.config.tgt_vocab, scope.step.name
     if name == "candidate_sums":
-        return _all_sums(scope).flatten(1).gather(1, places)
+        return _without_late(scope, _all_sums(scope).flatten(1).gather(1, places))
     if name == "candidate_log_probs":
         own = by_hypothesis(scope, "next_log_probs", scope.step.call).flatten(1).gather(1, places)
-        return state_before(scope, "log_probs", scope.step.call).gather(1, places // vocab) + own
+        return _without_late(
+            scope, state_before(scope, "log_probs", scope.step.call).gather(1, places // vocab) + own
+        )
     return places // vocab if name == "candidate_parents" else places % vocab
+
+
+def _without_late(scope: Scope, sums: Tensor) -> Tensor:
+    """−∞ for candidates behind the width of a beam that shrinks with each hypothesis that has finished."""
+    options = scope.context.decode
+    if options.early_stopping != "shrink":
+        return sums
+    width = options.beam - state_before(scope, "finished", scope.step.call)
+    return sums.masked_fill(torch.arange(sums.shape[1], device=sums.device) >= width[:, None], -math.inf)
 
 
 def candidate_ranking(scope: Scope, step: int) -> Tensor:

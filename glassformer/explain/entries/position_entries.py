@@ -14,16 +14,16 @@ _ROPE = "Su et al. 2021, 3.2"
 _WAVELENGTH = 10_000.0
 
 
-def _angles(start: int, stop: int, width: int) -> NDArray[np.float64]:
-    """pos / 10000^(2i / width) in radians, a row a position from ``start``."""
-    return np.arange(start, stop)[:, None] / _WAVELENGTH ** (np.arange(0, width, 2) / width)
+def _angles(start: int, stop: int, width: int, last: int) -> NDArray[np.float64]:
+    """pos / 10000^(2i / last) in radians, a row a position from ``start``."""
+    return np.arange(start, stop)[:, None] / _WAVELENGTH ** (np.arange(0, width, 2) / last)
 
 
 def _rotate(scope: Scope) -> Tensor:
     """Each pair (2i, 2i + 1), as a complex number, times e^(i · angle)."""
     x = scope.here(scope.step.name.removesuffix("_rotated"))
     start = _first_new_position(scope)
-    angles = _angles(start, start + x.shape[2], scope.config.d_k)
+    angles = _angles(start, start + x.shape[2], scope.config.d_k, scope.config.d_k)
     cos, sin = (torch.from_numpy(wave(angles)).to(x.device, x.dtype) for wave in (np.cos, np.sin))
     pairs = torch.view_as_complex(x.contiguous().view(*x.shape[:-1], -1, 2))
     return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
@@ -67,12 +67,17 @@ def _position_vectors(scope: Scope) -> Tensor:
     stop = start + embedded.shape[1]
     if scope.config.positions == "learned":
         return scope.weight("positions.table")[start:stop]
-    angles = _angles(start, stop, scope.config.d_model)
+    width = scope.config.d_model
+    last = width if scope.config.sinusoid == "paper" else max(width - 2, 1)
+    angles = _angles(start, stop, width, last)
     waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(angles), -1)
     return torch.from_numpy(waves).to(embedded.device, embedded.dtype)
 
 
 _LEARNED = "A learned vector for each position, the same in each sentence."
+_T2T = "PE(pos, 2i) = sin(pos / 10000^(2i/(d_model − 2))), PE(pos, 2i+1) = cos(…)"
+_AS_THERE = "Sines and cosines with the frequencies of the authors' own code, tensor2tensor, which Marian has, too."
+vary("embedding.position_vectors", "sinusoid", "tensor2tensor", _T2T, _AS_THERE)
 vary("embedding.position_vectors", "positions", "learned", "PE = W_pos[pos]", _LEARNED)
 
 

@@ -29,8 +29,9 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
     for source, one in _samples(scope) if options.sample else _hypotheses(scope):
         if math.isfinite(one.log_prob):
             found[source].append(one)
+    cut_last = options.early_stopping != "shrink"
     for source, outputs in enumerate(found):
-        outputs.sort(key=lambda one: (not one.ended, _missing(scope, source, one.ids), -one.score))
+        outputs.sort(key=lambda one: (cut_last and not one.ended, _missing(scope, source, one.ids), -one.score))
     return [outputs[: options.n_best] for outputs in found]
 
 
@@ -50,7 +51,8 @@ def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:
         for place in done.nonzero().flatten().tolist():
             written, total = ids[place].tolist(), float(sums[place])
             ended = written[-1] == scope.config.eos_id
-            yield int(rows[place]) // options.n_best, _Found(written, total, total / divisor, ended)
+            score = (total - options.word_penalty * len(written)) / divisor
+            yield int(rows[place]) // options.n_best, _Found(written, total, score, ended)
 
 
 def _hypotheses(scope: Scope) -> Iterator[tuple[int, _Found]]:
@@ -81,7 +83,7 @@ def _cut(scope: Scope, state: int, place: int) -> Iterator[_Found]:
     options = scope.context.decode
     names = ("ids", "log_probs", "sums" if has_rules(scope) else "log_probs")
     ids, totals, sums = (scope.at_call(f"search.{name}", state)[place] for name in names)
-    scores = sums / length_penalty(ids.shape[1], options).to(sums.device)
+    scores = (sums - options.word_penalty * ids.shape[1]) / length_penalty(ids.shape[1], options).to(sums.device)
     if options.coverage_penalty:
         scores = scores + coverage(scope.at_call("search.covered", state)[place], options)
     for written, total, score in zip(ids.tolist(), totals.tolist(), scores.tolist(), strict=True):

@@ -9,6 +9,7 @@ from torch import Tensor
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, source_of_rows, written_ids
 from glassformer.settings import ModelConfig
+from glassformer.text.tokenizer.kinds import UNK_ID
 
 
 def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
@@ -28,11 +29,17 @@ def _min_length(processed: Tensor, written: list[int], least: int, config: Model
         processed[config.eos_id] = -math.inf
 
 
+def _allow_unk(processed: Tensor, _written: list[int], allowed: bool, _config: ModelConfig) -> None:
+    if not allowed:
+        processed[UNK_ID] = -math.inf
+
+
 # What each processor does to the log-probabilities of one row, by its setting and in the same order.
 PROCESSOR_EQUATIONS: dict[str, Callable[[Tensor, list[int], Any, ModelConfig], None]] = {
     "repetition_penalty": _repetition_penalty,
     "no_repeat_ngram": _no_repeat_ngram,
     "min_length": _min_length,
+    "allow_unk": _allow_unk,
 }
 
 

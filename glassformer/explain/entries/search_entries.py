@@ -218,7 +218,7 @@ def _ending_now(scope: Scope, step: int, name: str) -> Tensor:
         return scope.at_call("search.candidate_log_probs", step).masked_fill(~_ending(scope, step), -math.inf)
     options, length = scope.context.decode, state_before(scope, "ids", step).shape[2] + 1
     ranking = candidate_ranking(scope, step)
-    scores = ranking / length_penalty(length, options).to(ranking.device)
+    scores = (ranking - options.word_penalty * length) / length_penalty(length, options).to(ranking.device)
     if options.coverage_penalty:
         scores = scores + coverage(_coverage_now(scope, step), options).gather(1, parents)
     return scores.masked_fill(~_ending(scope, step), -math.inf)
@@ -236,7 +236,7 @@ add("search.finished_ids", "The best that finished", _PADDED, "… </s>", "6.1",
 _WITH_EOS = "The sum over all their tokens, with </s>."
 add("search.finished_log_probs", "Their log-probabilities", _WITH_EOS, "Σ log P", "6.1", compute=_best_finished)
 _SCORES = "Divided by the length penalty, so that long outputs may win; the coverage penalty is added, if it is set."
-SCORE = "Σ log P / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1), or / length^α with length_norm power"
+SCORE = "(Σ log P − w · length) / ((5 + length) / 6)^α + β Σᵢ log min(Σⱼ pᵢⱼ, 1); length^α with length_norm power"
 add("search.finished_scores", "Their scores", _SCORES, SCORE, _WU, compute=_best_finished)
 
 
@@ -253,6 +253,8 @@ def _done(scope: Scope) -> Tensor:
         for name in ("ids", "limits", "last_penalty", "finished", "finished_scores")
     }
     sums = scope.at_call("search.sums" if has_rules(scope) else "search.log_probs", step + 1)
+    if options.early_stopping == "shrink":
+        return (sums.amax(dim=1) == -math.inf) | (after["ids"].shape[2] >= after["limits"])
     length = after["ids"].shape[2]
     stopping = options.early_stopping if options.beam > 1 else "beam"
     penalty = length_penalty(length, options).to(sums.device) if stopping == "heuristic" else after["last_penalty"]

@@ -1,4 +1,4 @@
-"""The five kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
+"""The six kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
 The ``tokenizers`` library trains and gives the ids. Computed here are the steps of a model: byte-pair merges
 (Sennrich et al. 2016), WordPiece's longest match (Wu et al. 2016), a unigram model's best cut (Kudo 2018).
@@ -19,7 +19,10 @@ from glassformer.text.lines import is_blank, without_surrogates
 from glassformer.text.tokenizer.derivation import Lookup, Match, Merge, Segmentation, Step
 
 CONTROL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
-UNKNOWN = CONTROL_TOKENS[3]
+# What begins a control token in a text: a tokenizer that cuts there never finds one whole.
+TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
+UNK_ID = 3
+UNKNOWN = CONTROL_TOKENS[UNK_ID]
 
 # BPE training scans a whole word at each merge, so one word of 100,000 characters would take longer than all other
 # text. Nothing is learned from a word that long: training reads the text in pieces of this many characters.
@@ -92,6 +95,14 @@ _KINDS: dict[str, _Kind] = {
         partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
         # A word is letters, digits and _, or punctuation, never both: so no word is the same as a control token.
         pre_tokenizers.Whitespace(),
+        None,
+        trainers.WordLevelTrainer,
+    ),
+    "whitespace": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Split(Regex(TYPED_CONTROL), "isolated")]
+        ),
         None,
         trainers.WordLevelTrainer,
     ),
@@ -310,5 +321,6 @@ class _WordLevel:
 
 # Each turns a word (a pre-token) into tokens; it is made of the ``model`` of a tokenizer's JSON.
 MODELS: dict[str, type[_Bpe | _WordPiece | _Unigram | _WordLevel]] = {
-    "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "characters": _WordLevel,
+    "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "whitespace": _WordLevel,
+    "characters": _WordLevel,
 }  # fmt: skip

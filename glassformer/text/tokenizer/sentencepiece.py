@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Library
 
 from glassformer.errors import TokenizerError
 from glassformer.files import open_to_read
-from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, UNKNOWN
+from glassformer.text.tokenizer.kinds import CONTROL_TOKENS, TYPED_CONTROL, UNKNOWN
 
 SPACE = "▁"
 # Entries that are no pieces have a space: no text has them.
@@ -27,7 +27,6 @@ _UNIGRAM = 1
 _NORMAL, _BYTE, _USER_DEFINED = 1, 6, 4
 _MODEL_TYPES = {1: "unigram", 2: "bpe", 3: "word", 4: "char"}
 _LANGUAGE = "^>>[^<]+<<"  # a multilingual model's target language
-_TYPED_CONTROL = "<(?=" + "|".join(token[1:] for token in CONTROL_TOKENS) + ")"
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,8 @@ class SentencePieceModel:
     charsmap: bytes
     """The compiled rules of normalisation, or empty."""
     collapses_spaces: bool
+    pieces: tuple[str, ...] = ()
+    """All pieces in the order of their ids."""
 
     @classmethod
     def read(cls, path: Path) -> "SentencePieceModel":
@@ -74,7 +75,7 @@ class SentencePieceModel:
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
         if not scores:
             raise TokenizerError("holds no pieces, expected a SentencePiece model.")
-        return cls(scores, charsmap, bool(normalizer.get(4, 1)))
+        return cls(scores, charsmap, bool(normalizer.get(4, 1)), tuple(text for text, *_ in pieces))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:
         """A tokenizer's JSON; of ``entries`` only pieces are found."""
@@ -102,7 +103,7 @@ def new_imported_library(vocab: Sequence[tuple[str, float]], charsmap: bytes, co
     library.pre_tokenizer = pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(_LANGUAGE), "isolated"),
         pre_tokenizers.Metaspace(SPACE, prepend_scheme="always"),
-        pre_tokenizers.Split(Regex(_TYPED_CONTROL), "isolated"),
+        pre_tokenizers.Split(Regex(TYPED_CONTROL), "isolated"),
     ])  # fmt: skip
     library.decoder = decoders.Sequence([
         decoders.Replace(UNREACHABLE, ""), decoders.Replace(SPACE, " "), decoders.Fuse(),

@@ -1,4 +1,4 @@
-"""Text to ids and back, in five kinds, with readable labels.
+"""Text to ids and back, in six kinds, with readable labels.
 
 No user text becomes a control id but <unk>.
 """
@@ -16,7 +16,7 @@ from glassformer.files import read_bounded, sha256, write_durably
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.derivation import Derivation, PreToken
-from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, MODELS, train_library
+from glassformer.text.tokenizer.kinds import BYTE_VALUES, CONTROL_TOKENS, MODELS, new_library, train_library
 from glassformer.text.tokenizer.sentencepiece import UNREACHABLE
 from glassformer.text.tokenizer.trusted_json import LARGEST_FILE, read_library
 
@@ -32,7 +32,7 @@ class Tokenizer:
     """A trained tokenizer; ids 0 to 3 are <pad>, <s>, </s> and <unk>.
 
     ``bpe`` restores all text, in NFC. ``characters`` and ``unigram`` do for known characters (``unigram`` reads ▁ as
-    a space). ``wordpiece`` and ``words`` lose spacing.
+    a space). ``wordpiece``, ``words`` and ``whitespace`` lose spacing.
     """
 
     def __init__(self, text: str) -> None:
@@ -62,13 +62,20 @@ class Tokenizer:
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
         """Train on ``texts``, read once, up to ``vocab_size`` entries with control tokens.
 
-        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` (rare ones are <unk>), ``characters``.
-        ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` too small for the kind.
+        Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` and ``whitespace`` (rare ones are <unk>),
+        ``characters``. ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` that is too small.
         """
         check_type("kind", kind, str, "the name of a kind, a str")
         check_type("texts", texts, Iterable, "an iterable of texts")
         check_type("vocab_size", vocab_size, int, "a number of entries, an int")
         return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
+
+    @classmethod
+    def from_words(cls, entries: Sequence[str]) -> Self:
+        """Of kind ``whitespace``, with these ``entries``, which begin with the control tokens."""
+        library = new_library("whitespace", False, vocab={entry: number for number, entry in enumerate(entries)})
+        library.add_special_tokens(list(CONTROL_TOKENS))
+        return cls(library.to_str())
 
     @classmethod
     def load(cls, path: Path, prepare: Callable[[str], str] = str) -> Self:

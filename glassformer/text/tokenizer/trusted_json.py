@@ -32,6 +32,7 @@ _TYPES = {
     ("WordPiece", "BertPreTokenizer"): "wordpiece",
     ("Unigram", "Sequence"): "unigram",
     ("WordLevel", "Whitespace"): "words",
+    ("WordLevel", "Sequence"): "whitespace",
     ("WordLevel", "Split"): "characters",
 }
 """The kind that has this model and this pre-tokenizer."""

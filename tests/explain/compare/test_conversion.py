@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from interop.marian_models import sentences, write_marian, write_run
+from interop.random_marian import sentences, write_marian, write_run
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 

@@ -35,6 +35,15 @@ OPTIONS = [
         beam=3, n_best=2, length_norm="power", length_penalty=1.0, early_stopping="heuristic", max_length_b=6
     ),
     DecodeConfig(beam=3, length_norm="power", length_penalty=0.7, early_stopping="never", max_length_b=6),
+    DecodeConfig(
+        beam=4,
+        n_best=2,
+        length_norm="power",
+        word_penalty=0.3,
+        early_stopping="shrink",
+        allow_unk=False,
+        max_length_b=6,
+    ),
 ]
 
 
@@ -118,12 +127,22 @@ def test_edits_and_hidden_tokens_reach_every_step(run_js, small_model, packed) -
 
 OTHERS = {  # another value of each setting that is not the default
     "beam": 5, "length_penalty": 1.0, "length_norm": "power", "early_stopping": "never", "n_best": 2, "min_length": 2,
-    "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2,
+    "word_penalty": 0.2, "allow_unk": False, "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2,
     "max_length_a": 2.0, "max_length_b": 7, "cache": False, "sample": True, "temperature": 0.5, "top_k": 3,
     "top_p": 0.9, "min_p": 0.1, "typical_p": 0.9, "seed": 1, "mbr": 4, "split_sentences": True, "batch_tokens": 100,
     "src_language": "de", "match_style": True, "copy_wordless": False, "keep_codes": False,
 }  # fmt: skip
-CARRIED_OUT = {"beam", "length_penalty", "length_norm", "early_stopping", "n_best", "max_length_a", "max_length_b"}
+CARRIED_OUT = {
+    "beam",
+    "length_penalty",
+    "length_norm",
+    "early_stopping",
+    "n_best",
+    "max_length_a",
+    "max_length_b",
+    "word_penalty",
+    "allow_unk",
+}
 CHANGES_NO_OUTPUT = {"cache", "batch_tokens"}
 BEFORE_THE_SEARCH = {
     "split_sentences",

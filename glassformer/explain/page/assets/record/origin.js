@@ -590,11 +590,13 @@ const EMBEDDING = {
         formula: `${moduleOf(address)}.positions.table[${position}, ${column}]`,
         note: "A learned row, one for each position.",
       });
+    const { d_model, sinusoid } = context.config;
+    const [last, whose] = sinusoid === "tensor2tensor" ? [d_model - 2, "tensor2tensor's"] : [d_model, "the paper's"];
     const wave = column % 2 ? "cos" : "sin";
     return origin("formula", {
       result,
-      formula: `${wave}(${position} / 10000^(${column - (column % 2)}/${context.config.d_model}))`,
-      note: "Not learned: the paper's formula.",
+      formula: `${wave}(${position} / 10000^(${column - (column % 2)}/${last}))`,
+      note: `Not learned: ${whose} formula.`,
     });
   },
   with_positions: (context, address, cells, result) =>

@@ -48,6 +48,7 @@ export const SETTINGS = {
   positions: ["sinusoidal", "learned", "relative", "rotary", "alibi"],
   autoregressive_sublayer: ["self_attention", "ssru"],
   norm: ["post", "pre"],
+  sinusoid: ["paper", "tensor2tensor"],
   activation: ["relu", "gelu", "swish"],
   attention_bias: [false, true],
   output_bias: [false, true],
@@ -473,13 +474,14 @@ class OutputProjection {
 
 // ------------------------------------------------------------------------------------------------------ positions.py
 
-/** position / 10000^(2i / width), in radians.
- * @param {number} nPositions @param {number} width @param {(angle: number) => number} turn @returns {Tensor} */
-function angles(nPositions, width, turn) {
+/** position / 10000^(2i / last), in radians; `last` is the width, less with the sinusoid "tensor2tensor".
+ * @param {number} nPositions @param {number} width @param {(angle: number) => number} turn
+ * @param {number} [last] @returns {Tensor} */
+function angles(nPositions, width, turn, last = width) {
   const half = Math.ceil(width / 2);
   const result = new Tensor([nPositions, half]);
   for (let i = 0; i < half; i++) {
-    const frequency = 10000 ** (-(2 * i) / width);
+    const frequency = 10000 ** (-(2 * i) / last);
     for (let position = 0; position < nPositions; position++)
       result.data[position * half + i] = turn(position * frequency);
   }
@@ -490,8 +492,9 @@ function angles(nPositions, width, turn) {
 function sinusoidalTable(config) {
   const { max_length: n, d_model: width } = config;
   const table = new Tensor([n, width]);
-  const sin = angles(n, width, Math.sin).data;
-  const cos = angles(n, width, Math.cos).data;
+  const last = config.sinusoid === "tensor2tensor" ? Math.max(width - 2, 1) : width;
+  const sin = angles(n, width, Math.sin, last).data;
+  const cos = angles(n, width, Math.cos, last).data;
   for (let i = 0; i < sin.length; i++) {
     table.data[2 * i] = sin[i];
     table.data[2 * i + 1] = cos[i];

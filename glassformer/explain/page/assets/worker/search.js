@@ -13,7 +13,8 @@
 /** @typedef {import("./model.js").DecoderCache} DecoderCache */
 /** @typedef {import("./model.js").Edit} Edit */
 /** @typedef {{beam: number, length_penalty: number, length_norm: "gnmt" | "power", early_stopping: "beam" |
- *   "heuristic" | "never", n_best: number, max_length_a: number, max_length_b: number}} SearchConfig */
+ *   "heuristic" | "never" | "shrink", word_penalty: number, allow_unk: boolean, n_best: number, max_length_a:
+ *   number, max_length_b: number}} SearchConfig */
 /** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>}} SearchOptions */
 /** @typedef {{ids: number[], log_prob: number, score: number, truncated: boolean}} Candidate */
 /** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob:
@@ -21,12 +22,16 @@
 /** @typedef {{candidates: Candidate[], tree: TreeNode[], best: Candidate}} SearchResult */
 /** @typedef {{ids: number[], logProb: number, cache: DecoderCache, node: number | null}} Hypothesis */
 
+const UNK_ID = 3;
+
 /** @type {SearchConfig} */
 const PAPER = {
   beam: 4,
   length_penalty: 0.6,
   length_norm: "gnmt",
   early_stopping: "beam",
+  word_penalty: 0,
+  allow_unk: true,
   n_best: 1,
   max_length_a: 1,
   max_length_b: 50,
@@ -53,6 +58,11 @@ export const ignoredSettings = (decode) =>
  * @param {number} length @param {Pick<SearchConfig, "length_penalty" | "length_norm">} settings */
 export const lengthPenalty = (length, { length_penalty: alpha, length_norm: norm }) =>
   (norm === "power" ? length : (5 + length) / 6) ** alpha;
+
+/** The sum less the word penalty, divided by the length penalty.
+ * @param {number} sum @param {number} length @param {SearchConfig} settings */
+const scoreOf = (sum, length, settings) =>
+  (sum - settings.word_penalty * length) / lengthPenalty(length, settings);
 
 /** Log-probabilities of the next id: x - log Σ e^x, rounded to float32.
  * @param {Float32Array} logits @returns {Float32Array} */
@@ -113,14 +123,16 @@ export function beam(model, srcIds, options = {}) {
   /** @type {Hypothesis[]} */
   let live = [{ ids: [], logProb: 0, cache: model.newCache(), node: null }];
   for (let step = 1, nEnded = 0; ; step++) {
-    const found = candidatesOf(model, live, step, settings, memory, edits);
+    const shrinks = settings.early_stopping === "shrink";
+    const width = shrinks ? settings.beam - nEnded : settings.beam;
+    const found = candidatesOf(model, live, step, settings, memory, edits).slice(0, shrinks ? width : undefined);
     const eosId = model.config.eos_id;
     found.forEach((one, rank) => {
-      if (one.id === eosId && rank < settings.beam) one.outcome = "finished";
+      if (one.id === eosId && rank < width) one.outcome = "finished";
     });
     found
       .filter((one) => one.id !== eosId)
-      .slice(0, settings.beam)
+      .slice(0, width)
       .forEach((one) => {
         one.outcome = "live";
       });
@@ -134,12 +146,15 @@ export function beam(model, srcIds, options = {}) {
       live,
       tree,
     );
-    const nothingBetter = ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
+    const nothingBetter = !shrinks && ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
     if (nothingBetter || (endsWithBeam(settings) && nEnded >= settings.beam) || step >= limit || live.length === 0)
       break;
   }
-  const truncated = ended.length < settings.n_best ? live.map((one) => truncate(one, settings)) : [];
-  const candidates = [...ended, ...truncated.sort((a, b) => b.score - a.score)].slice(0, settings.n_best);
+  const cutCompete = settings.early_stopping === "shrink";
+  const truncated = cutCompete || ended.length < settings.n_best ? live.map((one) => truncate(one, settings)) : [];
+  const ranked = [...ended, ...truncated.sort((a, b) => b.score - a.score)];
+  if (cutCompete) ranked.sort((a, b) => b.score - a.score);
+  const candidates = ranked.slice(0, settings.n_best);
   if (candidates.length === 0) throw new Error("the logits are not finite numbers, so there is no best token.");
   return { candidates, tree, best: candidates[0] };
 }
@@ -171,6 +186,7 @@ function candidatesOf(model, live, step, settings, memory, edits) {
     .flatMap(({ ids, logProb, cache, node }) => {
       const last = ids.length ? ids[ids.length - 1] : model.config.bos_id;
       const logProbs = nextLogProbs(model.decode([last], memory, { cache, edits }).data, model.config);
+      if (!settings.allow_unk) logProbs[UNK_ID] = -Infinity;
       return topK(logProbs, 2 * settings.beam).map((id) => {
         const sum = Math.fround(logProb + logProbs[id]);
         return {
@@ -180,7 +196,7 @@ function candidatesOf(model, live, step, settings, memory, edits) {
           ids: [...ids, id],
           token_log_prob: logProbs[id],
           log_prob: sum,
-          score: Math.fround(sum / lengthPenalty(step, settings)),
+          score: Math.fround(scoreOf(sum, step, settings)),
           outcome: /** @type {TreeNode["outcome"]} */ ("dropped"),
           node: -1,
         };
@@ -205,6 +221,6 @@ const advance = (found, before, tree) =>
 const truncate = ({ ids, logProb }, settings) => ({
   ids,
   log_prob: logProb,
-  score: logProb / lengthPenalty(ids.length, settings),
+  score: scoreOf(logProb, ids.length, settings),
   truncated: true,
 });

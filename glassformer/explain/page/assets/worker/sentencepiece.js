@@ -7,10 +7,10 @@ import { fromBase64 } from "../record/weights.js";
 const UNREACHABLE = " "; // begins an entry that has an id but is found in no text
 const LARGEST_AT_ONCE = 6; // bytes: shorter characters of several signs are looked up whole
 const LANGUAGE = ["(?<![^\\n])>>[^<]+<<", "^>>[^<]+<<"]; // in JavaScript, and as the library writes it
-const TYPED_CONTROL = "<(?=pad>|s>|/s>|unk>)";
+export const TYPED_CONTROL = "<(?=pad>|s>|/s>|unk>)";
 
 /** @param {string} pattern */
-const isolateAll = (pattern) => ({
+export const isolateAll = (pattern) => ({
   type: "Split",
   pattern: { Regex: [pattern] },
   behavior: ["Isolated"],
@@ -116,7 +116,7 @@ export const splitSentencePiece = (text) =>
     .flatMap((word) => splitAt(word, TYPED_CONTROL));
 
 /** The text cut before and after each match. @param {string} text @param {string} pattern */
-const splitAt = (text, pattern) => text.split(new RegExp(`(${pattern})`, "u")).filter(Boolean);
+export const splitAt = (text, pattern) => text.split(new RegExp(`(${pattern})`, "u")).filter(Boolean);
 
 /** @param {string[]} entries */
 export const joinSentencePiece = (entries) =>

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The five kinds of tokenizer of `glassformer/text/tokenizer/kinds.py`, from the JSON of the `tokenizers` library:
+ * The six kinds of tokenizer of `glassformer/text/tokenizer/kinds.py`, from the JSON of the `tokenizers` library:
  * text
  * to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
  *
@@ -9,9 +9,12 @@
 
 import {
   SENTENCEPIECE,
+  TYPED_CONTROL,
   createNormalizer,
+  isolateAll,
   joinSentencePiece,
   sentencePieceNormalizers,
+  splitAt,
   splitSentencePiece,
   withoutMark,
 } from "./sentencepiece.js";
@@ -92,6 +95,11 @@ const PARTS = {
   words: {
     model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
     pre_tokenizer: { type: "Whitespace" },
+    decoder: null,
+  },
+  whitespace: {
+    model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
+    pre_tokenizer: { type: "Sequence", pretokenizers: [{ type: "WhitespaceSplit" }, isolateAll(TYPED_CONTROL)] },
     decoder: null,
   },
   characters: {
@@ -229,6 +237,7 @@ const PRE_TOKENIZERS = {
   wordpiece: (text) => text.match(BERT_PATTERN) ?? [],
   unigram: (text) => text.replaceAll(" ", SPACE_MARK).match(/<|▁?[^▁<]+|▁/gu) ?? [],
   words: (text) => text.match(WORD_PATTERN) ?? [],
+  whitespace: (text) => (text.match(/\P{White_Space}+/gu) ?? []).flatMap((word) => splitAt(word, TYPED_CONTROL)),
   characters: (text) => Array.from(text),
 };
 
@@ -477,7 +486,7 @@ class WordLevel {
   }
 }
 
-const KINDS = { bpe: Bpe, wordpiece: WordPiece, unigram: Unigram, words: WordLevel, characters: WordLevel };
+const KINDS = { bpe: Bpe, wordpiece: WordPiece, unigram: Unigram, words: WordLevel, whitespace: WordLevel, characters: WordLevel };
 
 // ---------------------------------------------------------------------------------------------------------- decoders
 
@@ -510,6 +519,7 @@ const DECODERS = {
       .join(""),
   unigram: (entries) => entries.join("").replaceAll(SPACE_MARK, " "),
   words: (entries) => entries.join(" "),
+  whitespace: (entries) => entries.join(" "),
   characters: (entries) => entries.join(""),
 };
 
