@@ -122,9 +122,7 @@ def test_every_filter_acts_alike_with_and_without_a_cache(setting: str) -> None:
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "sample"])
-def test_translating_finds_what_decoding_every_position_again_finds(
-    translator: Translator, search: DecodeConfig
-) -> None:
+def test_translating_finds_what_decoding_every_position_again_finds(translator, search):
     again = DecodeConfig(**{**search.to_mapping(), "cache": False})
     for fast, plain in zip(translator.translate(SOURCES, search), translator.translate(SOURCES, again), strict=True):
         assert [one.ids for one in fast.hypotheses] == [one.ids for one in plain.hypotheses]

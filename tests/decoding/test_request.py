@@ -25,23 +25,6 @@ def speaker(make_model, kind) -> Translator:
     return Translator(model, tokenizer, tokenizer, BEAM)
 
 
-@pytest.mark.slow
-def test_an_output_begins_with_its_prefix(speaker):
-    prefixes = ["the old house", "", "a", "by a river", "", "trees"]
-    for options in (BEAM, DecodeConfig(sample=True, n_best=2, max_length_b=12)):
-        found = speaker.translate(TEXTS, options, prefixes=prefixes)
-        plain = speaker.translate(TEXTS, options)
-        for translation, before, prefix in zip(found, plain, prefixes, strict=True):
-            assert all(one.text.startswith(prefix) for one in translation.hypotheses)
-            assert prefix or translation.text == before.text
-        alone = [
-            next(iter(speaker.translate_stream([Request(text, prefix=prefix)], BEAM)))
-            for text, prefix in zip(TEXTS, prefixes, strict=True)
-        ]
-        if options is BEAM:
-            assert [one.text for one in alone] == [one.text for one in found]
-
-
 def test_an_output_holds_what_it_must(speaker):
     constraints = [["house"], [], ["tall trees", "river"], ["by"], [], ["a"]]
     found = speaker.translate(TEXTS, BEAM, constraints=constraints)

@@ -5,11 +5,9 @@ import pytest
 import torch
 from words import MIXED, TEXTS, outcomes
 
-from glassformer.checkpoint import save_checkpoint, weights_of
 from glassformer.decoding import Translator
 from glassformer.errors import DivergedError, InputError, TokenizerError
-from glassformer.run_directory import RunDirectory
-from glassformer.settings import DecodeConfig, RunConfig, TextConfig
+from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import tracing
 
@@ -82,19 +80,6 @@ def test_tokens_ids_and_text_say_the_same(translator, tokenizer):
         for one in translation.hypotheses:
             assert one.text == tokenizer.to_text(one.ids) == " ".join(one.tokens).removesuffix("</s>").strip()
             assert (one.ids[-1] == EOS) != one.truncated
-
-
-def test_the_log_prob_of_a_hypothesis_is_its_score_by_teacher_forcing(translator):
-    pairs = [
-        (translation.source, one)
-        for translation in translator.translate(TEXTS)
-        for one in translation.hypotheses
-        if not one.truncated
-    ]
-    assert len(pairs) > 10
-    sources, hypotheses = zip(*pairs, strict=True)
-    found = translator.score(sources, [one.text for one in hypotheses])
-    assert found == pytest.approx([one.log_prob for one in hypotheses], abs=1e-4)
 
 
 def test_score_by_hand_and_its_refusals(translator, tokenizer):
@@ -209,17 +194,3 @@ def test_what_is_no_list_of_texts_is_refused(translator):
 def test_a_tokenizer_of_another_size_is_refused(make_model, tokenizer):
     with pytest.raises(TokenizerError, match="target tokenizer has 14 entries, but the model has 17"):
         Translator(make_model(src_vocab=14, tgt_vocab=17), tokenizer, tokenizer, DecodeConfig())
-
-
-def test_loads_from_a_run_directory(translator, tokenizer, tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    run.create()
-    run.write_config(
-        RunConfig(model=translator.model.config, text=TextConfig(max_tokens=20), decode=translator.config), {}
-    )
-    run.write_tokenizers(tokenizer, tokenizer)
-    state = {"src_tokenizer": tokenizer.digest, "tgt_tokenizer": tokenizer.digest}
-    save_checkpoint(run.final, 1, {"model": weights_of(translator.model)}, state)
-    loaded = Translator.load(str(tmp_path / "run"), engine="torch")
-    assert outcomes(loaded.translate(TEXTS)) == outcomes(translator.translate(TEXTS))
-    assert loaded.config == translator.config

@@ -52,9 +52,7 @@ def test_generated_strings_keep_their_codes(translator: Translator) -> None:
         ("{{ user  name }}", "{{ user  name }}", r"\{\{ user  name \}\}"),
     ],
 )
-def test_codes_are_not_read_and_come_back_in_the_style_of_the_text(
-    translator: Translator, text: str, read: str, pattern: str
-) -> None:
+def test_codes_are_not_read_and_come_back_in_the_style_of_the_text(translator, text, read, pattern):
     [found] = translator.translate([text])
     assert found.read in (read, read.replace("Tom", "Peter"))
     assert found.hypotheses[0].attention is None
@@ -105,9 +103,7 @@ def test_a_pair_is_scored_as_it_is_written(translator: Translator) -> None:
         ("🎉 my dog sleeps", "🎉 Mein", "🎉 Mein ", ""),
     ],
 )
-def test_a_prefix_and_the_style_of_a_text_go_together(
-    translator: Translator, text: str, prefix: str, begin: str, end: str
-) -> None:
+def test_a_prefix_and_the_style_of_a_text_go_together(translator, text, prefix, begin, end):
     request = Request(text, prefix=prefix, ban=("foo",))
     [found] = translator.translate_stream([request])
     assert found.text.startswith(begin)
@@ -116,9 +112,7 @@ def test_a_prefix_and_the_style_of_a_text_go_together(
     assert "".join(translator.stream(request)) == found.text
 
 
-def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(
-    translator: Translator,
-) -> None:
+def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(translator):
     found = translator.translate(["yes", "hello!", "iPhone"])
     assert [one.read for one in found] == ["Yes", "Hello!", "iPhone"]
     assert all(one.text[:1].islower() for one in found[:2])

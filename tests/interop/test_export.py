@@ -82,25 +82,6 @@ def test_generate_gives_our_translations(norm, tmp_path):
     assert all(same), (found[same.index(False)], texts[same.index(False)])
 
 
-def _has_translation_pipeline() -> bool:
-    from transformers.pipelines import SUPPORTED_TASKS
-
-    return "translation" in SUPPORTED_TASKS
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_translation_pipeline_gives_our_translations(norm, tmp_path):
-    if not _has_translation_pipeline():
-        pytest.skip(f"transformers {transformers.__version__} has no translation pipeline; 4.57 has it")
-    write_run(tmp_path / "run", norm=norm, seed=3)
-    run = load_run(tmp_path / "run", "cpu")
-    export_transformers(run, tmp_path / "out")
-    translate = transformers.pipeline("translation", model=str(tmp_path / "out"))
-    made = [one["translation_text"] for one in translate(TEXTS, max_length=21)]
-    assert made == [one.text for one in Translator.load(tmp_path / "run", engine="torch").translate(TEXTS)]
-
-
 def test_the_bundled_model_goes_out_and_comes_back(tmp_path):
     run = load_run(BUNDLED, "cpu")
     notes = export_transformers(run, tmp_path / "out")

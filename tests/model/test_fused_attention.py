@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glassformer.decoding.teacher_forcing import forced_attention
-from glassformer.model.attention import MultiHeadAttention, fused_attention
+from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
 from glassformer.model.positions import Positions
 from glassformer.settings import ModelConfig
@@ -47,20 +47,6 @@ def test_a_cached_decoding_is_that_of_the_plain_lines(positions, small_model, a_
         cache = model.new_cache()
         found = torch.cat([model.decode(ids[:, None], memory, mask, cache) for ids in tgt_ids.unbind(1)], dim=1)
     torch.testing.assert_close(found, expected, **CLOSE)
-
-
-def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward():
-    q, k, v = (torch.randn(2, 3, 5, width, requires_grad=True) for width in (10, 10, 7))
-    mask = torch.rand(2, 1, 5, 5) < 0.5
-    mask[..., 0] = True
-    mask[0, :, 3] = False
-    heads = fused_attention(q, k, v, Mask.from_visible(mask))
-    assert torch.count_nonzero(heads[0, :, 3]) == 0
-    heads.square().sum().backward()
-    for gradient in (q.grad, k.grad, v.grad):
-        assert gradient.isfinite().all()
-        assert torch.count_nonzero(gradient) > 0
-    assert torch.count_nonzero(q.grad[0, :, 3]) == 0
 
 
 def test_a_trace_sees_the_plain_lines_unless_it_asks_for_the_kernel(small_model, src_ids, tgt_ids):

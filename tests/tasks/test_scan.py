@@ -73,8 +73,7 @@ def test_the_examples_of_the_paper(command, actions, everything):
 
 
 @pytest.mark.parametrize(
-    ("split", "train_lines", "test_lines"),
-    [("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)],
+    ("split", "train_lines", "test_lines"), [("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)]
 )
 def test_the_official_splits_have_the_published_sizes(split, train_lines, test_lines, everything):
     train, test = official_split(split)

@@ -19,17 +19,6 @@ from glassformer.text.corpus.corpus import Pair
 every_task = pytest.mark.parametrize("name", TASKS)
 
 
-def test_the_names_of_the_tasks():
-    assert tuple(TASKS) == (
-        "dates",
-        "phrasebook-de",
-        "phrasebook-fr",
-        "phrasebook-ja",
-        "scan-length",
-        "scan-addprim_jump",
-    )
-
-
 @pytest.mark.slow
 @every_task
 def test_a_task_has_its_name_and_its_size_in_the_summary(name, get_task):

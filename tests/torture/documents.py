@@ -241,51 +241,27 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
     return (attacks.document if is_document else attacks.pairs)(tally, "generated", kind, content)
 
 
-def attack_documents(
-    laboratory: Laboratory,
-    clock: Clock,
-    *,
-    before: Sequence[dict[str, Any]] = (),
-    whole: bool = True,
-    keep: Callable[[list[Tally]], object] = len,
-) -> list[Tally]:
-    """Stops, full disks and wrong types; then bombs, patterns, growth and generated files, each after those of the
-    run ``before`` with the same seed. ``keep`` gets the counts now and then, so that a killed run is not in vain.
-    """
+def attack_documents(laboratory: Laboratory, clock: Clock, *, whole: bool = True) -> list[Tally]:
+    """Stops, full disks and wrong types; then bombs, patterns, growth and generated files."""
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
     attacks.warm_up()
     tallies = growth, patterns, stops, doors, random = [
-        resume("documents that grow", before, laboratory.seed),
-        resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),
-        resume("documents whose translation is stopped", before, laboratory.seed),
-        resume("wrong types at the doors of the API", before, laboratory.seed),
-        resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
-    ]
+        Tally("documents that grow"), Tally("documents and pairs of one pattern, and bombs"),
+        Tally("documents whose translation is stopped"), Tally("wrong types at the doors of the API"),
+        Tally("generated documents, pairs, texts, models and runs"),
+    ]  # fmt: skip
     share = Clock(clock.left() * 0.6)
-    if not stops.injections:
-        stop_and_fill(attacks, stops, 6 if whole else 2)
-        knock(laboratory, doors)
-    cases = [*crafted(), *shuffled(laboratory.seed, size)]
-    done = {(row["attack"], row["format"], row["bytes"]) for row in patterns.rows}
-    for attack, ending, is_pairs, content in share.while_time(iter(cases)):
-        raw = content().encode()
-        if (attack, f"{ending} (memory)" if is_pairs else ending, len(raw)) not in done:
-            (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, raw)
-            keep(tallies)
+    stop_and_fill(attacks, stops, 6 if whole else 2)
+    knock(laboratory, doors)
+    for attack, ending, is_pairs, content in share.while_time(iter([*crafted(), *shuffled(laboratory.seed, size)])):
+        (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, content().encode())
     sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
-    done = {(row["attack"], row["format"]) for row in growth.rows}
     for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
-        if (attack := f"{count:,} texts", each.endings[0]) not in done:
-            attacks.document(growth, attack, each.endings[0], LARGE_FILES[each.name](count).encode())
-            keep(tallies)
-    again, random.again = random.again, []
-    for number in clock.while_time(itertools.chain(again, itertools.count(random.injections + len(again)))):
-        survived = random.survived
+        attacks.document(growth, f"{count:,} texts", each.endings[0], LARGE_FILES[each.name](count).encode())
+    for number in clock.while_time(itertools.count()):
         generated(attacks, random, number, size // 10)
-        random.again += [number] if random.survived == survived else []
         if random.injections % KEPT == 0:
             random.rows = extremes(random.rows)
-            keep(tallies)
     random.rows = extremes(random.rows)
     return tallies
 
@@ -294,15 +270,6 @@ def extremes(rows: list[dict]) -> list[dict]:
     """Those that took the most time, and the most memory."""
     slowest, largest = (sorted(rows, key=lambda row: -row[key])[:KEPT] for key in ("seconds", "mb"))
     return slowest + [row for row in largest if row not in slowest]
-
-
-def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:
-    """What was survived in an earlier run with the same seed, or nothing; the rest is tried again."""
-    for each in before:
-        if each["fault"] == fault and each.get("seed") == seed:
-            rows = [row for row in each["rows"] if not row.get("failed")]
-            return Tally(fault, each["survived"], rows=rows, seed=seed, again=each.get("again", []))
-    return Tally(fault, seed=seed)
 
 
 def crafted() -> Iterator[tuple[str, str, bool, Callable[[], str]]]:

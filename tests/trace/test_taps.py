@@ -394,10 +394,7 @@ class TestEdits:
     @pytest.mark.parametrize("address", ["output_projection.probabilities", "*.norm.mean"])
     def test_a_value_shown_beside_the_way_cannot_be_edited(self, address, small_model, src_ids, tgt_ids):
         model = small_model()
-        with (
-            pytest.raises(TraceError, match="is shown only"),
-            tracing(model, edits={address: torch.zeros_like}),
-        ):
+        with pytest.raises(TraceError, match="is shown only"), tracing(model, edits={address: torch.zeros_like}):
             model(src_ids, tgt_ids)
 
     @pytest.mark.parametrize("edit", [lambda x: x[:, 1:], lambda x: x.sum(), lambda x: x.double(), lambda x: x > 0])

@@ -15,7 +15,7 @@ from recorded import Lines, StopsAt
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.decoding.engines.export_cache import CACHE
-from glassformer.errors import CheckpointError, DivergedError, RunError, TokenizerError
+from glassformer.errors import DivergedError, RunError, TokenizerError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
@@ -29,7 +29,6 @@ from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]
-Corpus = tuple[Path, Path]
 
 EXPLOSIVE = {"schedule": "inverse_sqrt", "peak_rate": 1e30, "clip_norm": 0.0, "warmup": 1}
 MOTIONLESS = {"schedule": "inverse_sqrt", "peak_rate": 1e-30}
@@ -231,16 +230,6 @@ def test_a_tokenizer_of_another_run_is_refused(corpus, small_config, lines, tmp_
     tokenizer = run / "tokenizer.tgt.json"
     tokenizer.write_text(tokenizer.read_text().replace('"a"', '"z"'))
     with pytest.raises(TokenizerError, match="is not the tokenizer"):
-        Translator.load(run)
-
-
-def test_weights_of_another_shape_are_refused(corpus, small_config, lines, tmp_path):
-    run = tmp_path / "run"
-    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=2)), lines)
-    config = json.loads((run / "config.json").read_text())
-    config["config"]["model"]["d_ff"] = 47
-    (run / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"config.json: is not of the model .* \(model.d_ff: 47, expected 48\)"):
         Translator.load(run)
 
 

@@ -8,11 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.decoding import DecoderSteps, Output, SearchJob
-from glassformer.decoding.search.filters import (
-    filter_log_probs,
-    keep_top_k,
-    keep_top_p,
-)
+from glassformer.decoding.search.filters import filter_log_probs, keep_top_k, keep_top_p
 from glassformer.decoding.search.sampling import draw_ids
 from glassformer.decoding.search.search import search
 from glassformer.errors import DivergedError

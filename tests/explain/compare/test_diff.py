@@ -369,17 +369,6 @@ def test_of_two_checkpoints_with_one_other_weight_the_first_tap_that_reads_it_is
     assert list(changed.values()) == [cell[0]], "the column of the output that the weight makes"
 
 
-def test_one_run_is_compared_with_itself_in_another_way(translator, make_run):
-    place = make_run("run", translator.model).parent.parent
-    found = diff_places(place, None, SOURCES, ways=(Mode.PLAIN, Mode.CACHED), device="cpu")
-    assert found.agrees
-    lines = found.lines()
-    assert lines[0] == f"plain against cached: {len(found.taps)} taps compared, tolerance 1e-05"
-    assert lines[-1] == "They agree."
-    size = found.largest.size  # on some processors both ways add up in the same order
-    assert lines[-2].startswith(f"largest difference {size:.3g}" if size else "no number differs")
-
-
 def test_the_report_names_tap_title_cell_tokens_numbers_and_size(translator, make_run):
     other = copy.deepcopy(translator.model)
     love = translator.src_tokenizer.to_ids("love")[0]

@@ -155,11 +155,7 @@ def test_every_setting_is_known_by_its_name_and_choices(run_js) -> None:
 @pytest.mark.parametrize(("setting", "value"), [("positions", "spiral"), ("gate", True), ("norm", None)])
 def test_a_choice_that_is_not_known_is_refused_by_name(run_js, small_config, setting, value) -> None:
     config = {**asdict(small_config()), setting: value}
-    message = run_js(
-        IMPORT,
-        "try { createModel(data, new Map()); } catch (error) { return error.message; }",
-        config,
-    )
+    message = run_js(IMPORT, "try { createModel(data, new Map()); } catch (error) { return error.message; }", config)
     assert f"that the page does not know: {setting}" in message
 
 

@@ -14,13 +14,7 @@ from glassformer.errors import StorageError, TextError
 from glassformer.settings import TextConfig
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText
 from glassformer.text.corpus import workers
-from glassformer.text.corpus.filtering import (
-    CorpusStats,
-    find_mistakes,
-    is_garbled,
-    rejection_reason,
-    training_texts,
-)
+from glassformer.text.corpus.filtering import CorpusStats, find_mistakes, is_garbled, rejection_reason, training_texts
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 
 WORDS = "red green blue one two three cat dog bird sees likes the a and or not"

@@ -33,9 +33,7 @@ def restore(passage: Passage, answer: str) -> str:
         ("", "", "", ""),
     ],
 )
-def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(
-    typed: str, read: str, answer: str, restored: str
-) -> None:
+def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(typed, read, answer, restored):
     passage = Passage((typed,), TextOptions(), [read_case])
     assert (join_parts(passage.texts[0]), restore(passage, answer)) == (read, restored)
 

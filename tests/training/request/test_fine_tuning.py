@@ -12,14 +12,7 @@ import pytest
 import torch
 from recorded import Lines
 
-from glassformer.checkpoint import (
-    checkpoints,
-    quantize_rows,
-    read_json,
-    read_tensors,
-    save_checkpoint,
-    update_number,
-)
+from glassformer.checkpoint import checkpoints, quantize_rows, read_json, read_tensors, save_checkpoint, update_number
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig
