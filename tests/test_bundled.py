@@ -78,16 +78,13 @@ def files(directory: Path) -> set[str]:
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_on() -> None:
+def test_the_directory_holds_one_sealed_checkpoint_no_text_and_no_place_of_a_machine():
     (checkpoint,) = (BUNDLED / "final").iterdir()
     verify_checkpoint(checkpoint)
     sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
     own = {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"}
     assert files(BUNDLED) - {"confidence.json"} == own | sealed
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 11_000_000
-
-
-def test_the_settings_name_no_place_of_the_machine_that_trained() -> None:
     _, data = RunDirectory(BUNDLED).read_config()
     assert data.keys() == {"description", "fingerprint"}
     for path in BUNDLED.rglob("*.json"):
@@ -107,14 +104,11 @@ def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translato
     assert all(one.doubt is not None for one in strange)
 
 
-def test_the_first_sentence_is_translated_without_a_run(translator: Translator) -> None:
+def test_the_first_sentence_needs_no_run_and_the_card_says_what_the_model_answers(translator):
     answer = translator.translate([FIRST])[0].text
     assert "liebe" in answer
     assert call("translate", FIRST).stdout == f"{answer}\n"
     assert call("translate", stdin=f"{FIRST}\n\n{FIRST}\n").stdout == f"{answer}\n\n{answer}\n"
-
-
-def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
     recorded = recorded_answers()
     assert len(recorded) >= 20
     answers = translator.translate(list(recorded))
@@ -152,16 +146,13 @@ def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: 
     assert found["first_sentences"] == recorded_answers()
 
 
-def test_the_card_names_what_the_files_are() -> None:
+def test_the_card_names_what_the_files_are_and_who_wrote_the_sentences():
     loaded = load_run(BUNDLED, "cpu")
     state = json.loads((loaded.checkpoint / "state.json").read_text(encoding="utf-8"))
     assert f"| parameters | {sum(weight.numel() for weight in weights_of(loaded.model).values()):,} |" in card()
     assert f"| {state['counters']['update']:,} |" in card().partition("## How it was made")[2].partition("\n## ")[0]
     weights_mb = (loaded.checkpoint / "model.safetensors").stat().st_size / 1e6
     assert f"weights take {weights_mb:.2f} MB" in card()
-
-
-def test_the_card_names_those_who_wrote_the_sentences() -> None:
     attribution = " ".join(card().partition("## Data and attribution")[2].partition("\n## ")[0].split())
     for name in ("https://tatoeba.org", "CC BY 2.0 FR", "creativecommons.org/licenses/by/2.0/fr", "CLDR", "Babel"):
         assert name in attribution

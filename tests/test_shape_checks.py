@@ -25,15 +25,12 @@ def products(x: Float[Tensor, "row inner"], y: Float[Tensor, "inner column"]) ->
     return x @ y if x[0, 0] > 0 else y
 
 
-def test_a_call_of_a_form_that_has_not_passed_is_checked() -> None:
+def test_a_call_of_a_form_that_has_not_passed_and_every_result_is_checked():
     for _ in range(2):
         assert torch.equal(row_sums(torch.ones(3, 2)), torch.full((3,), 2.0))
         for odd in (torch.ones(3), torch.ones(3, 2, 1), torch.ones(3, 2, dtype=torch.int64), [1.0]):
             with pytest.raises(TypeCheckError, match="parameters"):
                 row_sums(odd)
-
-
-def test_a_result_is_checked_where_the_arguments_have_passed() -> None:
     for _ in range(2):
         assert len(row_sums(torch.ones(3, 2))) == 3
         with pytest.raises(TypeCheckError, match="return value"):

@@ -395,13 +395,10 @@ def test_trace_verifies_every_kind_of_walk(call: Run, trained: Path, mode: tuple
     assert ("operations carried out" in result.out) == (mode == ())
 
 
-def test_trace_shows_what_an_edit_does(call: Run, trained: Path) -> None:
+def test_trace_edits_keeps_and_narrows(call, trained, tmp_path):
     result = call("trace", "ab", "--run", trained, "--edit", "encoder.memory=0", "--edit", "*.weights[heads=1]=0")
     assert (result.code, result.err) == (0, "")
     assert "next tokens changed" in result.out
-
-
-def test_trace_keeps_what_it_showed(call: Run, trained: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     result = call("trace", "ab", "--run", trained, "--save", kept, "--markdown", tmp_path / "walk.md")
     assert (result.code, result.err) == (0, "")
@@ -409,9 +406,6 @@ def test_trace_keeps_what_it_showed(call: Run, trained: Path, tmp_path: Path) ->
     assert "encoder.memory" in (tmp_path / "walk.md").read_text("utf-8")
     again = call("trace", "ab", "--run", trained, "--edit", f"encoder.memory=@{kept}")
     assert "0 of" in again.out, "patching in what is there already changes nothing"
-
-
-def test_trace_shows_one_layer_or_head(call: Run, trained: Path) -> None:
     result = call("trace", "ab", "--run", trained, "--layer", 0, "--head", 1, "--values")
     assert "h = " not in result.out
     assert "weights" in result.out

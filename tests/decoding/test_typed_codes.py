@@ -71,18 +71,12 @@ def test_all_hypotheses_have_the_codes_and_the_prefix(translator: Translator) ->
     assert "{name}" in begun.text
 
 
-def test_what_the_client_places_itself_is_not_taken_out(translator: Translator) -> None:
+def test_codes_are_left_to_a_client_that_places_them_or_turns_it_off(translator):
     [found] = translator.translate_stream([Request("I see {name}.", prefix="{name}")])
     assert found.read == "I see {name}."
-
-
-def test_a_text_without_codes_is_translated_as_without_the_setting(translator: Translator) -> None:
     texts = ["I am tired. I go home.", "it's 5% off (today)", "- one: two", "HELLO & GOOD-BYE", "a / b", "5 < 7"]
     without = replace(translator.config, keep_codes=False)
     assert translator.translate(texts) == translator.translate(texts, without)
-
-
-def test_the_setting_turns_it_off(translator: Translator) -> None:
     [found] = translator.translate(["I see {name}."], replace(translator.config, keep_codes=False))
     assert found.read == "I see {name}."
     assert DecodeConfig().keep_codes

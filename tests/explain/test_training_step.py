@@ -35,7 +35,7 @@ def test_a_training_step_is_printed_at_every_width(trained, printed, width):
     assert "src_embedding.dropout\n" in text
 
 
-def test_each_forward_step_tells_the_norm_of_its_gradient(trained, printed, walked):
+def test_each_forward_step_tells_the_norm_of_its_gradient_in_one_column(trained, printed, walked):
     text = printed(trained, 120)
     memory = trained["encoder.memory"]
     (line,) = [line for line in text.splitlines() if line.split()[:1] == [str(memory.number)]]
@@ -44,9 +44,6 @@ def test_each_forward_step_tells_the_norm_of_its_gradient(trained, printed, walk
     mask = trained["src_mask"].number
     assert not any("‖∂‖" in line for line in text.splitlines() if line.split()[:1] == [str(mask)])
     assert "‖∂‖" not in printed(walked)
-
-
-def test_the_gradient_norms_stand_in_one_column(trained, printed):
     places = {line.index("‖∂‖") for line in printed(trained, 120).splitlines() if "‖∂‖" in line}
     assert len(places) == 1
 

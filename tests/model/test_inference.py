@@ -86,14 +86,11 @@ def test_what_somebody_put_in_or_watches_is_left_as_it_is(model):
     assert calls == ["w_o", "layer"]
 
 
-def test_a_module_that_is_put_into_the_copy_runs(model):
+def test_the_copy_runs_what_is_put_into_it_and_outlives_its_model(model):
     ready = for_inference(model, Precision.FLOAT32)
     before = ready(SRC, TGT)
     ready.decoder.layers[0].feed_forward = nn.Identity()
     assert not torch.allclose(ready(SRC, TGT), before)
-
-
-def test_the_model_it_was_made_of_can_go(model):
     ready = for_inference(model, Precision.BF16)
     before = ready(SRC, TGT)
     with torch.no_grad():

@@ -12,13 +12,10 @@ from glassformer.settings.section import apply_overrides
 SAMPLING = DecodeConfig(sample=True, top_k=5)
 
 
-def test_an_option_of_search_turns_the_sampling_of_a_run_off():
+def test_options_of_search_turn_the_sampling_of_a_run_off_and_those_of_sampling_on():
     assert SAMPLING.with_changes({"beam": 5}).sample is False
     assert SAMPLING.with_changes({"beam": 1}).sample is False
     assert SAMPLING.with_changes({"top_k": 3}).sample is True
-
-
-def test_an_option_of_sampling_turns_it_on_for_programs_too():
     for name in IMPLY_SAMPLING:
         assert DecodeConfig().with_changes({name: getattr(DecodeConfig(), name)}).sample is True
     assert DecodeConfig().with_changes({"sample": False, "top_k": 3}).sample is False

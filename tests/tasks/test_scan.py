@@ -82,13 +82,10 @@ def test_the_official_splits_have_the_published_sizes(split, train_lines, test_l
     assert not {pair.src for pair in train} & {pair.src for pair in test}
 
 
-def test_the_length_split_tests_on_longer_action_sequences_only():
+def test_splits_test_on_longer_sequences_or_on_combinations_of_jump():
     train, test = (Counter(len(pair.tgt.split()) for pair in part) for part in official_split("length"))
     assert max(train) == 22
     assert sorted(test) == [24, 25, 26, 27, 28, 30, 32, 33, 36, 40, 48]
-
-
-def test_the_jump_split_trains_on_jump_alone():
     train, test = official_split("addprim_jump")
     assert {pair for pair in train if "jump" in pair.src} == {Pair("jump", "I_JUMP")}
     assert train.count(Pair("jump", "I_JUMP")) == 1_467

@@ -115,7 +115,7 @@ def test_the_same_seed_gives_the_same_task(get_task):
         assert load_task(name, seed=1) == get_task(name)
 
 
-def test_divide_keeps_the_order_and_holds_out_about_the_given_shares():
+def test_divide_keeps_the_order_holds_out_the_given_shares_and_whole_targets():
     pairs = [Pair(f"source {number}", "same") for number in range(10_000)]
     train, valid, test = divide(pairs, attrgetter("src"), valid=0.1, test=0.2)
     assert sorted(train + valid + test) == sorted(pairs)
@@ -124,9 +124,6 @@ def test_divide_keeps_the_order_and_holds_out_about_the_given_shares():
     number = {pair: place for place, pair in enumerate(pairs)}
     for split in (train, valid, test):
         assert split == sorted(split, key=number.__getitem__)
-
-
-def test_divide_by_target_holds_out_all_sources_of_a_target_together():
     pairs = [Pair(f"{way} {number}", str(number)) for number in range(300) for way in ("one", "two")]
     train, valid, test = divide(pairs, attrgetter("tgt"), valid=0.2, test=0.2)
     targets = [{pair.tgt for pair in split} for split in (train, valid, test)]

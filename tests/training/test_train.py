@@ -122,15 +122,14 @@ def test_what_weights_cannot_do_without_cannot_be_forced(corpus, small_config, l
             train(TrainRequest(trained, FileSource(*corpus), other, force=True), lines)
 
 
-def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(corpus, small_config, lines, tmp_path):
+def test_divergence_and_a_validation_that_is_not_finite_stop_before_anything_is_saved(
+    corpus, small_config, lines, tmp_path
+):
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE)
     with pytest.raises(DivergedError, match="No update was made"):
         train(TrainRequest(run, FileSource(*corpus), config), lines)
     assert not checkpoints(run / "latest")
-
-
-def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(corpus, small_config, lines, tmp_path):
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE, validate_every=1)
     with pytest.raises(DivergedError, match="the validation loss is nan"):

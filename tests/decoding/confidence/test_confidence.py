@@ -57,7 +57,7 @@ def output(text: str, log_prob: float = -3.0) -> Hypothesis:
     return Hypothesis(text, ["a", "</s>"], [7, 2], log_prob, score=0.0, truncated=False)
 
 
-def test_the_features_by_hand() -> None:
+def test_the_features_and_the_estimate_by_hand():
     source = "Love Pia ☃ Zoë"
     found = features(source, output("Zoë und"), SEEN.unseen(source), math.log(2))
     assert tuple(found) == FEATURES
@@ -67,9 +67,6 @@ def test_the_features_by_hand() -> None:
     assert found["lost"] == 1  # Pia, but neither Love, which was seen, nor Zoë, which was copied
     assert found["short"] == pytest.approx(math.log(2 * 24 / 17))
     assert found["long"] == 0
-
-
-def test_the_estimate_by_hand() -> None:
     hypothesis = output("I love you", log_prob=-4.0)
     assert make(bias=0.5, log_prob=0.75).judge(ENGLISH, [hypothesis])[0] == [pytest.approx(1 / (1 + math.exp(1.0)))]
     assert make(bias=900.0).judge(ENGLISH, [hypothesis])[0] == [1.0]

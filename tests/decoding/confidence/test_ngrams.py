@@ -24,21 +24,15 @@ def test_what_occurs_twice_is_seen_and_what_does_not_is_not(order: int) -> None:
     assert NgramTable.from_texts(["abc", "xyz"], order).unseen("abc") > 0  # each occurs once
 
 
-def test_the_share_of_unseen_ngrams_grows_with_what_is_foreign() -> None:
+def test_unseen_ngrams_are_counted_in_a_small_table_that_json_keeps():
     table = NgramTable.from_texts(ENGLISH, 3)
     shares = [table.unseen(text) for text in ("the old man", "the olt man", "der alte Mann", "xq zvk wpj")]
     assert shares == sorted(shares)
     assert shares[0] == 0
     assert shares[-1] > 0.9
-
-
-def test_the_table_stays_small_however_long_the_text_is() -> None:
     table = NgramTable.from_texts((f"{number:x} {number * number:x}" for number in range(20_000)), 4)
     assert 8 * len(table.seen.bits) <= MAX_BITS
     assert len(NgramTable.from_texts(ENGLISH, 4).seen.bits) < 400
-
-
-def test_it_is_the_same_after_json() -> None:
     table = NgramTable.from_texts(ENGLISH, 4)
     assert NgramTable.from_mapping(table.to_mapping()) == table
 

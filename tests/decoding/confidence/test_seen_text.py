@@ -19,27 +19,15 @@ def test_every_member_of_a_filter_is_found_and_few_others() -> None:
     assert BloomFilter.from_text(found.to_text()) == found
 
 
-def test_words_of_scripts_with_and_without_spaces() -> None:
+def test_words_characters_languages_and_lengths_that_were_seen_are_known():
     assert find_words("It’s 12 o'clock, ok?") == ["It’s", "o'clock", "ok"]
     assert find_words("我是 Tom") == ["我", "是", "Tom"]
-
-
-def test_rare_words_are_those_that_were_hardly_seen_in_any_case() -> None:
     assert SEEN.unseen("THE OLD Men doesn’t walk once, the Men").words == ("Men", "once")
     assert SEEN.unseen("The Mann and Zoë walk").lost_words("zoë geht") == ["Mann", "and"]
-
-
-def test_other_forms_of_known_characters_are_known() -> None:
     assert SEEN.unseen("Ｔｈｅ ﬀ C \t x☃").characters == ("x", "☃")
-
-
-def test_another_language_has_few_known_words_and_a_name_is_none() -> None:
     assert SEEN.unseen("Der alte Mann geht zum Haus.").is_foreign
     assert not SEEN.unseen("The old man walks to Edinburgh.").is_foreign
     assert not SEEN.unseen("Wolfgang").is_foreign
-
-
-def test_a_text_is_long_if_it_has_more_words_than_nearly_all() -> None:
     assert SEEN.longest == 8
     assert [SEEN.unseen("the " * count).is_long for count in (8, 9)] == [False, True]
 

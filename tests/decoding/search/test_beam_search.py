@@ -119,22 +119,23 @@ def test_neighbours_order_and_padding_change_nothing(make_model, sentences, beam
         assert_same(found, alone)
 
 
-def test_a_model_that_never_ends_is_cut_at_the_limit(make_model):
+def test_a_search_that_finds_no_end_stops_at_its_limit(make_model):
     model = make_model(bias={EOS: -30.0})
     limits = [3, 17, 1, 8, 23]
     for beam in (1, 3):
         found = beam_search(model, padded(SENTENCES), limits, DecodeConfig(beam=beam, n_best=beam))
         for limit, candidates in zip(limits, found, strict=True):
             assert [(len(one.ids), one.truncated) for one in candidates] == [(limit, True)] * beam
+    model = make_model(bias={EOS: -30.0})
+    options = DecodeConfig(beam=2, n_best=2, early_stopping="never")
+    for found, limit in zip(beam_search(model, padded(SENTENCES), [3, 1, 2, 3, 1], options), [3, 1, 2, 3, 1], strict=True):  # fmt: skip
+        assert [len(one.ids) for one in found] == [limit, limit]
 
 
-def test_padding_and_bos_are_never_generated(make_model):
+def test_padding_is_never_written_and_few_entries_are_enough(make_model):
     model = make_model(bias={PAD: 9.0, BOS: 9.0})
     for candidates in beam_search(model, padded(SENTENCES), [9] * len(SENTENCES), DecodeConfig(beam=3, n_best=3)):
         assert all(not {PAD, BOS} & set(one.ids) for one in candidates)
-
-
-def test_a_vocabulary_smaller_than_the_beam(make_model):
     # 4 entries: eos and one word. There are not 50 outputs of at most 3 ids, but 3 that end and 1 that is cut.
     model = make_model(vocab=4)
     found = beam_search(model, torch.tensor([[3, EOS]]), [3], DecodeConfig(beam=50, n_best=50))[0]
@@ -188,13 +189,6 @@ def test_with_beam_1_the_first_end_is_the_end_however_poor_its_coverage(make_mod
     plain = beam_search(model, padded(SENTENCES), [9] * 5, DecodeConfig(beam=1))
     found = beam_search(model, padded(SENTENCES), [9] * 5, options)
     assert [[one.ids for one in of_source] for of_source in found] == [[one.ids for one in each] for each in plain]
-
-
-def test_a_search_that_never_stops_early_stops_at_its_limit(make_model):
-    model = make_model(bias={EOS: -30.0})
-    options = DecodeConfig(beam=2, n_best=2, early_stopping="never")
-    for found, limit in zip(beam_search(model, padded(SENTENCES), [3, 1, 2, 3, 1], options), [3, 1, 2, 3, 1], strict=True):  # fmt: skip
-        assert [len(one.ids) for one in found] == [limit, limit]
 
 
 def test_an_end_that_is_impossible_is_no_end(make_model):

@@ -83,13 +83,10 @@ def test_what_remains_is_a_distribution_and_holds_the_best(shares, top_k, top_p,
     assert top_k == 0 or (probabilities > 0).sum() <= top_k
 
 
-def test_draws_come_as_often_as_they_are_probable():
+def test_draws_come_as_often_as_they_are_probable_up_to_the_ends_of_the_interval():
     log_probs = log_of(0.0, 0.5, 0.1, 0.0, 0.3, 0.1, 0.0)
     uniforms = torch.from_numpy(np.random.default_rng(5).random(20_000))
     assert_frequencies(draw_ids(log_probs.expand(20_000, -1), uniforms).tolist(), log_probs)
-
-
-def test_the_ends_of_the_unit_interval_draw_possible_ids():
     log_probs = log_of(0.0, 0.3, 0.7, 0.0).expand(2, -1)
     assert draw_ids(log_probs, torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)).tolist() == [1, 2]
 

@@ -265,7 +265,7 @@ def trace_of(*values, axes="batch d_model", address="encoder.memory"):
     return trace
 
 
-def test_equal_infinities_do_not_differ_and_nan_always_does():
+def test_infinities_the_tolerance_and_calls_by_hand():
     same = trace_of([[math.inf, -math.inf, 0.0, -0.0]])
     assert diff_traces(same, trace_of([[math.inf, -math.inf, -0.0, 0.0]])).agrees
     found = diff_traces(trace_of([[1.0, math.nan]]), trace_of([[1.0, math.nan]]), tolerance=9.0).first
@@ -274,17 +274,11 @@ def test_equal_infinities_do_not_differ_and_nan_always_does():
     found = diff_traces(trace_of([[1.0, -math.inf]]), trace_of([[1.0, math.inf]]), tolerance=9.0).first
     assert found is not None
     assert (found.cell, found.values) == ((0, 1), (-math.inf, math.inf))
-
-
-def test_the_tolerance_goes_by_the_scale_of_the_tap():
     plain, other = trace_of([[9.0, 0.0]]), trace_of([[9.0, 1e-3]])
     assert diff_traces(plain, other, 1.1e-4).agrees
     first = diff_traces(plain, other, 0.9e-4).first
     assert first is not None
     assert (first.scale, first.parted, first.cells, first.size) == (9.0, 1, 2, pytest.approx(1e-3))
-
-
-def test_calls_of_one_address_are_compared_one_by_one():
     plain, other = trace_of([[1.0]], [[2.0]], [[3.0]]), trace_of([[1.0]], [[2.0]], [[3.5]])
     first = diff_traces(plain, other).first
     assert first is not None

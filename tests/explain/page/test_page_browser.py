@@ -744,11 +744,20 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
         assert page.locator("svg.matrix").count() == 1
 
 
-def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small_file):
+def test_addresses_of_a_link_that_are_none_say_so_or_lead_to_the_nearest(browser, small_file):
     with open_page(browser, small_file) as page:
         for place in ("constructor", "toString", "__proto__", "why.constructor", "decoder.hasOwnProperty"):
             open_link(page, small_file, place)
             assert "Nothing is here" in page.inner_text("#view"), place
+    with open_page(browser, small_file) as page:
+        for rest in ("sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"):
+            open_link(page, small_file, f"next&{rest}")
+            assert "Next token, step " in page.inner_text("#view"), rest
+    with open_page(browser, small_file) as page:
+        for place, shown in NEAREST.items():
+            open_link(page, small_file, place)
+            living(page)
+            until(page, f"document.querySelector('#crumbs li:last-child').innerText.startsWith({json.dumps(shown)})")
 
 
 def open_link(page, path: Path, link: str) -> None:
@@ -756,13 +765,6 @@ def open_link(page, path: Path, link: str) -> None:
     page.goto("about:blank")
     page.goto(f"{path.as_uri()}#{link}")
     page.wait_for_selector("#view .view")
-
-
-def test_numbers_of_an_address_that_are_none_of_the_page_lead_to_the_nearest(browser, small_file):
-    with open_page(browser, small_file) as page:
-        for rest in ("sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"):
-            open_link(page, small_file, f"next&{rest}")
-            assert "Next token, step " in page.inner_text("#view"), rest
 
 
 WEIGHTS, W_1 = "encoder.layers.0.self_attention.weights", "encoder.layers.0.feed_forward.w_1.weight"
@@ -781,14 +783,6 @@ NEAREST = {
 }
 
 
-def test_cells_of_an_address_that_are_none_of_the_step_lead_to_the_nearest(browser, small_file):
-    with open_page(browser, small_file) as page:
-        for place, shown in NEAREST.items():
-            open_link(page, small_file, place)
-            living(page)
-            until(page, f"document.querySelector('#crumbs li:last-child').innerText.startsWith({json.dumps(shown)})")
-
-
 HEADS = "encoder.layers.0.self_attention.heads"
 
 
@@ -798,15 +792,12 @@ NO_EDITS = [
 ]  # fmt: skip
 
 
-def test_edits_of_a_link_that_are_none_are_left_out_and_the_page_lives(browser, small_file):
+def test_edits_of_a_link_that_are_none_are_left_out_or_can_be_reset(browser, small_file):
     with open_page(browser, small_file) as page:
         for edits in NO_EDITS:
             open_link(page, small_file, f"&edits={quote(edits)}")
             until(page, "document.querySelector('#edits').innerText.includes('they are left out')")
             assert page.evaluate("[window.glassformer.living.ready, window.glassformer.edits.length]") == [True, 0]
-
-
-def test_an_edit_of_a_link_that_the_model_has_not_can_be_reset(browser, small_file):
     edits = json.dumps([{"address": HEADS, "index": {"heads": 99}, "operation": "zero"}])
     with open_page(browser, small_file, f"#&edits={quote(edits)}") as page:
         until(page, "document.querySelector('#edits').innerText.includes('heads 99 is not in the tensor')")

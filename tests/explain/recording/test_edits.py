@@ -173,8 +173,11 @@ def test_the_effect_is_the_divergence_of_the_two_distributions(edited, walked, t
     assert max(change.divergence for change in found) > 1e-4
 
 
-def test_no_edit_has_no_effect(walked, translator):
+def test_no_edit_has_no_effect_and_walks_of_other_targets_cannot_be_compared(walked, translator):
     assert all(change.divergence < 1e-12 for change in find_changes(walked, walked, translator.tgt_tokenizer))
+    other = walk(translator, SOURCES, list(reversed(TARGETS)))
+    with pytest.raises(TraceError, match="read different targets"):
+        find_changes(walked, other, translator.tgt_tokenizer)
 
 
 def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
@@ -185,9 +188,3 @@ def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
     assert "I love you → Ich liebe dich" in text
     assert "next tokens changed" in text
     assert "nats" in text
-
-
-def test_walks_of_other_targets_cannot_be_compared(walked, translator):
-    other = walk(translator, SOURCES, list(reversed(TARGETS)))
-    with pytest.raises(TraceError, match="read different targets"):
-        find_changes(walked, other, translator.tgt_tokenizer)

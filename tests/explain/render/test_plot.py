@@ -51,13 +51,10 @@ def test_a_map_is_an_image_whose_opacity_is_the_weight():
     assert "<q>" not in drawn
 
 
-def test_a_long_sentence_says_that_it_is_too_long():
+def test_long_sentences_and_labels_that_do_not_fit_are_told():
     drawn = heads_html([Heads("long", torch.zeros(2, 90, 90), [""] * 90, [""] * 90)])
     assert "<svg" not in drawn
     assert "90 × 90: too many positions" in drawn
-
-
-def test_labels_of_both_sides_must_be_as_many():
     with pytest.raises(ValueError, match="shorter"):
         reads_and_writes(["<s>", "a"], ["a"])
 
@@ -74,26 +71,20 @@ def test_a_plot_has_the_numbers_and_the_tokens(walked, tmp_path):
         assert (tmp_path / f"weights.{ending}").stat().st_size > 1000
 
 
-def test_a_column_of_the_targets_own_attention_is_a_token_that_is_read(walked):
+def test_the_columns_of_the_decoders_self_attention_are_what_it_reads(walked):
     place = walked.plot("decoder.layers.0.self_attention.weights", head=0).axes[0]
     assert [label.get_text() for label in place.get_xticklabels()] == list(walked.sentences.tgt_in_tokens[0])
     assert place.get_yticklabels()[0].get_text().startswith("reads <s> → writes ")
-
-
-def test_without_a_head_all_are_side_by_side_and_a_vector_is_a_strip(walked):
-    assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
-    assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]
-    assert walked.plot("src_mask").axes[0].images
-
-
-def test_a_notebook_shows_a_plot_without_pyplot(walked):
-    assert walked.plot(CROSS)._repr_png_().startswith(b"\x89PNG")
-
-
-def test_the_columns_of_the_decoder_s_self_attention_are_what_it_reads(walked):
     place = walked.plot("decoder.layers.0.self_attention.weights").axes[0]
     labels = [label.get_text() for label in place.get_xticklabels()]
     assert labels == list(walked.sentences.tgt_in_tokens[0])
+
+
+def test_without_a_head_all_are_side_by_side_and_a_notebook_needs_no_pyplot(walked):
+    assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
+    assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]
+    assert walked.plot("src_mask").axes[0].images
+    assert walked.plot(CROSS)._repr_png_().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

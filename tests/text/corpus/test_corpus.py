@@ -86,20 +86,18 @@ def test_misaligned_by_one_names_both_files_and_counts(tmp_path, src, tgt):
         two_files(tmp_path, tgt, src)
 
 
-def test_tsv_reads_two_columns_and_ignores_the_attribution(tmp_path):
+def test_tsv_reads_two_columns_and_names_a_line_without_a_tab(tmp_path):
     content = "Go.\tGeh.\nHi.\tHallo!\tCC-BY 2.0\tby x\n\t\r\n"
     assert pairs_of(tmp_path, "a.tsv", content) == [("Go.", "Geh."), ("Hi.", "Hallo!"), ("", "")]
     assert pairs_of(tmp_path, "b.TSV.gz", gzip.compress(content.encode()))[0] == ("Go.", "Geh.")
-
-
-def test_tsv_without_a_tab_names_the_line(tmp_path):
     with pytest.raises(TextError, match=r"a\.tsv:2: found no tab"):
         pairs_of(tmp_path, "a.tsv", "a\tb\nlonely\n")
 
 
-def test_jsonl_of_both_shapes(tmp_path):
+def test_jsonl_of_both_shapes_and_with_a_lone_surrogate(tmp_path):
     content = '{"src": "a", "tgt": "b", "id": 1}\n\n{"translation": {"en": "c\\n", "de": "ü"}}\n'
     assert pairs_of(tmp_path, "a.jsonl", content) == [("a", "b"), ("c\n", "ü")]
+    assert pairs_of(tmp_path, "a.jsonl", '{"src": "\\ud800", "tgt": "\\ud83d\\ude00"}') == [("\ufffd", "😀")]
 
 
 def test_all_translations_of_a_jsonl_file_have_one_direction(tmp_path):
@@ -123,10 +121,6 @@ def test_validation_translations_have_the_direction_of_the_training_data(tmp_pat
     check_direction(train, valid)
 
 
-def test_a_lone_surrogate_in_jsonl_can_be_written_again(tmp_path):
-    assert pairs_of(tmp_path, "a.jsonl", '{"src": "\\ud800", "tgt": "\\ud83d\\ude00"}') == [("\ufffd", "😀")]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -141,13 +135,10 @@ def test_hostile_jsonl_names_the_line(tmp_path, line):
         pairs_of(tmp_path, "a.jsonl", '{"src": "a", "tgt": "b"}\n' + line)
 
 
-def test_po_reads_the_translated_messages(tmp_path):
+def test_po_and_mo_read_the_translated_messages(tmp_path):
     found = pairs_of(tmp_path, "a.po", CATALOG)
     assert set(found) == TRANSLATED
     assert len(found) == 4
-
-
-def test_mo_reads_the_translated_messages(tmp_path):
     compiled = io.BytesIO()
     write_mo(compiled, babel_read_po(io.BytesIO(CATALOG.encode())))
     assert set(pairs_of(tmp_path, "a.mo", compiled.getvalue())) == TRANSLATED
@@ -192,12 +183,9 @@ def test_tmx_without_a_source_language_uses_the_first(tmp_path, srclang):
     assert found == [("Guten Tag!", "Good day!"), ("Ja", "Yes, indeed")]
 
 
-def test_tmx_in_utf_16(tmp_path):
+def test_tmx_may_be_utf_16_and_names_the_line_that_is_malformed(tmp_path):
     content = MEMORY.replace("UTF-8", "UTF-16").format(srclang="de").encode("utf-16")
     assert pairs_of(tmp_path, "a.tmx", content)[1] == ("Ja", "Yes, indeed")
-
-
-def test_malformed_tmx_names_the_line(tmp_path):
     with pytest.raises(TextError, match=r"a\.tmx:6:\d+: .*well-formed"):
         pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang="en").replace("Bonjour</seg>", "Bonjour</sog>"))
 
@@ -303,12 +291,9 @@ def test_a_header_says_which_columns_are_taken(tmp_path, ending, header, row, fo
     assert "by the header" in describe_pairs(tmp_path / f"a.{ending}")
 
 
-def test_names_of_languages_that_are_words_make_no_header(tmp_path):
+def test_columns_are_not_guessed_from_words_nor_filled_where_they_lack(tmp_path):
     assert pairs_of(tmp_path, "a.tsv", "it\tes\nno\tnein") == [Pair("it", "es"), Pair("no", "nein")]
     assert describe_pairs(tmp_path / "a.tsv") == f"{tmp_path / 'a.tsv'}: columns 1 to 2."
-
-
-def test_a_row_without_the_columns_of_the_header_is_refused(tmp_path):
     with pytest.raises(TextError, match=r"a\.tsv:3: found 2 columns, expected source and target in columns 2 and 3"):
         pairs_of(tmp_path, "a.tsv", "id\ten\tde\n1\tYes\tJa\n2\tNo\n")
 

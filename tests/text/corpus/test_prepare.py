@@ -128,7 +128,7 @@ def test_length_rules_at_their_edges(src, tgt, reason):
     assert rejection_reason(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
 
 
-def test_the_same_data_and_settings_are_prepared_once(tmp_path):
+def test_the_same_data_and_settings_are_prepared_once_by_any_number_of_processes(tmp_path):
     pairs = corpus(60)
     first, _ = run(tmp_path / "p", pairs)
     second, lines = run(tmp_path / "p", [])  # an empty corpus would fail, so nothing was read
@@ -136,6 +136,9 @@ def test_the_same_data_and_settings_are_prepared_once(tmp_path):
     assert training_pairs(second) == training_pairs(first)
     assert (second.valid_text, second.counts) == (first.valid_text, first.counts)
     assert second.src_tokenizer.digest == first.src_tokenizer.digest
+    run(tmp_path / "p", corpus(60), workers=1)
+    _, lines = run(tmp_path / "p", corpus(60), workers=2)
+    assert "using the preparation in" in lines[0]
 
 
 def test_other_data_or_settings_are_prepared_again(tmp_path):
@@ -382,12 +385,6 @@ def test_the_number_of_processes_does_not_change_the_files(tmp_path, monkeypatch
         content.pop("prepared.json")  # it holds the configured number of processes
         found.append((content, lines))
     assert found[0] == found[1] == found[2]
-
-
-def test_another_number_of_processes_does_not_prepare_again(tmp_path):
-    run(tmp_path / "p", corpus(60), workers=1)
-    _, lines = run(tmp_path / "p", corpus(60), workers=2)
-    assert "using the preparation in" in lines[0]
 
 
 def test_a_process_that_dies_is_one_clear_error(monkeypatch):

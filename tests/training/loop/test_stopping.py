@@ -50,10 +50,15 @@ def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     assert stop_reason(settings, replace(state, update=799), 1200) == "reached train.max_minutes = 20"
 
 
-def test_the_nearest_limit_decides() -> None:
+def test_the_nearest_limit_decides_and_the_fraction_done_counts_the_cooldown():
     settings = TrainConfig(max_minutes=20, max_updates=700, cooldown=0.25)
     assert start(settings, 600, update=525).cooldown_to == 700
     assert start(replace(settings, max_updates=10_000), 900, update=525).cooldown_to == 700
+    settings = TrainConfig(patience=3, cooldown=0.25)
+    state = start(settings, update=900, stale_validations=3)
+    assert fraction_done(settings, state) == pytest.approx(0.75)
+    with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
+        RunConfig.from_mapping({"train": {"cooldown": 1.5}})
 
 
 def test_a_quarter_of_the_whole_follows_when_patience_has_run_out() -> None:
@@ -67,28 +72,14 @@ def test_a_quarter_of_the_whole_follows_when_patience_has_run_out() -> None:
     assert start(settings, update=1, stale_validations=3).cooldown_to == 2
 
 
-def test_without_a_cooldown_patience_ends_the_training() -> None:
+def test_without_a_cooldown_patience_ends_and_one_without_its_limit_is_cancelled():
     settings, state = TrainConfig(patience=3, cooldown=0), TrainState(update=900, stale_validations=3)
     assert start_cooldown(settings, state, 0) == state
     assert "train.patience" in str(stop_reason(settings, state, 0))
-
-
-def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_cancelled() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
     state = start(settings, 900, update=600)
     assert cancel_stale_cooldown(settings, state) == state
     assert cancel_stale_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
-
-
-def test_the_fraction_done_is_of_the_end_of_the_cooldown() -> None:
-    settings = TrainConfig(patience=3, cooldown=0.25)
-    state = start(settings, update=900, stale_validations=3)
-    assert fraction_done(settings, state) == pytest.approx(0.75)
-
-
-def test_a_cooldown_longer_than_the_training_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
-        RunConfig.from_mapping({"train": {"cooldown": 1.5}})
 
 
 def rates(config: RunConfig, lines: Lines) -> list[float]:

@@ -16,15 +16,12 @@ HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
 
 
-def test_a_line_shows_what_is_known() -> None:
+def test_a_line_shows_what_is_known_and_is_printed_when_due():
     assert prepare_line(HALF) == LINE
     assert (
         prepare_line(PrepareProgress("pairs read", 2_000, None, 4.0))
         == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
     )
-
-
-def test_without_a_terminal_lines_are_printed_when_due() -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
     display.on_prepare(HALF, due=False)
