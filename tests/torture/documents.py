@@ -5,16 +5,10 @@ of a translation, too. Each attack is a command in a process of its own; its row
 """
 
 import gc
-import importlib.util
-import io
 import itertools
 import json
-import os
 import re
-import signal
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,12 +18,9 @@ from hostile_runs import mutated_run
 from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
 from benchmarks.large_files import LARGE_FILES
-from glassformer import Translator
 from glassformer.decoding.batching import ModelInput
 from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.translation import Hypothesis, Translation
-from glassformer.errors import GlassformerError
-from glassformer.files import hidden_names
 from glassformer.text.formats import FORMATS
 
 MARKUP = "<img src=x onerror=alert(1)>"
@@ -98,11 +89,10 @@ def bombs() -> Iterator[tuple[str, str, str]]:
     yield "10^5 quotations in quotations", ".md", "> " * 10**5 + "a\n"
 
 
-def answer_with_markup(pause: float = 0.0) -> None:
-    """Every translation of this process is the same, and none takes time, beside a pause for some of them."""
+def answer_with_markup() -> None:
+    """Every translation of this process is the same, and none takes time."""
 
     def search(self: SentenceTranslator, inputs: Sequence[ModelInput], *_: Any) -> list[Translation]:
-        time.sleep(pause)
         self.confidence = None
         hypothesis = Hypothesis(MARKUP, [], [], -1.0, -1.0, False)
         return [Translation(one.source.text, [], False, [hypothesis]) for one in inputs]
@@ -242,17 +232,15 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
 
 
 def attack_documents(laboratory: Laboratory, clock: Clock, *, whole: bool = True) -> list[Tally]:
-    """Stops, full disks and wrong types; then bombs, patterns, growth and generated files."""
+    """Full disks; then bombs, patterns, growth and generated files."""
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
     attacks.warm_up()
-    tallies = growth, patterns, stops, doors, random = [
+    tallies = growth, patterns, disks, random = [
         Tally("documents that grow"), Tally("documents and pairs of one pattern, and bombs"),
-        Tally("documents whose translation is stopped"), Tally("wrong types at the doors of the API"),
-        Tally("generated documents, pairs, texts, models and runs"),
+        Tally("documents on full disks"), Tally("generated documents, pairs, texts, models and runs"),
     ]  # fmt: skip
     share = Clock(clock.left() * 0.6)
-    stop_and_fill(attacks, stops, 6 if whole else 2)
-    knock(laboratory, doors)
+    fill_disk(attacks, disks)
     for attack, ending, is_pairs, content in share.while_time(iter([*crafted(), *shuffled(laboratory.seed, size)])):
         (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, content().encode())
     sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
@@ -293,42 +281,11 @@ def shuffled(seed: int, size: int) -> list[tuple[str, str, bool, Callable[[], st
     return cases
 
 
-def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:
-    """Kill a translation at some chunk and repeat it, and starve it of disk: the output is as without that."""
+def fill_disk(attacks: Attacks, tally: Tally) -> None:
+    """Starve a translation of disk: the output is as before."""
     path, out = attacks.home / "in.txt", attacks.home / "out.txt"
     path.write_text("".join(f"abc {number}\n" for number in range(1000)))
     words = ("translate", "--input", path, "--out", out)
-    attacks.command(*words)
-    expected, journal = out.read_text(), out.with_name(hidden_names(out.name)[1])
-    for number in range(times):
-        out.write_text("before")
-
-        def kill(process: int, chunks: int = number + 1) -> None:
-            end = time.monotonic() + 60
-            while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > chunks):
-                if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                    return
-                time.sleep(0.001)
-            os.kill(process, signal.SIGKILL)
-
-        stopped = attacks.laboratory.command(
-            *map(str, words),
-            "--run",
-            str(attacks.laboratory.run),
-            prepare=lambda: answer_with_markup(0.05),
-            during=kill,
-        )
-        kept = out.read_text() in ("before", expected)
-        ended = attacks.command(*words)
-        is_same = out.read_text() == expected and not journal.exists()
-        attacks._count(
-            tally,
-            "killed, then repeated",
-            ".txt",
-            path.stat().st_size,
-            ended,
-            None if kept and is_same else f"{stopped.status}: another output",
-        )
     for limit in (0, 100, 5000):
         out.write_text("before")
         prepare = lambda limit=limit: (answer_with_markup(), limit_file_size(limit)())  # noqa: E731
@@ -336,33 +293,3 @@ def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:
         silent = None if out.read_text() == "before" and ended.status else "something was lost"
         attacks._count(tally, "a full disk", ".txt", path.stat().st_size, ended, silent)
     attacks.command(*words)
-
-
-def knock(laboratory: Laboratory, tally: Tally) -> None:
-    """Every wrong value at every door that the tests name."""
-    path = Path(__file__).parents[1] / "documents" / "test_wrong_types.py"
-    spec = importlib.util.spec_from_file_location("test_wrong_types", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    translator, began = Translator.load(laboratory.run, device="cpu"), time.process_time()
-    for name, door in module.DOORS.items():
-        for value in module.wrong_values(name):
-            said = try_door(door, translator, value)
-            ended = Ended(70 if said else 2, "", said, hung=False)
-            tally.count(f"{name}: {value!r:.40}", ended, silent=None)
-    row = {"attack": "wrong types", "format": f"{len(module.DOORS)} doors of the API", "bytes": 0, "status": 2}
-    tally.rows.append({**row, "seconds": round(time.process_time() - began, 1), "mb": 0, "said": "a sentence each"})
-
-
-def try_door(door: Callable[[Any, Any], object], translator: Translator, value: Any) -> str:
-    """What a person would see that is no error of ours; empty if there is nothing."""
-    try:
-        with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
-            door(translator, value)
-    except GlassformerError:
-        return ""
-    except Exception as error:
-        return repr(error)
-    return "it was taken"

@@ -262,16 +262,6 @@ def test_a_flipped_bit_in_the_text_is_noticed_and_the_weights_are_the_same(corpu
     assert last_weights(damaged) == last_weights(whole)
 
 
-def test_a_run_with_another_tokenizer_does_not_resume(corpus, small_config, tmp_path):
-    run, source = tmp_path / "run", FileSource(*corpus)
-    train(TrainRequest(run, source, small_config(max_updates=10, cooldown=0)), Lines())
-    shutil.rmtree(run / "text")
-    file = run / "tokenizer.src.json"
-    file.write_text(file.read_text().replace('"a"', '"z"'))
-    with pytest.raises(TokenizerError, match=r"tokenizer.src.json: is not the tokenizer that .* Put the original"):
-        train(TrainRequest(run, source, small_config(max_updates=20, cooldown=0)), Lines())
-
-
 def test_a_log_that_cannot_grow_is_reported_in_one_line(tmp_path: Path) -> None:
     run, before = RunDirectory(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
     with RunLog(run, Lines(), tensorboard=False) as log:

@@ -1,6 +1,5 @@
 """The engine ctranslate2: what it writes is what torch writes, it starts without PyTorch, and it refuses by name."""
 
-import gzip
 import json
 import os
 import shutil
@@ -10,7 +9,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from covering import only_full
 from filter_values import value_with_effect
 from typer.testing import CliRunner
 
@@ -23,7 +21,6 @@ from glassformer.decoding.engines.export_cache import CACHE
 from glassformer.errors import ConfigError, InputError, RunError, StorageError
 from glassformer.files import lock_file, open_to_append, sha256
 from glassformer.run_directory import RunDirectory
-from glassformer.text.corpus.corpus import read_pairs
 
 pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
 
@@ -384,25 +381,3 @@ def test_the_commands_take_it(tmp_path):
     refused = CliRunner().invoke(app, ["translate", "A man.", "--engine", "ctranslate2", "--align", "--layer", "0"])
     assert isinstance(refused.exception, ConfigError)
     assert "--layer, --head: found with engine ctranslate2" in str(refused.exception)
-
-
-@only_full
-@pytest.mark.slow
-@pytest.mark.skipif(not DATA.is_dir(), reason="Multi30k is not in ../shared/data")
-def test_of_2000_sentences_it_writes_as_torch_does_and_int8_costs_no_bleu(torch_engine, fast, tmp_path):
-    import sacrebleu
-
-    captions = (
-        gzip.decompress((DATA / f"test_2016_flickr.{side}.gz").read_bytes()).decode().splitlines()
-        for side in ("en", "de")
-    )
-    script, tatoeba = ROOT / "examples" / "bundled" / "pairs.py", DATA.parent / "tatoeba" / "en-de-large.tsv.gz"
-    subprocess.run([sys.executable, script, tatoeba, tmp_path], check=True, stdout=subprocess.DEVNULL)
-    pairs = [*zip(*captions, strict=True), *read_pairs(tmp_path / "test.tsv")]
-    sources, references = (list(side) for side in zip(*pairs, strict=True))
-    ours, theirs = ([one.text for one in engine.translate(sources)] for engine in (torch_engine, fast))
-    assert sum(one == other for one, other in zip(ours, theirs, strict=True)) >= 0.995 * len(pairs)
-    with Translator.load(precision="int8") as small:
-        rounded = [one.text for one in small.translate(sources)]
-    bleu = [sacrebleu.corpus_bleu(texts, [references]).score for texts in (ours, rounded)]
-    assert abs(bleu[0] - bleu[1]) <= 0.2, bleu
