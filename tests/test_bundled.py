@@ -252,7 +252,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_and_the_source_distribution_hold_the_model_and_the_page(built: Path) -> None:
+def test_the_wheel_holds_the_model_and_the_page_and_describes_itself(built):
     assets = (path for path in (ROOT / "glassformer/explain/page/assets").rglob("*") if path.is_file())
     expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
     expected |= {path.relative_to(ROOT).as_posix() for path in assets}
@@ -262,10 +262,6 @@ def test_the_wheel_and_the_source_distribution_hold_the_model_and_the_page(built
         assert {name for name in archive.namelist() if "/en-de/" in name or "/assets/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
-
-
-@pytest.mark.slow
-def test_the_wheel_describes_itself_without_links_that_lead_nowhere(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))

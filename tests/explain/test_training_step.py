@@ -75,14 +75,8 @@ def test_long_targets_and_many_sentences_are_cut(translator):
 def test_each_weight_has_one_line_of_norms(trained, translator):
     section = section_of(trained, "Update")
     (table,) = section.tables
-    assert [step.name for step in section.steps] == [
-        "gradient_norm",
-        "cooldown",
-        "count_before",
-        "rate",
-        "count",
-        "gradients_left",
-    ]
+    names = ["gradient_norm", "cooldown", "count_before", "rate", "count", "gradients_left"]
+    assert [step.name for step in section.steps] == names
     weights = dict(translator.model.named_parameters())
     assert [row[0] for row in table.rows] == list(weights)
     moved = (

@@ -149,12 +149,8 @@ def test_a_model_in_training_is_walked_without_dropout_and_left_in_training(walk
 def test_labels_follow_the_axes(walked):
     weights = walked["decoder.layers.0.cross_attention.weights"]
     assert weights.axes == ("batch", "heads", "tgt", "src")
-    assert walked.labels(weights, 2) == (
-        None,
-        None,
-        walked.sentences.tgt_in_tokens[2],
-        walked.sentences.src_tokens[2],
-    )
+    tokens = walked.sentences.tgt_in_tokens[2], walked.sentences.src_tokens[2]
+    assert walked.labels(weights, 2) == (None, None, *tokens)
     values = walked["decoder.layers.0.cross_attention.v"]
     assert walked.labels(values, 0)[2] == walked.sentences.src_tokens[0]
 
@@ -206,25 +202,19 @@ def test_what_does_not_fit_is_refused(translator, walked):
         _ = walked["encoder.memry"]
 
 
-def test_the_json_holds_every_number_exactly(walked, tmp_path):
+def test_the_json_holds_every_number_exactly_or_the_steps_alone(walked, tmp_path):
     walked.write_json(tmp_path / "walk.json", values=True)
     read = json.loads((tmp_path / "walk.json").read_text("utf-8"), parse_constant=pytest.fail)
     assert read == walked.to_mapping(values=True)
     assert (read["sources"], read["model"]["d_v"]) == (SOURCES, 5)
     for step, mapping in zip(walked.steps, read["steps"], strict=True):
-        assert (step.number, step.address, list(step.shape)) == (
-            mapping["number"],
-            mapping["address"],
-            mapping["shape"],
-        )
+        told = (mapping["number"], mapping["address"], mapping["shape"])
+        assert (step.number, step.address, list(step.shape)) == told
     memory = torch.tensor(read["steps"][walked["encoder.memory"].number - 1]["values"])
     assert torch.equal(memory, walked["encoder.memory"].value)
     masked = read["steps"][walked["decoder.layers.0.self_attention.masked_scores"].number - 1]["values"]
     assert masked[0][0][0][1:] == ["-inf"] * 7
     assert math.isfinite(masked[0][0][0][0])
-
-
-def test_json_without_values_tells_the_steps_alone(walked):
     mapping = walked.to_mapping()
     assert (mapping["version"], mapping["kind"], mapping["decode"], mapping["train"]) == (2, "forced", None, None)
     assert set(mapping["steps"][0]) == {

@@ -52,7 +52,7 @@ def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(pos
     assert torch.equal(again.eval()(src_ids, tgt_in_ids), model.eval()(src_ids, tgt_in_ids))
 
 
-def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():
+def test_parameter_counts_are_those_of_the_walkthrough_and_those_worked_by_hand(small_config):
     model = Transformer.without_values(ModelConfig.walkthrough())
     assert size(model) == 44_312_696
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
@@ -64,6 +64,16 @@ def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():
     assert size(model.src_embedding) == 51_200
     assert size(model.tgt_embedding) == 61_440
     assert size(model.output_projection) == 61_560
+    # d_model 26, 3 heads, d_k 10, d_v 7, d_ff 31, 2 + 2 layers, no biases in attention, one matrix of 19 ids.
+    config = small_config(d_v=7, tie_embeddings="all", src_vocab=19)
+    attention = 26 * 30 + 26 * 30 + 26 * 21 + 21 * 26
+    feed_forward = 26 * 31 + 31 + 31 * 26 + 26
+    norm = 2 * 26
+    expected = 19 * 26 + 2 * (attention + feed_forward + 2 * norm) + 2 * (2 * attention + feed_forward + 3 * norm)
+    assert size(Transformer(config)) == expected
+    assert (
+        size(Transformer(small_config(d_v=7, tie_embeddings="all", src_vocab=19, norm="pre"))) == expected + 2 * norm
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,19 +90,6 @@ def test_named_configurations_have_the_sizes_of_their_source(*, name, d_model, d
 @pytest.mark.parametrize(("name", "millions"), [("base", 65), ("big", 213)])
 def test_base_and_big_come_to_the_millions_of_parameters_in_table_3(name, millions):
     assert size(Transformer.without_values(ModelConfig.from_name(name))) == pytest.approx(millions * 1e6, rel=0.04)
-
-
-def test_a_parameter_count_worked_by_hand(small_config):
-    """d_model 26, 3 heads, d_k 10, d_v 7, d_ff 31, 2 + 2 layers, no biases in attention, one matrix of 19 ids."""
-    config = small_config(d_v=7, tie_embeddings="all", src_vocab=19)
-    attention = 26 * 30 + 26 * 30 + 26 * 21 + 21 * 26
-    feed_forward = 26 * 31 + 31 + 31 * 26 + 26
-    norm = 2 * 26
-    expected = 19 * 26 + 2 * (attention + feed_forward + 2 * norm) + 2 * (2 * attention + feed_forward + 3 * norm)
-    assert size(Transformer(config)) == expected
-    assert (
-        size(Transformer(small_config(d_v=7, tie_embeddings="all", src_vocab=19, norm="pre"))) == expected + 2 * norm
-    )
 
 
 def test_tying_shares_one_storage_and_not_a_copy(small_model):

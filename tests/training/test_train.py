@@ -106,9 +106,8 @@ def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
     assert lines.updates[0].learning_rate < rate
     assert (trained / "tokenizer.src.json").read_bytes() == tokenizer
     again = Lines()
-    train(
-        TrainRequest(trained, text, replace(other, train=replace(other.train, max_updates=26))), again
-    )  # it has these settings now
+    now = replace(other, train=replace(other.train, max_updates=26))  # it has these settings now
+    train(TrainRequest(trained, text, now), again)
     assert not any("--force" in line for line in again.lines)
 
 

@@ -1,9 +1,11 @@
 """What a model has seen: which words, characters and lengths, and that it comes back from its file with care."""
 
+import base64
+
 import pytest
 
 from glassformer.decoding.confidence.bloom_filter import MAX_BITS, BloomFilter
-from glassformer.decoding.confidence.ngrams import NgramTable
+from glassformer.decoding.confidence.ngrams import NgramTable, ngrams
 from glassformer.decoding.confidence.seen_text import SeenText, find_words
 
 TEXTS = ["The old man doesn't walk to the house.", "She walks to the café, the old house 12."] * 2
@@ -46,3 +48,50 @@ def test_another_form_is_refused(change: dict[str, object], message: str) -> Non
     assert SeenText.from_mapping(SEEN.to_mapping()) == SEEN
     with pytest.raises(ValueError, match=message):
         SeenText.from_mapping({**SEEN.to_mapping(), **change})
+
+
+ENGLISH = ["The old man walks to the house.", "the old house is white", "She walks to the old man."] * 2
+
+
+def test_ngrams_have_a_space_at_both_ends_and_no_case() -> None:
+    assert list(ngrams("Ab \t c", 3)) == [" ab", "ab ", "b c", " c "]
+    assert list(ngrams("", 4)) == ["  "]
+    assert list(ngrams("ＡＢ", 4)) == [" ab "]  # full-width letters are compatible forms of the plain ones
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_what_occurs_twice_is_seen_and_what_does_not_is_not(order: int) -> None:
+    table = NgramTable.from_texts(ENGLISH, order)
+    assert [table.unseen(text) for text in ENGLISH] == [0.0] * len(ENGLISH)
+    assert table.unseen("老人走到房子") > 0.7
+    assert NgramTable.from_texts(["abc", "xyz"], order).unseen("abc") > 0  # each occurs once
+
+
+def test_unseen_ngrams_are_counted_in_a_small_table_that_json_keeps():
+    table = NgramTable.from_texts(ENGLISH, 3)
+    shares = [table.unseen(text) for text in ("the old man", "the olt man", "der alte Mann", "xq zvk wpj")]
+    assert shares == sorted(shares)
+    assert shares[0] == 0
+    assert shares[-1] > 0.9
+    table = NgramTable.from_texts((f"{number:x} {number * number:x}" for number in range(20_000)), 4)
+    assert 8 * len(table.seen.bits) <= MAX_BITS
+    assert len(NgramTable.from_texts(ENGLISH, 4).seen.bits) < 400
+    table = NgramTable.from_texts(ENGLISH, 4)
+    assert NgramTable.from_mapping(table.to_mapping()) == table
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": 9}, "expected an order"),
+        ({"order": True}, "expected an order"),
+        ({"bits": 3}, "expected them in base64"),
+        ({"bits": "?"}, "is not base64"),
+        ({"bits": base64.b64encode(bytes(200)).decode()}, "a power of two"),
+        ({"bits": base64.b64encode(bytes(MAX_BITS // 4)).decode()}, "a power of two up to"),
+        ({"more": 1}, "expected order and bits"),
+    ],
+)
+def test_a_table_of_another_form_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NgramTable.from_mapping({**NgramTable.from_texts(ENGLISH, 2).to_mapping(), **change})

@@ -214,6 +214,8 @@ def test_required_phrases_ensembles_devices_and_engines_are_refused(fast):
         Translator.load(engine="ctranslate2", precision="int3")
     with pytest.raises(ConfigError, match="engine: found ctranslate2, which shows no model"):
         _ = fast.model
+    refused = CliRunner().invoke(app, ["translate", "A man.", "--engine", "ctranslate2", "--align", "--layer", "0"])
+    assert "--layer, --head: found with engine ctranslate2" in str(refused.exception)
     for workers in (0, 1.5, "2", True):
         with pytest.raises(ConfigError, match=f"workers: found {workers!r}, expected"):
             Translator.load(engine="ctranslate2", workers=workers)
@@ -357,27 +359,3 @@ def test_a_cache_that_cannot_be_written_says_what_to_set(monkeypatch, tmp_path):
         StorageError, match=r"cannot be kept there .*Set XDG_CACHE_HOME to a directory that can be wr"
     ):
         Translator.load(engine="ctranslate2")
-
-
-@pytest.mark.slow
-def test_the_commands_take_it(tmp_path):
-    (tmp_path / "a.en").write_text("A man sleeps.\nTwo dogs.\n")
-    (tmp_path / "a.de").write_text("Ein Mann schläft.\nZwei Hunde.\n")
-
-    def call(*arguments: str) -> str:
-        result = CliRunner().invoke(app, list(arguments))
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    files = ("--src", str(tmp_path / "a.en"), "--ref", str(tmp_path / "a.de"), "--json")
-    ours, theirs = (json.loads(call("evaluate", *files, "--engine", engine)) for engine in ("torch", "ctranslate2"))
-    assert ours["bleu"] == theirs["bleu"]
-    aligned = [
-        call("translate", "--input", str(tmp_path / "a.en"), "--align", "--engine", engine)
-        for engine in ("torch", "ctranslate2")
-    ]
-    assert aligned[0] == aligned[1]
-    assert aligned[0].count(" ||| ") == 2
-    refused = CliRunner().invoke(app, ["translate", "A man.", "--engine", "ctranslate2", "--align", "--layer", "0"])
-    assert isinstance(refused.exception, ConfigError)
-    assert "--layer, --head: found with engine ctranslate2" in str(refused.exception)

@@ -7,9 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
-from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
+from glassformer.decoding import Constraints, Output, SearchJob
+from glassformer.decoding.search.beam import top_k, top_k_of_beams
+from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.decoding.search.search import result_tensors, search
-from glassformer.decoding.search.steps import BeamSteps
+from glassformer.decoding.search.steps import BeamSteps, DecoderSteps
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig
@@ -228,3 +230,47 @@ def test_a_place_without_an_output_has_padding_and_did_not_end():
     assert found["result_ended"].tolist() == [[True, False], [True, False]]
     assert found["results"].tolist() == [[[5, EOS], [6, PAD]], [[5, EOS], [PAD, PAD]]]
     assert found["result_scores"][1, 1] == found["result_log_probs"][1, 1] == -math.inf
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 10])
+@pytest.mark.parametrize("n", [5, 64, 777, 6400, 6463])
+def test_they_are_those_that_topk_finds(n, count):
+    values = torch.randn(13, n, generator=torch.Generator().manual_seed(n))
+    values[3, : n // 2] = -math.inf
+    found, places = top_k(values, count)
+    expected = values.topk(min(count, n), dim=1)
+    assert torch.equal(found, expected.values)
+    assert torch.equal(values.gather(1, places), found)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+def test_the_last_numbers_behind_whole_blocks_count_too():
+    values = torch.zeros(2, 64 * 30 + 5)
+    values[0, -1], values[1, -5] = 3.0, 2.0
+    found, places = top_k(values, 3)
+    assert found[:, 0].tolist() == [3.0, 2.0]
+    assert places[:, 0].tolist() == [64 * 30 + 4, 64 * 30]
+
+
+@pytest.mark.parametrize("vocab", [4, 3000])
+def test_of_beams_they_are_the_greatest_sums(vocab):
+    generator = torch.Generator().manual_seed(vocab)
+    ranking = torch.randn(5, 3, generator=generator)
+    ranking[2, 1:] = -math.inf
+    log_probs = torch.randn(5, 3, vocab, generator=generator).log_softmax(-1)
+    places = top_k_of_beams(ranking, log_probs, 6)
+    sums = (ranking[:, :, None] + log_probs).flatten(1)
+    assert torch.equal(sums.gather(1, places), sums.topk(6, dim=1).values)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [BeamSteps, DecoderSteps])
+@pytest.mark.parametrize("options", [DecodeConfig(beam=1), DecodeConfig(beam=2), DecodeConfig(sample=True)])
+def test_a_search_asks_before_each_step_whether_it_is_wanted(make_model, kind, options):
+    if kind is BeamSteps and options.sample:
+        pytest.skip("samples have a row each")
+    answers = [True, False]
+    steps = kind(make_model(), padded(SENTENCES))
+    with searching_while(lambda: answers.pop(0)), pytest.raises(SearchStoppedError):
+        search(steps, SearchJob(SENTENCES, [9] * len(SENTENCES), options))
+    assert not answers

@@ -75,19 +75,6 @@ def download(page, place: str, kind: str) -> bytes:
     return Path(started.value.path()).read_bytes()
 
 
-def test_the_translation_stands_above_its_pieces_with_its_confidence(browser, bundled, bundled_file):
-    with open_page(browser, bundled_file) as page:
-        assert page.inner_text(".translation") == bundled.sentences.targets[0]
-        chance, _ = bundled.sentences.confidence[0]
-        assert page.inner_text(".confidence") == f"confidence {chance:.2f}"
-        living(page)
-        doubtful = Translator.load().translate([DOUBTFUL])[0]
-        type_text(page, DOUBTFUL)
-        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {doubtful.doubt.text}"
-        assert page.inner_text(".confidence") == expected
-        assert page.inner_text(".translation") == doubtful.text
-
-
 DOUBTFUL = "Xqzv wkjhp bnmtr qwzx."
 
 
@@ -263,7 +250,7 @@ def test_layers_heads_and_steps_count_from_0(browser, small_file):
                 assert max(found, default=0) < count, (place, word)
 
 
-def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
+def test_first_sight_has_sentence_translation_confidence_figure_and_what_to_do(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
         band = page.inner_text("#band")
         for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
@@ -272,9 +259,19 @@ def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bun
         assert f"7 × {config.d_model}" in figure
         assert f"6 × {config.tgt_vocab:,}" in figure
         assert "click any box or cell" in page.inner_text("#view")
+    with open_page(browser, bundled_file) as page:
+        assert page.inner_text(".translation") == bundled.sentences.targets[0]
+        chance, _ = bundled.sentences.confidence[0]
+        assert page.inner_text(".confidence") == f"confidence {chance:.2f}"
+        living(page)
+        doubtful = Translator.load().translate([DOUBTFUL])[0]
+        type_text(page, DOUBTFUL)
+        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {doubtful.doubt.text}"
+        assert page.inner_text(".confidence") == expected
+        assert page.inner_text(".translation") == doubtful.text
 
 
-def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
+def test_every_step_shows_the_numbers_of_the_trace_and_sums_that_give_them(browser, small):
     walked, path = small
     with open_page(browser, path) as page:
         for step in walked.trace:
@@ -288,11 +285,7 @@ def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
             until(page, f"window.glassformer.place.address === '{step.address}'")
             shown = number_of(page.inner_text("#view .value output"))
             assert torch.tensor(shown, dtype=torch.float32) == step.value[index].float(), step.address
-
-
-def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
-    """Whatever is written as a sum of factors in the record agrees with the recorded number."""
-    walked, path = small
+    # Whatever is written as a sum of factors in the record agrees with the recorded number.
     with open_page(browser, path) as page:
         for step in walked.trace:
             if step.address.startswith(("text.", "choice.")) or "vocab" in step.axes:
@@ -523,16 +516,13 @@ def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(b
         assert named in page.inner_text("#edits .ignored")
 
 
-def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
+def test_numbers_and_pictures_can_be_saved(browser, bundled, bundled_file):
     with open_page(browser, bundled_file, "#encoder.memory") as page:
         rows = download(page, "#view", "CSV").decode().splitlines()[1:]
         values = [[float(one) for one in re.sub(r'^"[^"]*",', "", row).split(",")] for row in rows]
         assert torch.equal(torch.tensor(values, dtype=torch.float32), bundled["encoder.memory"].value[0])
         for kind in ("SVG", "PNG"):
             assert len(download(page, "#view", kind)) > 1000
-
-
-def test_every_picture_can_be_saved(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
         living(page)
         save_text(page, ".figure-column", "SVG", "6 × 8,000")

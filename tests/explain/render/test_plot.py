@@ -20,9 +20,8 @@ def test_a_notebook_shows_every_head_of_every_layer_side_by_side(walked):
     config = walked.config
     for layer in range(config.n_decoder_layers):
         for head in range(config.n_heads):
-            assert (
-                text.count(f"<title>decoder.layers.{layer}.cross_attention, head {head}</title>") == 2
-            )  # small, large
+            title = f"<title>decoder.layers.{layer}.cross_attention, head {head}</title>"
+            assert text.count(title) == 2  # small, large
     assert text.count("<svg") == 2 * config.n_heads * (config.n_encoder_layers + 2 * config.n_decoder_layers)
 
 

@@ -58,7 +58,7 @@ def long_run(
 
 
 @pytest.mark.slow
-def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: tuple[Path, Lines]) -> None:
+def test_the_best_of_averages_and_single_checkpoints_becomes_the_final_model(long_run):
     run, _ = long_run
     found = candidates_of(run, 10)
     averages = [len(one.checkpoints) for one in found if len(one.checkpoints) > 1]
@@ -69,10 +69,6 @@ def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: 
     assert singles == list(expected)
     assert [len(one.checkpoints) for one in candidates_of(run, 5) if len(one.checkpoints) > 1] == [5, 3]
     assert all(len(one.checkpoints) == 1 for one in candidates_of(run, 1))
-
-
-@pytest.mark.slow
-def test_the_best_of_the_candidates_becomes_the_final_model(long_run: tuple[Path, Lines]) -> None:
     run, lines = long_run
     rows = [line for line in lines.lines if line.startswith("  ") and "chrF" in line]
     found = candidates_of(run, 10)

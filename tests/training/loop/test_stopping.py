@@ -1,15 +1,13 @@
 """When a training stops, and its cooldown before that."""
 
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recorded import Lines, StopsAt
+from recorded import Lines
 
-from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.errors import ConfigError, RunError, TextError
 from glassformer.settings import RunConfig, TrainConfig
 from glassformer.training.loop.checkpointing import TrainState
@@ -98,16 +96,6 @@ def test_a_training_cools_down_and_logs_it(corpus, small_config, lines, tmp_path
 
 
 @pytest.mark.slow
-def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(corpus, small_config, tmp_path):
-    config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
-    train(TrainRequest(tmp_path / "whole", source, config), Lines())
-    assert train(TrainRequest(tmp_path / "parts", source, config), StopsAt(17, signal.SIGTERM)).final is None
-    assert train(TrainRequest(tmp_path / "parts", source, config), Lines()).updates == 20
-    whole, parts = (read_tensors(checkpoints(tmp_path / name / "latest")[-1], "model") for name in ("whole", "parts"))
-    assert all(bool((value == parts[name]).all()) for name, value in whole.items())
-
-
-@pytest.mark.slow
 def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(corpus, small_config, lines, tmp_path):
     source = FileSource(*corpus)
     train(TrainRequest(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25)), Lines())
@@ -121,9 +109,8 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(corpus, small_co
 @pytest.mark.slow
 def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(corpus, small_config, trained, lines):
     source = FileSource(*corpus)
-    assert (
-        train(TrainRequest(trained, source, small_config()), lines).updates == 20
-    )  # the same command ends again at once
+    # The same command ends again at once.
+    assert train(TrainRequest(trained, source, small_config()), lines).updates == 20
     with pytest.raises(RunError, match=r"this run has ended, after 20 updates and 0 minutes; expected a new limit"):
         train(TrainRequest(trained, source, small_config(max_updates=TrainConfig().max_updates)), lines)
     more = FileSource(*(trained.parent / name for name in ("more.src", "more.tgt")))
@@ -153,3 +140,16 @@ def test_a_remaining_time_that_patience_may_cut_says_at_most(corpus, small_confi
     train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert "left at most 0:" in lines.updates[0].line()
     assert "at most" not in lines.updates[-1].line()  # in the cooldown the last update is known
+
+
+def test_both_schedules_are_their_formulas():
+    config = TrainConfig(schedule="noam", warmup=4000)
+    for update in (1, 100, 4000, 4001, 100_000):
+        expected = 512**-0.5 * min(update**-0.5, update * 4000**-1.5)
+        assert learning_rate(update, config, 512) == pytest.approx(expected)
+    assert learning_rate(4000, config, 512) == pytest.approx(6.9877e-4, rel=1e-4)
+    config = TrainConfig(schedule="inverse_sqrt", peak_rate=5e-3, warmup=2000)
+    rates = [learning_rate(update, config, 128) for update in range(1, 8001)]
+    assert max(rates) == rates[1999] == pytest.approx(5e-3)
+    assert rates[999] == pytest.approx(2.5e-3)
+    assert rates[7999] == pytest.approx(2.5e-3)

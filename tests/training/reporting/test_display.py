@@ -1,6 +1,7 @@
 """The progress of preparing text, in a terminal and elsewhere."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,8 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.evaluation import score
 from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.trainer import RunningMeans
+from glassformer.training.loop.update import UpdateMetrics
 from glassformer.training.reporting.display import PlainDisplay, open_display
 from glassformer.training.reporting.run_log import RunLog, TrainProgress, prepare_line
 
@@ -84,3 +87,11 @@ def test_the_panel_shows_the_scores_below_the_bar(width: int) -> None:
         "validation loss 0.600 ppl 1.82 BLEU 0.0 chrF 25.0 exact 0.0 % (update 1100) best loss 0.500"
     )
     assert lines[bar - 1].startswith("1,200")
+
+
+def test_running_means_are_weighted_by_tokens() -> None:
+    means = RunningMeans()
+    means.add(UpdateMetrics(loss=2.0, nll=1.0, tokens=300, rate=0.1, gradient_norm=1.0))
+    means.add(UpdateMetrics(loss=4.0, nll=5.0, tokens=100, rate=0.1, gradient_norm=1.0))
+    assert means.loss == pytest.approx(2.5)
+    assert means.perplexity == pytest.approx(math.exp(2.0))
