@@ -116,17 +116,13 @@ def test_the_first_sentence_needs_no_run_and_the_card_says_what_the_model_answer
 
 
 @pytest.mark.slow
-def test_every_typed_text_was_judged_twice_as_the_model_answers_it(pack: ModuleType) -> None:
+def test_typed_texts_were_judged_twice_and_each_kind_is_warned_of_for_its_reason(pack, translator):
     judge, typed = import_module("judge"), import_module("typed_sentences").TYPED
     before, now = judge.read_verdicts("previous"), judge.read_verdicts("bundled")
     texts = [(kind, source) for kind, sources in typed.items() for source in sources]
     assert [(one.kind, one.source) for one in before] == [(one.kind, one.source) for one in now] == texts
     assert all("" not in one.verdicts for one in before + now)
     assert judge.answer(BUNDLED, now) == now
-
-
-@pytest.mark.slow
-def test_each_kind_of_text_is_warned_of_for_its_reason(pack: ModuleType, translator: Translator) -> None:
     texts, measure = import_module("reasons").TEXTS, import_module("measure")
     assert {kind: len(set(some)) for kind, some in texts.items()} == dict.fromkeys([*REASONS, "none"], 20)
     found = measure.reasons(translator)

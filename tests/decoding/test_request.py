@@ -59,14 +59,11 @@ def test_an_output_holds_nothing_banned(speaker):
     ) or banned == ["house"]
 
 
-def test_what_a_short_output_cannot_hold_is_told(speaker):
+def test_limits_count_behind_the_prefix_and_what_they_cut_is_told(speaker):
     options = DecodeConfig(beam=4, max_length_a=0, max_length_b=2)
     (found,) = speaker.translate(["the"], options, constraints=[["tall trees by a river"]])
     assert found.hypotheses[0].unmet == ("tall trees by a river",)
     assert found.to_mapping()["hypotheses"][0]["unmet"] == ["tall trees by a river"]
-
-
-def test_the_limit_counts_behind_the_prefix(speaker):
     options = DecodeConfig(beam=1, max_length_a=0, max_length_b=1)
     (found,) = speaker.translate(["the"], options, prefixes=["the old house"])
     assert len(found.hypotheses[0].ids) == len(speaker.tgt_tokenizer.to_ids("the old house")) + 1

@@ -56,7 +56,7 @@ def test_blank_texts_do_not_reach_the_model(translator, monkeypatch):
     assert list(translator.translate_stream([])) == []
 
 
-def test_a_stream_gives_the_same_and_reads_no_further_than_its_chunk(translator):
+def test_a_stream_and_a_part_of_the_input_give_what_the_whole_gives(translator):
     for options in (None, DecodeConfig(sample=True, n_best=2)):
         streamed = translator.translate_stream(iter(MIXED), options, chunk=4)
         assert outcomes(streamed) == outcomes(translator.translate(MIXED, options))
@@ -64,9 +64,6 @@ def test_a_stream_gives_the_same_and_reads_no_further_than_its_chunk(translator)
     endless = (TEXTS[next(taken) % len(TEXTS)] for _ in count())
     assert len(list(islice(translator.translate_stream(endless, chunk=3), 4))) == 4
     assert next(taken) == 6
-
-
-def test_a_part_of_the_input_draws_as_it_does_in_the_whole(translator):
     options = DecodeConfig(sample=True, beam=1)
     whole = outcomes(translator.translate(TEXTS, options))
     assert outcomes(translator.translate_stream(TEXTS[3:], options, start=3)) == whole[3:]

@@ -71,7 +71,7 @@ def test_all_hypotheses_have_the_codes_and_the_prefix(translator: Translator) ->
     assert "{name}" in begun.text
 
 
-def test_codes_are_left_to_a_client_that_places_them_or_turns_it_off(translator):
+def test_codes_are_left_to_a_client_a_setting_and_a_score(translator):
     [found] = translator.translate_stream([Request("I see {name}.", prefix="{name}")])
     assert found.read == "I see {name}."
     texts = ["I am tired. I go home.", "it's 5% off (today)", "- one: two", "HELLO & GOOD-BYE", "a / b", "5 < 7"]
@@ -80,9 +80,6 @@ def test_codes_are_left_to_a_client_that_places_them_or_turns_it_off(translator)
     [found] = translator.translate(["I see {name}."], replace(translator.config, keep_codes=False))
     assert found.read == "I see {name}."
     assert DecodeConfig().keep_codes
-
-
-def test_a_pair_is_scored_as_it_is_written(translator: Translator) -> None:
     without = replace(translator.config, keep_codes=False)
     pair = ["I see {name}."], ["Ich sehe {name}."]
     assert translator.score_tokens(*pair) == translator.score_tokens(*pair, without)

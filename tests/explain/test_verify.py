@@ -37,19 +37,18 @@ from glassformer.training.loop.optimizer import OPTIMIZER
 
 KINDS = {"bpe": 280, "wordpiece": 60, "unigram": 60, "words": 60, "characters": 60}
 TWO_LAYERS = {"n_encoder_layers": 2, "n_decoder_layers": 2}
+SHORT = {"max_length_a": 0, "max_length_b": 4}
 SEARCHES = [
-    DecodeConfig(beam=1, max_length_a=0, max_length_b=4),
-    DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4),
-    DecodeConfig(beam=3, n_best=2, max_length_a=0, max_length_b=4, cache=False),
-    DecodeConfig(
-        beam=3, n_best=2, no_repeat_ngram=2, min_length=2, repetition_penalty=1.3, max_length_a=0, max_length_b=4
-    ),
-    DecodeConfig(beam=4, n_best=3, coverage_penalty=0.4, max_length_a=0, max_length_b=4),
-    DecodeConfig(beam=2, coverage_penalty=0.4, cache=False, max_length_a=0, max_length_b=4),
-    DecodeConfig(sample=True, no_repeat_ngram=1, repetition_penalty=2.0, n_best=2, max_length_a=0, max_length_b=4),
-    DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, max_length_a=0, max_length_b=4),
-    DecodeConfig(sample=True, top_p=0.8, min_p=0.01, cache=False, max_length_a=0, max_length_b=4),
-    DecodeConfig(sample=True, typical_p=0.6, n_best=2, max_length_a=0, max_length_b=4),
+    DecodeConfig(beam=1, **SHORT),
+    DecodeConfig(beam=3, n_best=2, **SHORT),
+    DecodeConfig(beam=3, n_best=2, cache=False, **SHORT),
+    DecodeConfig(beam=3, n_best=2, no_repeat_ngram=2, min_length=2, repetition_penalty=1.3, **SHORT),
+    DecodeConfig(beam=4, n_best=3, coverage_penalty=0.4, **SHORT),
+    DecodeConfig(beam=2, coverage_penalty=0.4, cache=False, **SHORT),
+    DecodeConfig(sample=True, no_repeat_ngram=1, repetition_penalty=2.0, n_best=2, **SHORT),
+    DecodeConfig(sample=True, n_best=2, top_k=5, temperature=0.7, **SHORT),
+    DecodeConfig(sample=True, top_p=0.8, min_p=0.01, cache=False, **SHORT),
+    DecodeConfig(sample=True, typical_p=0.6, n_best=2, **SHORT),
 ]
 
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 from interop.marian_models import sentences, transformers, write_marian, write_run, write_spm
 from interop.marian_release import write_release
-from tokenizers import Tokenizer as Library
 from typer.testing import CliRunner
 
 from benchmarks.transformers_model import transformers_model
@@ -21,7 +20,6 @@ from glassformer.cli.main import app
 from glassformer.decoding import Translator
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.interop.archives import open_archive, read_arrays
-from glassformer.interop.ctranslate2 import export_ctranslate2
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian import import_marian
 from glassformer.interop.transformers import import_transformers
@@ -261,16 +259,6 @@ def test_typed_control_tokens_are_text_in_what_is_exported(tmp_path):
         ids = theirs(text)["input_ids"]
         assert ids == [*run.src_tokenizer.to_ids(text), 2]
         assert theirs.decode(ids, skip_special_tokens=True) == run.src_tokenizer.to_text(ids)
-
-
-def test_typed_control_tokens_are_text_for_ctranslate2_as_the_page_says(tmp_path):
-    pytest.importorskip("ctranslate2")
-    write_run(tmp_path / "run")
-    run = load_run(tmp_path / "run", "cpu")
-    export_ctranslate2(run, tmp_path / "out")
-    library = Library.from_file(str(tmp_path / "out/source_tokenizer.json"))
-    library.encode_special_tokens = True
-    assert library.encode("Do</s> ba.").ids == [*run.src_tokenizer.to_ids("Do</s> ba."), 2]
 
 
 @pytest.mark.parametrize("lowercase", [True, False])

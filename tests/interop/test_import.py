@@ -198,22 +198,15 @@ def test_what_cannot_be_ours_is_named(change, error, message, tmp_path):
 
 
 SHARED, BIAS = "model.shared.weight", "final_logits_bias"
+ENCODER, DECODER = (f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder"))
 FC1, LAST = "model.encoder.layers.0.fc1.weight", "model.encoder.embed_positions.weight"
 
 
 @pytest.mark.parametrize(
     ("name", "edit", "message"),
     [
-        (
-            "model.encoder.embed_tokens.weight",
-            lambda w: w[SHARED] + 1,
-            "is true, but model.encoder.embed_tokens.weight",
-        ),
-        (
-            "model.decoder.embed_tokens.weight",
-            lambda w: w[SHARED] + 1,
-            "is true, but model.decoder.embed_tokens.weight",
-        ),
+        (ENCODER, lambda w: w[SHARED] + 1, f"is true, but {ENCODER}"),
+        (DECODER, lambda w: w[SHARED] + 1, f"is true, but {DECODER}"),
         ("lm_head.weight", lambda w: w[SHARED] + 1, "tie_word_embeddings is true, but lm_head.weight is another"),
         (SHARED, lambda w: w[SHARED].repeat(2, 1), "vocab_size: found 175, expected 350, the rows of the embedding"),
         (SHARED, lambda w: w[SHARED][:, 0], "found the shape .175,., expected a matrix"),
@@ -250,7 +243,7 @@ def test_equal_copies_of_one_matrix_half_precision_and_harmless_settings_come_in
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **HARMLESS}))
     weights = load_file(tmp_path / "model.safetensors")
-    sides = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
+    sides = (ENCODER, DECODER, "lm_head.weight")
     copies = {name: value.bfloat16() for name, value in weights.items()}
     copies |= {name: copies[SHARED].clone() for name in sides}
     copies[LAST] = model.model.encoder.embed_positions.weight.detach().bfloat16()
@@ -314,14 +307,11 @@ def test_missing_and_damaged_files_are_named(tmp_path):
             import_transformers(place)
 
 
-def test_what_is_no_model_is_said(tmp_path):
+def test_what_is_no_model_of_another_program_is_said(tmp_path):
     with pytest.raises(RunError, match="is no model that can be read"):
         read_model(str(tmp_path), print)
     with pytest.raises(RunError, match="there is no such file or directory"):
         read_model(str(tmp_path / "nowhere"), print)
-
-
-def test_a_ctranslate2_directory_is_no_run(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(RunError, match="is no model that can be read"):
         read_model(str(tmp_path), print)

@@ -24,20 +24,7 @@ def size(module: nn.Module) -> int:
 
 
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-def test_a_model_without_values_has_the_names_and_shapes_of_the_model(positions):
-    config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
-
-    def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(one.shape) for name, one in (*model.named_parameters(), *model.named_buffers())}
-
-    empty = Transformer.without_values(config)
-    assert shapes(empty) == shapes(Transformer(config))
-    assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
-    assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
-
-
-@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(positions):
+def test_a_model_without_values_has_the_names_of_the_model_and_is_it_once_weights_are_copied(positions):
     """It is how every run is loaded: the tables are computed, tied matrices are one, and no random number is drawn."""
     config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
     model, random_state = Transformer(config), torch.get_rng_state()
@@ -50,6 +37,14 @@ def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(pos
         assert torch.equal(found, expected), name
     src_ids, tgt_in_ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 3, 4]])
     assert torch.equal(again.eval()(src_ids, tgt_in_ids), model.eval()(src_ids, tgt_in_ids))
+
+    def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(one.shape) for name, one in (*model.named_parameters(), *model.named_buffers())}
+
+    empty = Transformer.without_values(config)
+    assert shapes(empty) == shapes(Transformer(config))
+    assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
+    assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
 
 
 def test_parameter_counts_are_those_of_the_walkthrough_and_those_worked_by_hand(small_config):

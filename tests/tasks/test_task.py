@@ -115,7 +115,7 @@ def test_the_same_seed_gives_the_same_task(get_task):
         assert load_task(name, seed=1) == get_task(name)
 
 
-def test_divide_keeps_the_order_holds_out_the_given_shares_and_whole_targets():
+def test_pairs_are_divided_by_shares_and_targets_and_ambiguous_ones_dropped():
     pairs = [Pair(f"source {number}", "same") for number in range(10_000)]
     train, valid, test = divide(pairs, attrgetter("src"), valid=0.1, test=0.2)
     assert sorted(train + valid + test) == sorted(pairs)
@@ -129,8 +129,5 @@ def test_divide_keeps_the_order_holds_out_the_given_shares_and_whole_targets():
     targets = [{pair.tgt for pair in split} for split in (train, valid, test)]
     assert all(targets)
     assert sum(map(len, targets)) == 300
-
-
-def test_drop_ambiguous_drops_sources_with_two_targets_and_duplicates():
     pairs = [Pair("b", "1"), Pair("a", "1"), Pair("b", "1"), Pair("c", "1"), Pair("c", "2")]
     assert drop_ambiguous(pairs) == [Pair("b", "1"), Pair("a", "1")]

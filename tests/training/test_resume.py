@@ -15,7 +15,7 @@ import pytest
 from recorded import Lines, StopsAt
 
 from glassformer import Translator
-from glassformer.checkpoint import checkpoints, read_json, verify_checkpoint
+from glassformer.checkpoint import checkpoints, read_json
 from glassformer.errors import CheckpointError, ConfigError, RunError, StorageError, TokenizerError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig
@@ -147,21 +147,6 @@ def test_a_model_that_stands_in_for_a_lost_final_one_is_told(trained: Path, capl
     (said,) = caplog.messages
     assert said.startswith(f"{trained}/final: holds no model that can be used")
     assert said.endswith(f"The newest of {trained}/best stands in for it.")
-
-
-@pytest.mark.parametrize(
-    "manifest", ['{"format": 1, "files": {"state.json": {}}}', '{"format": 1}', '{"format": 1, "files": ["a"]}']
-)
-@pytest.mark.slow
-def test_a_manifest_of_another_shape_is_damage(corpus, small_config, trained, manifest):
-    run = trained
-    newest = checkpoints(run / "latest")[-1]
-    (newest / "manifest.json").write_text(manifest)
-    with pytest.raises(CheckpointError, match=r"manifest.json: is damaged"):
-        verify_checkpoint(newest)
-    lines = Lines()
-    train(TrainRequest(run, FileSource(*corpus), small_config()), lines)
-    assert any(line.startswith("Resuming after update 10") for line in lines.lines)
 
 
 def test_a_file_that_cannot_be_read_is_damage(corpus, small_config, trained, monkeypatch):

@@ -1,6 +1,5 @@
 """From a recipe to a report: trained, stopped and gone on with, written down without any text."""
 
-import importlib
 import json
 import os
 import signal
@@ -137,19 +136,3 @@ def test_the_evidence_holds_every_figure_and_no_text(small_result, report, phras
         for text in (*sentences, *found.seeds[1].outputs["held_out"], *found.ensemble["held_out"])
         if len(text) > 8 and text in together
     ]
-
-
-def test_the_page_is_made_of_the_reports_and_of_nothing_else(small_result, report, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    results = importlib.import_module("reference.results")
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-    assert results.reports() == []
-    write_report(small_result[0], report, tmp_path / "phrases")
-    page = results.results_page()
-    way = report["tests"]["held_out"]["ways"]["tokenised"]
-    assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
-    ensemble = report["tests"]["held_out"]["ensemble"]["tokenised"]
-    assert f"| the same seeds as one ensemble | {ensemble['score']:.2f} |" in page
-    assert "| A guess | 12.50 | nobody |" in page
-    for seed in ("1", "2"):
-        assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page

@@ -98,16 +98,13 @@ def test_a_doubt_in_words() -> None:
     assert Doubt("words", ("{}",)).text.endswith(': "{}"')
 
 
-def test_each_hypothesis_has_its_own_chance_and_a_blank_text_none(translator: Translator) -> None:
+def test_each_hypothesis_has_its_own_chance_and_a_text_that_of_its_worst_sentence(translator):
     found, blank = translator.translate([ENGLISH, " "], DecodeConfig(beam=4, n_best=3))
     assert [one.confidence for one in found.hypotheses] == translator.confidence.judge(ENGLISH, found.hypotheses)[0]
     for hypothesis in found.hypotheses:
         assert hypothesis.to_mapping()["confidence"] == hypothesis.confidence
     assert blank.hypotheses[0].confidence is None
     assert (blank.doubt, blank.warning) == (None, None)
-
-
-def test_a_text_is_as_doubtful_as_its_worst_sentence(translator: Translator) -> None:
     options = DecodeConfig(split_sentences=True)
     good, bad, both = translator.translate([ENGLISH, NONSENSE, f"{ENGLISH} {NONSENSE.title()}"], options)
     assert good.hypotheses[0].confidence > 0.8

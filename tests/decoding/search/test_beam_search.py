@@ -193,15 +193,12 @@ def test_with_beam_1_the_first_end_is_the_end_however_poor_its_coverage(make_mod
     assert [[one.ids for one in of_source] for of_source in found] == [[one.ids for one in each] for each in plain]
 
 
-def test_an_end_that_is_impossible_is_no_end(make_model):
+def test_an_end_that_is_impossible_is_none_and_slots_have_attention_of_their_own(make_model):
     """Of a prefix, all other ids are impossible; a wide beam takes some of them, and the end is among these."""
     prefix = (3, 4, 4, 3, 4, 3, 3, 4)
     model, constraints = make_model(vocab=5, src_vocab=11), [Constraints(prefix=prefix)] * 5
     found = beam_search(model, padded(SENTENCES), [12] * 5, DecodeConfig(beam=5), constraints)
     assert all(tuple(of_source[0].ids[:8]) == prefix for of_source in found)
-
-
-def test_the_attention_of_slots_has_a_row_for_each(make_model):
     model, ids = make_model(), torch.full((5,), BOS)
     steps = BeamSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1))
     rows = DecoderSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1, cache=False))

@@ -57,16 +57,13 @@ def test_places_are_named_by_axis_index_range_and_token(edited, spec, address, c
     assert (edited(spec)[address].value[cell] == expected).all()
 
 
-def test_a_word_is_forgotten_by_its_name(edited, walked):
+def test_a_word_is_forgotten_by_its_name_and_the_mean_takes_the_place_of_each_position(edited, walked):
     embedded = edited("src_embedding.tokens.weight[row=love]=0")["src_embedding.embedded"].value
     is_love = torch.tensor([[token == "love" for token in row] for row in walked.sentences.src_tokens])
     assert is_love.sum() == 3
     assert not embedded[is_love].any()
     assert torch.equal(embedded[~is_love], walked["src_embedding.embedded"].value[~is_love])
-
-
-def test_the_mean_takes_the_place_of_what_each_position_has(edited, walked):
-    """Padding has no part in it."""
+    # Padding has no part in it.
     found = edited(f"{CROSS}.heads[heads=0,query=2]=mean")[f"{CROSS}.heads"].value
     real = walked.sentences.batch.tgt_in_ids != 0
     mean = walked[f"{CROSS}.heads"].value[:, 0][real].mean(dim=0)

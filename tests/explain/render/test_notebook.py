@@ -66,7 +66,7 @@ def test_a_whole_pass_is_the_page_in_an_iframe_and_a_narrowed_walk_shows_only_it
         walked.narrow(layer=0).frame()
 
 
-def test_a_narrowed_walk_is_what_the_terminal_prints_with_values_where_its_steps_are_few(translator):
+def test_a_narrowed_walk_is_what_the_terminal_prints_and_user_text_is_escaped(translator):
     some = walk(translator, SOURCES, TARGETS, only="decoder.layers.0.cross_attention.weights")
     text = "".join(Reader(walk_html(some)).text)
     step = some.steps[0]
@@ -76,9 +76,6 @@ def test_a_narrowed_walk_is_what_the_terminal_prints_with_values_where_its_steps
     many = walk(translator, SOURCES, TARGETS, only="decoder.*")
     assert len(many.steps) > 40
     assert many.steps[0].story.sentence not in "".join(Reader(walk_html(many)).text)
-
-
-def test_user_text_is_escaped(translator):
     nasty = "<script>alert(1)</script> & <b>\x1b[31m"
     text = walk(translator, [nasty], [nasty], only="text.*")._repr_html_()
     page = Reader(text)

@@ -25,16 +25,13 @@ def test_a_notebook_shows_every_head_of_every_layer_side_by_side(walked):
     assert text.count("<svg") == 2 * config.n_heads * (config.n_encoder_layers + 2 * config.n_decoder_layers)
 
 
-def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(walked, translator):
+def test_traces_and_rows_of_cross_attention_say_what_is_read_and_written(walked, translator):
     first = walked.sentences.tgt_in_tokens[0][0], walked.sentences.tgt_out_tokens[0][0]
     label = f"reads {first[0]} → writes {first[1]}".replace("<", "&lt;").replace(">", "&gt;")
     assert label in walked._repr_html_()
     translation = translator.translate(SOURCES[:1], attention=True)[0]
     assert "reads &lt;s&gt; → writes" in translation._repr_html_()
     assert "<svg" not in translator.translate(SOURCES[:1])[0]._repr_html_()
-
-
-def test_a_trace_shows_its_heads_above_its_table(walked):
     text = walked.trace._repr_html_()
     assert text.index("<svg") < text.index("<table>")
 
@@ -101,16 +98,13 @@ def test_what_is_not_there_is_said(walked, address, options, message):
         walked.plot(address, **options)
 
 
-def test_axes_have_words_and_those_of_attention_say_who_asks(walked):
+def test_a_figure_takes_a_title_and_its_axes_say_who_asks(walked):
     figure = walked.plot("encoder.layers.0.self_attention.weights")
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: src", "key: src")
     figure = walked.plot(CROSS)
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: tgt", "key: src")
     figure = walked.plot("encoder.memory")
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("src", "d_model")
-
-
-def test_a_figure_takes_a_title_a_size_and_plain_tokens(walked):
     figure = walked.plot(CROSS, head=0, title="Who looks at whom", size=(4.0, 3.0))
     assert (figure.get_suptitle(), tuple(figure.get_size_inches())) == ("Who looks at whom", (4.0, 3.0))
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]

@@ -133,16 +133,10 @@ def test_user_text_is_neither_markup_nor_terminal_control(translator):
 @pytest.mark.parametrize(
     ("number", "shown"),
     [
-        (True, "yes"),
-        (7, "7"),
-        (0.0, "0.000"),
-        (-0.12345, "-0.123"),
-        (-float("inf"), "−∞"),
-        (1e-5, "1.0e-05"),
-        (-12345.0, "-1.2e+04"),
-        (999.9999, "1000.000"),
+        (True, "yes"), (7, "7"), (0.0, "0.000"), (-0.12345, "-0.123"), (-float("inf"), "−∞"), (1e-5, "1.0e-05"),
+        (-12345.0, "-1.2e+04"), (999.9999, "1000.000"),
     ],
-)
+)  # fmt: skip
 def test_numbers_fit_their_column(number, shown):
     assert number_text(number) == shown
     assert len(shown) <= 8

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from covering import only_full, sample
+from covering import sample
 from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 
 from glassformer.checkpoint import checkpoints, read_tensors
@@ -185,31 +184,6 @@ def test_a_killed_process_is_restarted_and_all_resume(corpus, make, tmp_path, sh
     code, out, err = end(started)
     assert code == 0, err
     assert "Resuming after update" in out
-    torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
-    assert_equal(run, tmp_path / "whole")
-
-
-@only_full
-@needs_proc
-@pytest.mark.slow
-def test_when_a_machine_is_lost_the_other_ends_and_both_resume_later(corpus, make, tmp_path):
-    model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10}
-    run = tmp_path / "lost"
-
-    def machines() -> "list[subprocess.Popen[str]]":
-        endpoint, asked = free_endpoint(), command(corpus, run, make(model, **limits))
-        return [start(1, *asked, endpoint=endpoint) for _ in range(2)]
-
-    stays, lost = machines()
-    wait_until(lambda: bool(checkpoints(run / "latest")))
-    (worker,) = workers(lost)
-    for process in (worker, lost.pid):
-        os.kill(process, signal.SIGKILL)
-    lost.communicate()
-    assert end(stays)[0] != 0
-    ended = [end(one) for one in machines()]
-    assert [code for code, _, _ in ended] == [0, 0], ended
-    assert "Resuming after update" in "".join(out for _, out, _ in ended)
     torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
     assert_equal(run, tmp_path / "whole")
 

@@ -182,14 +182,8 @@ def test_a_training_ends_with_words_and_a_page(corpus, small_config, tmp_path, l
 def test_damaged_records_are_left_out(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     damaged = [
-        '{"updade": 2, "valid_loss": 1}',
-        '{"update": "x"}',
-        '{"update": 1e999}',
-        "[" * 100_000,
-        "[1]",
-        "\xff",
-        "{",
-    ]
+        '{"updade": 2, "valid_loss": 1}', '{"update": "x"}', '{"update": 1e999}', "[" * 100_000, "[1]", "\xff", "{",
+    ]  # fmt: skip
     run.metrics_file.write_text(
         "\n".join(['{"update": 1, "valid_loss": 2}', *damaged, '{"update": 3, "valid_loss": NaN}'])
     )
