@@ -264,12 +264,15 @@ def test_one_false_number_is_found_where_it_stands(build, address):
     assert verification.largest_error == pytest.approx(1, abs=1e-3) or verification.largest_error > 0.001
 
 
-def test_a_call_that_is_not_there_is_named(build):
+def test_a_call_or_a_part_of_a_trace_that_is_not_there_is_named(build):
     translator = build()
     walked = walk(translator, SOURCES, TARGETS)
     record = Record(walked.trace.steps, PassContext(translator.model))
     with pytest.raises(TraceError, match=r"its equation needs call 1 of text\.src_ids\. Trace all steps"):
         Scope(record, 5).at_call("text.src_ids", 1)
+    walked = walk(translator, SOURCES, TARGETS, only="*.weights")
+    with pytest.raises(TraceError, match=r"needs .*, which was not recorded before it. Verify a whole trace"):
+        verify_walk(walked, translator.model)
 
 
 def test_another_models_weights_do_not_explain_a_trace(build):
@@ -293,13 +296,6 @@ def test_an_operation_that_no_equation_states_is_found(build, monkeypatch):
     ]
     assert found.mismatches[0].done - found.mismatches[0].stated == {"mul": 1}
     assert found.n_operations == found.n_accounted + 4
-
-
-def test_a_part_of_a_trace_cannot_be_verified(build):
-    translator = build()
-    walked = walk(translator, SOURCES, TARGETS, only="*.weights")
-    with pytest.raises(TraceError, match=r"needs .*, which was not recorded before it. Verify a whole trace"):
-        verify_walk(walked, translator.model)
 
 
 def test_means_of_large_numbers_that_cancel_follow(build):

@@ -80,31 +80,6 @@ def test_ids_and_texts_are_those_of_sentencepiece(tmp_path):
             assert tgt.to_text(tgt.to_ids(text)) == there.decode(targets, skip_special_tokens=True)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("side", ["en", "de"])
-def test_ten_thousand_lines_are_cut_as_sentencepiece_cuts_them(side, tmp_path):
-    import gzip
-
-    from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
-    from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
-
-    data = Path(__file__).parents[3] / f"shared/data/multi30k/train.{side}.gz"
-    if not data.is_file():
-        pytest.skip("no Multi30k here")
-    lines = gzip.decompress(data.read_bytes()).decode().splitlines()[:10_000]
-    place = tmp_path / "m"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_prefix=str(place), vocab_size=4000, minloglevel=2
-    )
-    theirs = sentencepiece.SentencePieceProcessor(model_file=f"{place}.model")
-    model = SentencePieceModel.read(tmp_path / "m.model")
-    entries = [*CONTROL_TOKENS, *model.scores]
-    ours, places = Tokenizer(model.tokenizer_json(entries)), {entry: at for at, entry in enumerate(entries)}
-    for line in lines:
-        assert ours.to_ids(line) == [places.get(piece, 3) for piece in theirs.encode(line, out_type=str)]
-        assert 3 in ours.to_ids(line) or ours.to_text(ours.to_ids(line)) == theirs.decode(theirs.encode(line))
-
-
 def test_an_import_is_a_run_like_any_other(tmp_path):
     write_marian(tmp_path / "theirs")
     done = CliRunner().invoke(app, ["import", str(tmp_path / "theirs"), "--run", str(tmp_path / "run")])

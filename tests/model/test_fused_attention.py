@@ -67,16 +67,13 @@ def _addresses(model, src_ids, tgt_ids):
     return [step.address for step in trace]
 
 
-def test_recording_the_kernel_changes_no_bit_of_what_it_computes(small_model, src_ids, tgt_ids):
+def test_a_fused_model_gives_its_attention_and_recording_changes_no_bit(small_model, src_ids, tgt_ids):
     model = small_model()
     model.use_fused_attention(in_traces=True)
     with torch.no_grad():
         expected = model(src_ids, tgt_ids)
         with tracing(model):
             assert torch.equal(model(src_ids, tgt_ids), expected)
-
-
-def test_attention_weights_can_be_asked_of_a_fused_model(small_model, src_ids):
     model = small_model()
     outputs = [[5, 6, 2], [7, 2], [8, 9, 10, 2]]
     with torch.no_grad():

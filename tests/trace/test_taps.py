@@ -151,7 +151,9 @@ class TestNothingIsHiddenAndNothingIsChanged:
                 )
                 assert first == second
 
-    def test_recorded_steps_are_detached_copies_that_training_cannot_change(self, small_model, src_ids, tgt_ids):
+    def test_recorded_steps_are_detached_copies_that_training_and_caches_cannot_change(
+        self, small_model, src_ids, tgt_ids
+    ):
         model = small_model(positions="learned")
         with tracing(model) as trace:
             model(src_ids, tgt_ids)
@@ -161,9 +163,7 @@ class TestNothingIsHiddenAndNothingIsChanged:
             model.tgt_embedding.positions.table.zero_()
         assert torch.equal(recorded, before)
         assert not any(step.value.requires_grad for step in trace)
-
-    def test_recorded_cache_values_survive_later_writes(self, small_model, src_ids):
-        model = small_model()
+        # Nor what a cache holds:
         with torch.no_grad(), tracing(model, only="decoder.layers.0.self_attention.k_cached") as trace:
             memory, mask = model.encode(src_ids)
             cache = model.new_cache()
@@ -200,18 +200,13 @@ class TestThePaperInATrace:
         with pytest.raises(TraceError, match="expected 3 from the configuration"), tracing(model, only="decoder.*"):
             model(src_ids, tgt_ids)
 
-    def test_an_address_that_is_not_there_names_the_nearest(self, small_model, src_ids, tgt_ids):
+    def test_an_address_that_is_not_there_or_passed_twice_is_not_guessed_at(self, small_model, src_ids, tgt_ids):
         model = small_model()
         with tracing(model) as trace:
+            model(src_ids, tgt_ids)
             model(src_ids, tgt_ids)
         with pytest.raises(TraceError, match=r"Did you mean 'encoder\.layers\.0\.self_attention\.weights'"):
             trace["encoder.layers.0.self_attention.weight"]
-
-    def test_an_address_passed_twice_is_not_guessed_at(self, small_model, src_ids, tgt_ids):
-        model = small_model()
-        with tracing(model) as trace:
-            model(src_ids, tgt_ids)
-            model(src_ids, tgt_ids)
         with pytest.raises(TraceError, match=r"recorded 2 times.*select"):
             trace["encoder.memory"]
         assert len(trace.select("encoder.memory")) == 2
@@ -377,14 +372,13 @@ class TestEdits:
             model(src_ids, tgt_ids)
 
     @pytest.mark.parametrize("edit", [lambda x: x[:, 1:], lambda x: x.sum(), lambda x: x.double(), lambda x: x > 0])
-    def test_an_edit_may_change_neither_shape_nor_type(self, edit, small_model, src_ids, tgt_ids):
+    def test_an_edit_may_change_neither_shape_nor_type_nor_forget_to_return(
+        self, edit, small_model, src_ids, tgt_ids
+    ):
         model = small_model()
         words = r"encoder\.memory: the edit returned .* expected \(3, 5, 26\) torch\.float32"
         with pytest.raises(TraceError, match=words), tracing(model, edits={"encoder.memory": edit}):
             model(src_ids, tgt_ids)
-
-    def test_an_edit_that_forgets_to_return_is_told_so(self, small_model, src_ids, tgt_ids):
-        model = small_model()
         words = "the edit returned NoneType, expected a tensor"
         with pytest.raises(TraceError, match=words), tracing(model, edits={"encoder.memory": lambda _: None}):
             model(src_ids, tgt_ids)

@@ -94,7 +94,7 @@ def test_it_writes_what_torch_writes(torch_engine, fast, options):
     assert_same(torch_engine.translate(TEXTS, asked), fast.translate(TEXTS, asked))
 
 
-def test_prefixes_and_banned_phrases_act(torch_engine, fast):
+def test_prefixes_banned_phrases_and_streams_act(torch_engine, fast):
     requests = [
         Request("A man sleeps.", prefix="Der"),
         Request("I love you, too.", ban=("liebe",)),
@@ -105,9 +105,6 @@ def test_prefixes_and_banned_phrases_act(torch_engine, fast):
     assert_same(ours, theirs)
     assert theirs[0].text.startswith("Der")
     assert "liebe" not in theirs[1].text.split()
-
-
-def test_a_stream_is_the_translation_in_pieces(torch_engine, fast):
     for options in (DecodeConfig(beam=1), DecodeConfig(beam=4)):
         pieces = list(fast.stream(TEXTS[4], options))
         assert "".join(pieces) == torch_engine.translate([TEXTS[4]], options)[0].text

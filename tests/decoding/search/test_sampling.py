@@ -187,14 +187,11 @@ def test_every_filter_leaves_what_its_plain_statement_leaves(shares, options):
         np.testing.assert_allclose(found.numpy(), expected, atol=1e-9)
 
 
-def test_the_default_of_every_filter_changes_nothing_and_another_value_something():
+def test_the_default_of_every_filter_changes_nothing_another_value_does_and_each_is_restated():
     log_probs = torch.tensor([0.1, 0.2, 0.3, 0.4]).log().log_softmax(-1)
     for setting, value in FILTER_VALUES.items():
         assert not torch.allclose(filter_log_probs(log_probs, DecodeConfig(**{setting: value})), log_probs), setting
     torch.testing.assert_close(filter_log_probs(log_probs, DecodeConfig()), log_probs)
-
-
-def test_each_filter_is_restated_for_the_proof_of_a_trace():
     assert list(FILTER_EQUATIONS) == [one.setting for one in SAMPLING_FILTERS]
     assert list(PROCESSOR_EQUATIONS) == [one.setting for one in PROCESSORS]
 

@@ -159,7 +159,7 @@ def test_a_text_is_cut_and_read_as_translate_does(run_js):
     assert found == [[one.text.strip() for one in split_sentences(text)] for text in texts]
 
 
-def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
+def test_styles_and_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js):
     lines = [text for text in TEXTS[:-1] if len(text.splitlines()) < 2]  # the field of the page has one line
     texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "hello!", "x2", "eBay", "ok...", "ǆep", "straße", "ªb", "naïve", "NATO", "iPhone is new", "I love you ❤️",
              "🎉 HELLO 🎉🎉 ", "My cat 🐱 sleeps.", "tired 😴, but", "bad😴news", "(❤️ you)", "a 🎉  🎉\ufe0f b", "AM 🍕 AB",
@@ -171,9 +171,6 @@ def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
     assert found == [
         " ".join(read_source_sentences(text, DecodeConfig(match_style=True, keep_codes=False))) for text in texts
     ]
-
-
-def test_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js) -> None:
     texts = ["Dear {name}, your order %s is ready.", "She said <b>no</b>. Then she left!", "I love you.", "{{count}} files",
              "Visit https://example.com/path today.", "Mail me at bob@example.org.", "Click <b>Save</b> to keep %d files.",
              "HELLO {name}!", "where is {city}?", "Tom met {name} in %(place)s 🎉", "Fish &amp; chips", "100 % sure", "{name}",

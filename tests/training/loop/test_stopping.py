@@ -25,7 +25,7 @@ def start(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> Train
     return start_cooldown(settings, TrainState(**counters), clock_s)
 
 
-def test_the_rate_falls_linearly_to_zero_over_the_last_quarter_of_the_updates() -> None:
+def test_a_cooldown_takes_the_last_quarter_of_updates_or_minutes():
     settings = TrainConfig(max_updates=4000, cooldown=0.25)
     assert start(settings, update=2999) == TrainState(update=2999)
     state = start(settings, update=3000)
@@ -35,9 +35,6 @@ def test_the_rate_falls_linearly_to_zero_over_the_last_quarter_of_the_updates() 
     assert [before - after for before, after in pairwise(factors[2999:])] == pytest.approx([1 / 1001] * 1000)
     assert factors[-1] == pytest.approx(1 / 1001)
     assert cooldown_factor(state, 4001) > 0  # one step more, as in a walk through a finished run
-
-
-def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
     assert start(settings, 899, update=600).cooldown_to == 0
     state = start(settings, 900, update=600)
