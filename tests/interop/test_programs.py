@@ -43,8 +43,8 @@ def test_a_new_program_is_one_entry_with_options_of_its_own(toy, tmp_path):
     assert read_model(str(tmp_path / "out"), print) == "256"
     with pytest.raises(RunError, match=r"and a vocabulary, or a directory with model\.toy\."):
         read_model(str(tmp_path), print)
-    export_model(BUNDLED, "toy", tmp_path / "out", scale=2)
-    assert (tmp_path / "out/model.toy").read_text() == "512"
+    export_model(BUNDLED, "toy", tmp_path / "scaled", scale=2)
+    assert (tmp_path / "scaled/model.toy").read_text() == "512"
     with pytest.raises(ConfigError, match="--scale: found with --to ctranslate2, expected --to toy, which alone"):
         export_model(BUNDLED, "ctranslate2", tmp_path / "other", scale=2)
 

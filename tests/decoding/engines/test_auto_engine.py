@@ -203,7 +203,12 @@ def test_a_second_start_loads_no_pytorch_and_says_which_engine(run):
 
 
 def test_where_engines_differ_or_cannot_be_compared_torch_translates(copy, expected, monkeypatch):
-    """A stranger's validation text, and text without a sentence."""
+    proof_of(copy).unlink()
+    with monkeypatch.context() as patch, Translator.load(copy) as translator:
+        patch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
+        assert translator.translate(TEXTS)[0].engine == "torch"
+    assert json.loads(proof_of(copy).read_text())["equal"] is False
+    # A stranger's validation text, and text without a sentence.
     (copy / "text").mkdir()
     for lines in ("{}\n", "[]\n", '["", ""]\n', "x\n"):
         (copy / "text" / "valid.jsonl").write_text(lines)
@@ -212,11 +217,6 @@ def test_where_engines_differ_or_cannot_be_compared_torch_translates(copy, expec
         with Translator.load(copy) as translator:
             found = translator.translate(TEXTS[:1])[0]
         assert (found.engine, found.text) == ("torch", expected.translate(TEXTS[:1])[0].text)
-    monkeypatch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
-    proof_of(copy).unlink()
-    with Translator.load(copy) as translator:
-        assert translator.translate(TEXTS)[0].engine == "torch"
-    assert json.loads(proof_of(copy).read_text())["equal"] is False
 
 
 def output(*ids: int, log_prob: float = -1.0, score: float = -0.5) -> Output:
