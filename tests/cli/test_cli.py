@@ -604,7 +604,9 @@ class PanicException(BaseException):
     """As PyO3 has it."""
 
 
-@pytest.mark.parametrize("fault", [ZeroDivisionError("nobody foresaw this"), PanicException("x" * 10_000)], ids=repr)
+@pytest.mark.parametrize(
+    "fault", [ZeroDivisionError("nobody foresaw this"), PanicException("x" * 10_000)], ids=["error", "panic"]
+)
 def test_what_nobody_foresaw_is_said_to_be_our_fault_with_the_details_in_a_file(call, monkeypatch, fault):
     def fail(self: RunDirectory) -> None:
         raise fault

@@ -213,3 +213,13 @@ def test_sinusoidal_table_is_the_papers_formula_interleaved(small_config):
 def test_positions_are_the_rows_of_the_whole_table(kind, small_config):
     positions = kind(small_config())
     assert torch.equal(positions(torch.tensor([5, 11, 5])), positions(torch.arange(37))[[5, 11, 5]])
+
+
+def test_layer_norm_is_its_formula_with_the_biased_variance(small_config):
+    norm, x = LayerNorm(small_config(norm_eps=1e-3)), 3 * torch.randn(2, 5, 26) + 1
+    with torch.no_grad():
+        norm.gain.normal_()
+        norm.bias.normal_()
+    centred = x - x.mean(-1, keepdim=True)
+    expected = norm.gain * centred / (centred.square().mean(-1, keepdim=True) + 1e-3).sqrt() + norm.bias
+    torch.testing.assert_close(norm(x), expected, rtol=1e-5, atol=1e-5)

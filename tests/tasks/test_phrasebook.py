@@ -76,7 +76,7 @@ def test_every_time_of_the_day_goes_from_twelve_hours_to_twenty_four(language, s
         assert tgt == shape.format(datetime.strptime(src, "%I:%M %p"))
 
 
-def test_japanese_long_dates_are_year_month_day(get_task):
+def test_japanese_dates_and_german_numbers_are_written_as_there(get_task):
     # May is left out: its short name is its long one.
     dates = [
         pair for pair in all_pairs(get_task("phrasebook-ja")) if re.fullmatch(r"[A-Z][a-z]{3,} \d+, \d{4}", pair.src)
@@ -85,9 +85,6 @@ def test_japanese_long_dates_are_year_month_day(get_task):
     for src, tgt in dates:
         day = datetime.strptime(src, "%B %d, %Y")
         assert tgt == f"{day.year}年{day.month}月{day.day}日"
-
-
-def test_german_numbers_swap_comma_and_point(get_task):
     numbers = [pair for pair in all_pairs(get_task("phrasebook-de")) if re.fullmatch(r"-?[\d,.]+", pair.src)]
     assert len(numbers) > 500
     assert any("," in src and "." in src for src, _ in numbers)

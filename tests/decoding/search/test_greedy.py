@@ -66,14 +66,11 @@ def test_whatever_else_is_asked_for_is_beam_searchs(asked):
     assert not is_greedy(SearchJob([], [], DecodeConfig(**{"beam": 1, **asked})))
 
 
-def test_so_is_whatever_is_demanded():
+def test_whatever_is_demanded_is_beam_searchs_and_few_rows_are_moved():
     plain = SearchJob(SENTENCES[:2], [5, 5], GREEDY)
     assert is_greedy(plain)
     assert is_greedy(replace(plain, constraints=[Constraints(), Constraints()]))
     assert not is_greedy(replace(plain, constraints=[Constraints(), Constraints(banned=((5,),))]))
-
-
-def test_as_few_rows_as_can_be_are_moved():
     chance = random.Random(3)
     for _ in range(200):
         rows = [row for row in range(9) if chance.random() < 0.6]
