@@ -78,31 +78,18 @@ def files(directory: Path) -> set[str]:
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_the_directory_holds_one_sealed_checkpoint_and_no_text_that_was_trained_on() -> None:
+def test_the_directory_holds_one_sealed_checkpoint_no_text_and_no_place_of_a_machine():
     (checkpoint,) = (BUNDLED / "final").iterdir()
     verify_checkpoint(checkpoint)
     sealed = {f"final/{checkpoint.name}/{name}" for name in ("manifest.json", "model.safetensors", "state.json")}
     own = {"README.md", "config.json", "tokenizer.src.json", "tokenizer.tgt.json"}
     assert files(BUNDLED) - {"confidence.json"} == own | sealed
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) <= 11_000_000
-
-
-def test_the_settings_name_no_place_of_the_machine_that_trained() -> None:
     _, data = RunDirectory(BUNDLED).read_config()
     assert data.keys() == {"description", "fingerprint"}
     for path in BUNDLED.rglob("*.json"):
         if not path.name.startswith("tokenizer"):
             assert re.findall(r'"[~/\\][^"]*"', path.read_text(encoding="utf-8")) == [], path.name
-
-
-def test_weights_are_small_on_disk_and_float32_in_memory() -> None:
-    loaded = load_run(BUNDLED, "cpu")
-    stored = load_file(loaded.checkpoint / f"{WEIGHTS}.safetensors")
-    read = read_tensors(loaded.checkpoint, WEIGHTS)
-    for name, weight in weights_of(loaded.model).items():
-        assert weight.dtype == torch.float32
-        assert torch.equal(read[name].float(), weight), name
-        assert weight.dim() < 2 or stored[name].element_size() <= 2, name
 
 
 def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translator) -> None:
@@ -117,14 +104,11 @@ def test_matrices_are_int8_rows_and_it_says_how_sure_it_is(translator: Translato
     assert all(one.doubt is not None for one in strange)
 
 
-def test_the_first_sentence_is_translated_without_a_run(translator: Translator) -> None:
+def test_the_first_sentence_needs_no_run_and_the_card_says_what_the_model_answers(translator):
     answer = translator.translate([FIRST])[0].text
     assert "liebe" in answer
     assert call("translate", FIRST).stdout == f"{answer}\n"
     assert call("translate", stdin=f"{FIRST}\n\n{FIRST}\n").stdout == f"{answer}\n\n{answer}\n"
-
-
-def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
     recorded = recorded_answers()
     assert len(recorded) >= 20
     answers = translator.translate(list(recorded))
@@ -132,17 +116,13 @@ def test_the_card_says_what_the_model_answers(translator: Translator) -> None:
 
 
 @pytest.mark.slow
-def test_every_typed_text_was_judged_twice_as_the_model_answers_it(pack: ModuleType) -> None:
+def test_typed_texts_were_judged_twice_and_each_kind_is_warned_of_for_its_reason(pack, translator):
     judge, typed = import_module("judge"), import_module("typed_sentences").TYPED
     before, now = judge.read_verdicts("previous"), judge.read_verdicts("bundled")
     texts = [(kind, source) for kind, sources in typed.items() for source in sources]
     assert [(one.kind, one.source) for one in before] == [(one.kind, one.source) for one in now] == texts
     assert all("" not in one.verdicts for one in before + now)
     assert judge.answer(BUNDLED, now) == now
-
-
-@pytest.mark.slow
-def test_each_kind_of_text_is_warned_of_for_its_reason(pack: ModuleType, translator: Translator) -> None:
     texts, measure = import_module("reasons").TEXTS, import_module("measure")
     kinds = [*(one for one in REASONS if one != "number"), "none"]
     assert {kind: len(set(some)) for kind, some in texts.items()} == dict.fromkeys(kinds, 20)
@@ -163,16 +143,13 @@ def test_the_card_shows_every_sentence_and_the_figures_that_were_measured(pack: 
     assert found["first_sentences"] == recorded_answers()
 
 
-def test_the_card_names_what_the_files_are() -> None:
+def test_the_card_names_what_the_files_are_and_who_wrote_the_sentences():
     loaded = load_run(BUNDLED, "cpu")
     state = json.loads((loaded.checkpoint / "state.json").read_text(encoding="utf-8"))
     assert f"| parameters | {sum(weight.numel() for weight in weights_of(loaded.model).values()):,} |" in card()
     assert f"| {state['counters']['update']:,} |" in card().partition("## How it was made")[2].partition("\n## ")[0]
     weights_mb = (loaded.checkpoint / "model.safetensors").stat().st_size / 1e6
     assert f"weights take {weights_mb:.2f} MB" in card()
-
-
-def test_the_card_names_those_who_wrote_the_sentences() -> None:
     attribution = " ".join(card().partition("## Data and attribution")[2].partition("\n## ")[0].split())
     for name in ("https://tatoeba.org", "CC BY 2.0 FR", "creativecommons.org/licenses/by/2.0/fr", "CLDR", "Babel"):
         assert name in attribution
@@ -272,7 +249,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_and_the_source_distribution_hold_the_model_and_the_page(built: Path) -> None:
+def test_the_wheel_holds_the_model_and_the_page_and_describes_itself(built):
     assets = (path for path in (ROOT / "glassformer/explain/page/assets").rglob("*") if path.is_file())
     expected = {f"glassformer/bundled/en-de/{name}" for name in files(BUNDLED)}
     expected |= {path.relative_to(ROOT).as_posix() for path in assets}
@@ -282,10 +259,6 @@ def test_the_wheel_and_the_source_distribution_hold_the_model_and_the_page(built
         assert {name for name in archive.namelist() if "/en-de/" in name or "/assets/" in name} == expected
     with tarfile.open(source) as archive:
         assert {name.partition("/")[2] for name in archive.getnames() if Path(name).suffix} >= expected
-
-
-@pytest.mark.slow
-def test_the_wheel_describes_itself_without_links_that_lead_nowhere(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))

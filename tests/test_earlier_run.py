@@ -1,13 +1,11 @@
 """A run that an earlier version trained loads, and translates as it did then."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from glassformer import DecodeConfig, Translator
-from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
 
 DATA = Path(__file__).parent / "data"
@@ -40,17 +38,3 @@ def test_settings_that_are_retired_are_left_out_where_they_changed_nothing():
     saved = json.loads((DATA / "earlier-run" / "config.json").read_text())["config"]["decode"]
     assert {"beam_groups", "diversity"} <= saved.keys() & DecodeConfig.retired.keys()
     assert RunDirectory(DATA / "earlier-run").read_config()[0].decode == DecodeConfig(beam=4)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "commit"),
-    [("beam_groups", 2, "dd35302"), ("diversity", 0.9, "dd35302"), ("cuda_graphs", "on", "2acf25d9")],
-)
-def test_a_run_whose_retired_setting_had_an_effect_says_what_still_reads_it(tmp_path, name, value, commit):
-    shutil.copytree(DATA / "earlier-run", tmp_path / "run")
-    file = tmp_path / "run" / "config.json"
-    saved = json.loads(file.read_text())
-    saved["config"]["decode"][name] = value
-    file.write_text(json.dumps(saved))
-    with pytest.raises(ConfigError, match=rf"decode\.{name}: found {value!r}, .* commit {commit}"):
-        Translator.load(tmp_path / "run")

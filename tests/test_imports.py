@@ -258,8 +258,5 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_no_modules_import_one_another_in_a_circle_not_even_inside_functions():
     assert circles(import_graph()) == []
-
-
-def test_a_circle_is_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}
     assert circles(graph) == [["b", "c"], ["d"]]

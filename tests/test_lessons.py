@@ -34,17 +34,11 @@ print("\\x00" + json.dumps({"statements": statements, "exercises": exercises}))
 """
 
 
-def test_every_lesson_has_its_page_and_every_page_its_lesson():
+def test_lessons_pages_and_slips_are_those_of_today():
     lessons = {path.stem for path in LEARN.glob("*.py")} - {"lesson", "render"}
     assert lessons == render.LESSONS.keys()
     assert {path.stem for path in render.PAGES.glob("*.md")} == lessons
-
-
-def test_the_pages_show_the_lessons_of_today():
     assert render.complaints() == []
-
-
-def test_every_slip_that_a_lesson_asserts_is_listed():
     listed = (LEARN / "slips.md").read_text("utf-8")
     slips = [slip for run in render.read_record().values() for slip in render.slips(run)]
     assert len(slips) > 50

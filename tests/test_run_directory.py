@@ -105,9 +105,7 @@ def contents(place: Path) -> dict[str, str | None]:
     ],
 )
 @pytest.mark.slow
-def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(
-    tmp_path: Path, files: list[str], said: str
-) -> None:
+def test_a_directory_that_no_training_wrote_is_refused_before_a_byte_is_written(tmp_path, files, said):
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("dear to me")

@@ -2,11 +2,14 @@
 
 import re
 from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 
+import covering
 import pytest
 import torch
 from beartype import beartype
+from covering import covering_cells, sample
 from jaxtyping import Float, TypeCheckError
 from shape_checks import check_once
 from torch import Tensor
@@ -25,15 +28,12 @@ def products(x: Float[Tensor, "row inner"], y: Float[Tensor, "inner column"]) ->
     return x @ y if x[0, 0] > 0 else y
 
 
-def test_a_call_of_a_form_that_has_not_passed_is_checked() -> None:
+def test_a_call_of_a_form_that_has_not_passed_and_every_result_is_checked():
     for _ in range(2):
         assert torch.equal(row_sums(torch.ones(3, 2)), torch.full((3,), 2.0))
         for odd in (torch.ones(3), torch.ones(3, 2, 1), torch.ones(3, 2, dtype=torch.int64), [1.0]):
             with pytest.raises(TypeCheckError, match="parameters"):
                 row_sums(odd)
-
-
-def test_a_result_is_checked_where_the_arguments_have_passed() -> None:
     for _ in range(2):
         assert len(row_sums(torch.ones(3, 2))) == 3
         with pytest.raises(TypeCheckError, match="return value"):
@@ -61,3 +61,25 @@ def test_the_model_is_checked() -> None:
     assert padding_mask(torch.tensor([[5, 0]]), 0).tolist() == [[[[True, False]]]]
     with pytest.raises(TypeCheckError, match="parameters"):
         padding_mask(torch.tensor([5, 0]), 0)
+
+
+SIZES = [2, 5, 3, 4]
+
+
+@pytest.mark.parametrize(("strength", "most"), [(1, 5), (2, 25), (3, 75), (4, 120)])
+def test_values_of_any_axes_meet_in_one_of_a_few_cells(strength, most):
+    cells = covering_cells(SIZES, strength)
+    for axes in combinations(range(len(SIZES)), strength):
+        met = {tuple(cell[axis] for axis in axes) for cell in cells}
+        assert met == set(product(*(range(SIZES[axis]) for axis in axes)))
+    assert len(cells) == len(set(cells)) <= most
+    assert cells == covering_cells(SIZES, strength), "the same cells each time"
+
+
+def test_a_sample_is_the_same_each_time_and_whole_where_all_is_asked_for(monkeypatch):
+    monkeypatch.setattr(covering, "FULL", False)
+    assert len(set(sample(range(50), 6))) == 6
+    assert sample(range(50), 6) == sorted(sample(range(50), 6))
+    assert sample("abc", 9) == [*"abc"]
+    monkeypatch.setattr(covering, "FULL", True)
+    assert sample(range(50), 6) == [*range(50)]

@@ -50,17 +50,14 @@ def layer_takes(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, float]],
     return takes
 
 
-def test_all_one_less_and_halves_are_measured_and_the_present_number_stays(small_config, layer_takes):
+def test_all_one_less_and_halves_are_measured_but_no_single_thread(small_config, layer_takes):
+    layer_takes({})
+    assert list(time_threads(small_config(), 1, 64, 1.0)) == [1]
     seconds = {8: 0.5, 7: 0.125, 4: 0.25, 3: 0.75, 2: 2.0, 1: 4.0}
     layer_takes(seconds)
     torch.set_num_threads(3)
     assert time_threads(small_config(), 8, 64, 1.0) == seconds
     assert torch.get_num_threads() == 3
-
-
-def test_a_single_thread_is_not_measured(small_config, layer_takes):
-    layer_takes({})
-    assert list(time_threads(small_config(), 1, 64, 1.0)) == [1]
 
 
 def test_the_layer_can_be_timed_for_every_choice_of_the_config(options, small_config):

@@ -79,8 +79,7 @@ def test_the_examples_of_the_paper(command, actions, everything):
 
 
 @pytest.mark.parametrize(
-    ("split", "train_lines", "test_lines"),
-    [("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)],
+    ("split", "train_lines", "test_lines"), [("length", 16_990, 3_920), ("addprim_jump", 14_670, 7_706)]
 )
 def test_the_official_splits_have_the_published_sizes(split, train_lines, test_lines, everything):
     train, test = official_split(split)
@@ -89,13 +88,10 @@ def test_the_official_splits_have_the_published_sizes(split, train_lines, test_l
     assert not {pair.src for pair in train} & {pair.src for pair in test}
 
 
-def test_the_length_split_tests_on_longer_action_sequences_only():
+def test_splits_test_on_longer_sequences_or_on_combinations_of_jump():
     train, test = (Counter(len(pair.tgt.split()) for pair in part) for part in official_split("length"))
     assert max(train) == 22
     assert sorted(test) == [24, 25, 26, 27, 28, 30, 32, 33, 36, 40, 48]
-
-
-def test_the_jump_split_trains_on_jump_alone():
     train, test = official_split("addprim_jump")
     assert {pair for pair in train if "jump" in pair.src} == {Pair("jump", "I_JUMP")}
     assert train.count(Pair("jump", "I_JUMP")) == 1_467

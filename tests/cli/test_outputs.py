@@ -28,11 +28,7 @@ FILES = {
     "trace --markdown": ("A",),
     "explore --out": ("A",),
 }
-NEW_DIRECTORIES = {
-    "trace --save": ("A",),
-    "import --run": ("hf:a/b",),
-    "export --out": ("--to", "transformers"),
-}
+NEW_DIRECTORIES = {"trace --save": ("A",), "import --run": ("hf:a/b",), "export --out": ("--to", "transformers")}
 RUNS = {
     "train --run": ("a.tsv", "--init", "bundled"),
     "diversify --run": ("a.tsv",),

@@ -29,8 +29,7 @@ def beam_search(
     constraints: list[Constraints] | None = None,
 ) -> list[list[Output]]:
     return search.beam_search(
-        DecoderSteps(model, src_ids, options),
-        SearchJob(src_ids.tolist(), limits, options, constraints=constraints),
+        DecoderSteps(model, src_ids, options), SearchJob(src_ids.tolist(), limits, options, constraints=constraints)
     )
 
 

@@ -25,23 +25,6 @@ def speaker(make_model, kind) -> Translator:
     return Translator(model, tokenizer, tokenizer, BEAM)
 
 
-@pytest.mark.slow
-def test_an_output_begins_with_its_prefix(speaker):
-    prefixes = ["the old house", "", "a", "by a river", "", "trees"]
-    for options in (BEAM, DecodeConfig(sample=True, n_best=2, max_length_b=12)):
-        found = speaker.translate(TEXTS, options, prefixes=prefixes)
-        plain = speaker.translate(TEXTS, options)
-        for translation, before, prefix in zip(found, plain, prefixes, strict=True):
-            assert all(one.text.startswith(prefix) for one in translation.hypotheses)
-            assert prefix or translation.text == before.text
-        alone = [
-            next(iter(speaker.translate_stream([Request(text, prefix=prefix)], BEAM)))
-            for text, prefix in zip(TEXTS, prefixes, strict=True)
-        ]
-        if options is BEAM:
-            assert [one.text for one in alone] == [one.text for one in found]
-
-
 def test_an_output_holds_what_it_must(speaker):
     constraints = [["house"], [], ["tall trees", "river"], ["by"], [], ["a"]]
     found = speaker.translate(TEXTS, BEAM, constraints=constraints)
@@ -76,14 +59,11 @@ def test_an_output_holds_nothing_banned(speaker):
     ) or banned == ["house"]
 
 
-def test_what_a_short_output_cannot_hold_is_told(speaker):
+def test_limits_count_behind_the_prefix_and_what_they_cut_is_told(speaker):
     options = DecodeConfig(beam=4, max_length_a=0, max_length_b=2)
     (found,) = speaker.translate(["the"], options, constraints=[["tall trees by a river"]])
     assert found.hypotheses[0].unmet == ("tall trees by a river",)
     assert found.to_mapping()["hypotheses"][0]["unmet"] == ["tall trees by a river"]
-
-
-def test_the_limit_counts_behind_the_prefix(speaker):
     options = DecodeConfig(beam=1, max_length_a=0, max_length_b=1)
     (found,) = speaker.translate(["the"], options, prefixes=["the old house"])
     assert len(found.hypotheses[0].ids) == len(speaker.tgt_tokenizer.to_ids("the old house")) + 1

@@ -58,16 +58,13 @@ def test_neighbours_and_batches_change_nothing(spelling, options, batch_tokens):
         assert outcomes([spelling.translate([text], options)[0] for text in texts]) == outcomes(found)
 
 
-def test_of_one_sentence_nothing_changes_and_each_sentence_is_drawn_anew(spelling):
+def test_one_sentence_is_as_without_cutting_and_one_that_is_cut_flags_the_whole(spelling):
     plain = replace(SAMPLE, split_sentences=False)
     assert outcomes(spelling.translate(THREE, SAMPLE)) == outcomes(spelling.translate(THREE, plain))
     one = spelling.translate(["Tall trees."], SAMPLE)[0].text
     two = spelling.translate(["Tall trees. Tall trees."], SAMPLE)[0].text
     assert two.startswith(one + " ")
     assert two != f"{one} {one}"
-
-
-def test_one_cut_sentence_flags_the_whole(spelling):
     (whole,) = spelling.translate(["The " * 40 + "house. A river."])
     assert whole.source_truncated
     assert len(whole.source_tokens) == 60 + len("A river.") + 1

@@ -52,9 +52,7 @@ def test_generated_strings_keep_their_codes(translator: Translator) -> None:
         ("{{ user  name }}", "{{ user  name }}", r"\{\{ user  name \}\}"),
     ],
 )
-def test_codes_are_not_read_and_come_back_in_the_style_of_the_text(
-    translator: Translator, text: str, read: str, pattern: str
-) -> None:
+def test_codes_are_not_read_and_come_back_in_the_style_of_the_text(translator, text, read, pattern):
     [found] = translator.translate([text])
     assert found.read in (read, read.replace("Tom", "Peter"))
     assert found.hypotheses[0].attention is None
@@ -73,24 +71,15 @@ def test_all_hypotheses_have_the_codes_and_the_prefix(translator: Translator) ->
     assert "{name}" in begun.text
 
 
-def test_what_the_client_places_itself_is_not_taken_out(translator: Translator) -> None:
+def test_codes_are_left_to_a_client_a_setting_and_a_score(translator):
     [found] = translator.translate_stream([Request("I see {name}.", prefix="{name}")])
     assert found.read == "I see {name}."
-
-
-def test_a_text_without_codes_is_translated_as_without_the_setting(translator: Translator) -> None:
     texts = ["I am tired. I go home.", "it's 5% off (today)", "- one: two", "HELLO & GOOD-BYE", "a / b", "5 < 7"]
     without = replace(translator.config, keep_codes=False)
     assert translator.translate(texts) == translator.translate(texts, without)
-
-
-def test_the_setting_turns_it_off(translator: Translator) -> None:
     [found] = translator.translate(["I see {name}."], replace(translator.config, keep_codes=False))
     assert found.read == "I see {name}."
     assert DecodeConfig().keep_codes
-
-
-def test_a_pair_is_scored_as_it_is_written(translator: Translator) -> None:
     without = replace(translator.config, keep_codes=False)
     pair = ["I see {name}."], ["Ich sehe {name}."]
     assert translator.score_tokens(*pair) == translator.score_tokens(*pair, without)
@@ -105,9 +94,7 @@ def test_a_pair_is_scored_as_it_is_written(translator: Translator) -> None:
         ("🎉 my dog sleeps", "🎉 Mein", "🎉 Mein ", ""),
     ],
 )
-def test_a_prefix_and_the_style_of_a_text_go_together(
-    translator: Translator, text: str, prefix: str, begin: str, end: str
-) -> None:
+def test_a_prefix_and_the_style_of_a_text_go_together(translator, text, prefix, begin, end):
     request = Request(text, prefix=prefix, ban=("foo",))
     [found] = translator.translate_stream([request])
     assert found.text.startswith(begin)
@@ -116,9 +103,7 @@ def test_a_prefix_and_the_style_of_a_text_go_together(
     assert "".join(translator.stream(request)) == found.text
 
 
-def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(
-    translator: Translator,
-) -> None:
+def test_a_single_word_is_read_with_a_capital_and_answered_without_one_unless_it_is_a_noun(translator):
     found = translator.translate(["yes", "hello!", "iPhone"])
     assert [one.read for one in found] == ["Yes", "Hello!", "iPhone"]
     assert all(one.text[:1].islower() for one in found[:2])

@@ -3,17 +3,12 @@
 import json
 import re
 from collections.abc import Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
-import torch
-from rich.console import Console
 
 import glassformer
 from glassformer.explain import Walk
-from glassformer.explain.recording.narration import narrate_step
-from glassformer.explain.render.heatmap import print_heads
 
 ROOT = Path(glassformer.__file__).parent.parent
 COUNTED = r"(?:layer|head|position|sentence|step|token|query|key)s?"
@@ -87,14 +82,3 @@ def test_every_rendering_counts_from_0(kind, printed, request):
         assert 0 in whole["row"]
     if kind in ("searched", "sampled"):
         assert 0 in whole["token"]
-
-
-def test_narration_and_heads_on_the_terminal_count_from_0(walked):
-    told = " ".join(" ".join(line) for line in narrate_step(walked, 1))
-    assert numbers_in(told)["layer"] == {0, walked.config.n_decoder_layers - 1}
-    out = StringIO()
-    weights = [walked.trace[f"decoder.layers.{layer}.cross_attention.weights"][0] for layer in range(2)]
-    print_heads(torch.stack(weights), Console(file=out, width=200))
-    found = numbers_in(out.getvalue())
-    assert found["layer"] == {0, 1}
-    assert found["head"] == set(range(walked.config.n_heads))

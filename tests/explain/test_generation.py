@@ -147,7 +147,7 @@ def test_a_sentence_that_is_finished_is_told_of_with_a_word(searched, printed):
     assert "the first of the 2 rows of this sentence" in second
 
 
-def test_steps_of_the_search_say_in_words_what_they_hold(searched):
+def test_steps_of_the_search_say_what_they_hold(searched):
     after = {(step.name, step.call): step for step in searched.steps if step.address.startswith("search.")}
     assert step_lines(after["candidate_ids", 1], 1)[2] == "  -3.423  </s>  after hypothesis 0"
     likeliest = step_lines(after["next_log_probs", 1], 1)
@@ -156,9 +156,6 @@ def test_steps_of_the_search_say_in_words_what_they_hold(searched):
     assert step_lines(after["finished_scores", 3], 1) == ("  -3.889  ] ] </s>",), "without the padding behind it"
     assert step_lines(after["log_probs", 0], 0) == ("   0.000  (nothing yet)",)
     assert step_lines(after["candidate_ids", 3], 0) == ()
-
-
-def test_values_of_nothing_yet_and_of_three_axes_are_shown(searched):
     ids = [step for step in searched.steps if step.address == "search.ids"]
     (nothing,) = value_tables(searched, ids[0], 0, TableLimits())
     assert (nothing.rows, nothing.caption) == ((), "nothing yet: (1, 0)")
@@ -167,9 +164,6 @@ def test_values_of_nothing_yet_and_of_three_axes_are_shown(searched):
     rows = [step for step in searched.steps if step.address == "search.rows"][-1]
     assert rows.value.numel() == 0
     assert "finished" in next(value_tables(searched, rows, 1, TableLimits())).caption
-
-
-def test_the_likeliest_entries_of_the_vocabulary_are_shown_by_their_tokens(searched):
     step = next(step for step in searched.steps if step.address == "output_projection.probabilities")
     (table,) = value_tables(searched, step, 0, TableLimits(tokens=5))
     best = step.value[0, 0].topk(5)
@@ -190,21 +184,15 @@ def test_a_choice_of_addresses_is_shown_as_chosen(translator, printed):
     assert {step.address for step in one.trace} == {"search.done"}, "no more than was chosen is kept"
 
 
-def test_what_attention_covered_is_labelled_by_the_source(translator):
+def test_coverage_many_samples_and_a_blank_source_are_shown(translator, printed):
     walked = walk_generation(translator, SOURCES, replace(OPTIONS["beam"], coverage_penalty=0.2))
     step = walked["search.covered"]
     for row, sentence in enumerate(step.sentences):
         assert walked.labels(step, row)[-1] == walked.sentences.src_tokens[sentence]
-
-
-def test_many_samples_are_cut(translator, printed):
     options = DecodeConfig(sample=True, n_best=7, max_length_a=0, max_length_b=1)
     assert "showing 8 of 21 that were searched at this token" in printed(
         walk_generation(translator, SOURCES, options)
     )
-
-
-def test_a_blank_source_is_generated_from_and_shown(translator, printed):
     walked = walk_generation(translator, [" "], DecodeConfig(beam=1, max_length_a=0, max_length_b=2))
     assert "(read: <s>)" in printed(walked, 40)
     assert torch.equal(walked["search.sentences"].value, torch.tensor([0]))

@@ -102,7 +102,7 @@ def test_a_false_gradient_is_found_in_both_ways(fault, build, monkeypatch):
     assert any(line.startswith("does not follow: gradient") for line in lines)
 
 
-def test_true_gradients_follow_and_the_report_says_so(trained, translator):
+def test_true_gradients_follow_with_a_slope_of_each_group_and_the_report_says_so(trained, translator):
     found = verify_walk(trained, translator.model)
     assert found.holds, list(found.gradient_lines())
     steps, slopes = split(found)
@@ -115,9 +115,6 @@ def test_true_gradients_follow_and_the_report_says_so(trained, translator):
     (line,) = found.gradient_lines()
     assert line.startswith(f"{len(steps):,} gradients of steps recomputed")
     assert f"slopes in {len(slopes)} groups of weights" in line
-
-
-def test_each_group_of_weights_has_a_slope(trained, translator):
     groups = [check.where.removeprefix("gradients of ") for check in check_slopes(trained, translator.model)]
     sublayers = {"encoder": ("self_attention", "feed_forward"),
                  "decoder": ("self_attention", "cross_attention", "feed_forward")}  # fmt: skip

@@ -35,7 +35,7 @@ def test_a_training_step_is_printed_at_every_width(trained, printed, width):
     assert "src_embedding.dropout\n" in text
 
 
-def test_each_forward_step_tells_the_norm_of_its_gradient(trained, printed, walked):
+def test_each_forward_step_tells_the_norm_of_its_gradient_in_one_column(trained, printed, walked):
     text = printed(trained, 120)
     memory = trained["encoder.memory"]
     (line,) = [line for line in text.splitlines() if line.split()[:1] == [str(memory.number)]]
@@ -44,9 +44,6 @@ def test_each_forward_step_tells_the_norm_of_its_gradient(trained, printed, walk
     mask = trained["src_mask"].number
     assert not any("‖∂‖" in line for line in text.splitlines() if line.split()[:1] == [str(mask)])
     assert "‖∂‖" not in printed(walked)
-
-
-def test_the_gradient_norms_stand_in_one_column(trained, printed):
     places = {line.index("‖∂‖") for line in printed(trained, 120).splitlines() if "‖∂‖" in line}
     assert len(places) == 1
 
@@ -78,14 +75,8 @@ def test_long_targets_and_many_sentences_are_cut(translator):
 def test_each_weight_has_one_line_of_norms(trained, translator):
     section = section_of(trained, "Update")
     (table,) = section.tables
-    assert [step.name for step in section.steps] == [
-        "gradient_norm",
-        "cooldown",
-        "count_before",
-        "rate",
-        "count",
-        "gradients_left",
-    ]
+    names = ["gradient_norm", "cooldown", "count_before", "rate", "count", "gradients_left"]
+    assert [step.name for step in section.steps] == names
     weights = dict(translator.model.named_parameters())
     assert [row[0] for row in table.rows] == list(weights)
     moved = (

@@ -146,17 +146,19 @@ def test_a_model_in_training_is_walked_without_dropout_and_left_in_training(walk
     assert torch.equal(again["decoder.output"].value, walked["decoder.output"].value)
 
 
-def test_labels_follow_the_axes(walked):
+def test_labels_follow_the_axes_and_what_was_written(walked, searched, trained):
     weights = walked["decoder.layers.0.cross_attention.weights"]
     assert weights.axes == ("batch", "heads", "tgt", "src")
-    assert walked.labels(weights, 2) == (
-        None,
-        None,
-        walked.sentences.tgt_in_tokens[2],
-        walked.sentences.src_tokens[2],
-    )
+    tokens = walked.sentences.tgt_in_tokens[2], walked.sentences.src_tokens[2]
+    assert walked.labels(weights, 2) == (None, None, *tokens)
     values = walked["decoder.layers.0.cross_attention.v"]
     assert walked.labels(values, 0)[2] == walked.sentences.src_tokens[0]
+    ids = [step for step in searched.steps if step.address == "search.ids"][-1]
+    assert searched.labels(ids, 0) == (None, None, None)
+    loss = trained["loss.per_token"]
+    assert trained.labels(loss, 0)[1] == trained.sentences.tgt_out_tokens[0], "a loss belongs to what is to be said"
+    logits = trained["output_projection.logits"]
+    assert trained.labels(logits, 0)[2] == trained.sentences.vocab
 
 
 def test_without_targets_the_best_translations_are_walked_through(translator):
@@ -206,25 +208,19 @@ def test_what_does_not_fit_is_refused(translator, walked):
         _ = walked["encoder.memry"]
 
 
-def test_the_json_holds_every_number_exactly(walked, tmp_path):
+def test_the_json_holds_every_number_exactly_or_the_steps_alone(walked, tmp_path):
     walked.write_json(tmp_path / "walk.json", values=True)
     read = json.loads((tmp_path / "walk.json").read_text("utf-8"), parse_constant=pytest.fail)
     assert read == walked.to_mapping(values=True)
     assert (read["sources"], read["model"]["d_v"]) == (SOURCES, 5)
     for step, mapping in zip(walked.steps, read["steps"], strict=True):
-        assert (step.number, step.address, list(step.shape)) == (
-            mapping["number"],
-            mapping["address"],
-            mapping["shape"],
-        )
+        told = (mapping["number"], mapping["address"], mapping["shape"])
+        assert (step.number, step.address, list(step.shape)) == told
     memory = torch.tensor(read["steps"][walked["encoder.memory"].number - 1]["values"])
     assert torch.equal(memory, walked["encoder.memory"].value)
     masked = read["steps"][walked["decoder.layers.0.self_attention.masked_scores"].number - 1]["values"]
     assert masked[0][0][0][1:] == ["-inf"] * 7
     assert math.isfinite(masked[0][0][0][0])
-
-
-def test_json_without_values_tells_the_steps_alone(walked):
     mapping = walked.to_mapping()
     assert (mapping["version"], mapping["kind"], mapping["decode"], mapping["train"]) == (2, "forced", None, None)
     assert set(mapping["steps"][0]) == {
@@ -267,15 +263,6 @@ def test_rows_are_known_by_their_sentence_while_the_batch_shrinks(searched, samp
                 assert step.sentences == ()
     limits = next(step for step in sampled.steps if step.address == "search.limits")
     assert limits.sentences == (0, 0, 1, 1, 2, 2), "two samples of each sentence"
-
-
-def test_ids_that_a_search_wrote_are_not_labelled_by_what_was_read(searched, trained):
-    ids = [step for step in searched.steps if step.address == "search.ids"][-1]
-    assert searched.labels(ids, 0) == (None, None, None)
-    loss = trained["loss.per_token"]
-    assert trained.labels(loss, 0)[1] == trained.sentences.tgt_out_tokens[0], "a loss belongs to what is to be said"
-    logits = trained["output_projection.logits"]
-    assert trained.labels(logits, 0)[2] == trained.sentences.vocab
 
 
 def test_a_place_that_cannot_be_written_is_named(walked, tmp_path):

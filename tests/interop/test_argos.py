@@ -190,15 +190,8 @@ def test_a_run_that_does_not_say_its_languages_is_given_them(tmp_path):
     with pytest.raises(ConfigError, match=r"text\.languages: found none, .* Add --langs en-de"):
         package(tmp_path / "run", tmp_path / "out")
     arguments = [
-        "export",
-        str(tmp_path / "run"),
-        "--to",
-        "argos",
-        "--out",
-        str(tmp_path / "out"),
-        "--langs",
-        "en-zh_Hant",
-    ]
+        "export", str(tmp_path / "run"), "--to", "argos", "--out", str(tmp_path / "out"), "--langs", "en-zh_Hant",
+    ]  # fmt: skip
     done = CliRunner().invoke(app, [*arguments, "--quantization", "int8"])
     assert done.exit_code == 0, done.output
     made = tmp_path / "out/translate-en_zt.argosmodel"

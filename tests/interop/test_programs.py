@@ -36,18 +36,15 @@ def toy(monkeypatch):
     monkeypatch.setattr(programs, "PROGRAMS", (*PROGRAMS, TOY))
 
 
-def test_a_new_program_is_one_entry(toy, tmp_path):
+def test_a_new_program_is_one_entry_with_options_of_its_own(toy, tmp_path):
     done = CliRunner().invoke(app, ["export", "--to", "toy", "--out", str(tmp_path / "out")])
     assert (done.exit_code, done.stderr) == (0, "note: A toy.\n")
     assert find_program(tmp_path / "out") is TOY
     assert read_model(str(tmp_path / "out"), print) == "256"
     with pytest.raises(RunError, match=r"and vocabularies\), or a directory with model\.toy\."):
         read_model(str(tmp_path), print)
-
-
-def test_an_option_is_only_of_those_that_take_it(toy, tmp_path):
-    export_model(BUNDLED, "toy", tmp_path / "out", scale=2)
-    assert (tmp_path / "out/model.toy").read_text() == "512"
+    export_model(BUNDLED, "toy", tmp_path / "scaled", scale=2)
+    assert (tmp_path / "scaled/model.toy").read_text() == "512"
     with pytest.raises(ConfigError, match="--scale: found with --to ctranslate2, expected --to toy, which alone"):
         export_model(BUNDLED, "ctranslate2", tmp_path / "other", scale=2)
 

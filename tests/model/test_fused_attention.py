@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glassformer.decoding.teacher_forcing import forced_attention
-from glassformer.model.attention import MultiHeadAttention, fused_attention
+from glassformer.model.attention import MultiHeadAttention
 from glassformer.model.masks import Mask
 from glassformer.model.positions import Positions
 from glassformer.settings import ModelConfig
@@ -49,20 +49,6 @@ def test_a_cached_decoding_is_that_of_the_plain_lines(positions, small_model, a_
     torch.testing.assert_close(found, expected, **CLOSE)
 
 
-def test_a_query_that_may_attend_to_nothing_gets_zeros_forward_and_backward():
-    q, k, v = (torch.randn(2, 3, 5, width, requires_grad=True) for width in (10, 10, 7))
-    mask = torch.rand(2, 1, 5, 5) < 0.5
-    mask[..., 0] = True
-    mask[0, :, 3] = False
-    heads = fused_attention(q, k, v, Mask.from_visible(mask))
-    assert torch.count_nonzero(heads[0, :, 3]) == 0
-    heads.square().sum().backward()
-    for gradient in (q.grad, k.grad, v.grad):
-        assert gradient.isfinite().all()
-        assert torch.count_nonzero(gradient) > 0
-    assert torch.count_nonzero(q.grad[0, :, 3]) == 0
-
-
 def test_a_trace_sees_the_plain_lines_unless_it_asks_for_the_kernel(small_model, src_ids, tgt_ids):
     model = small_model()
     plain = {name.rpartition(".")[2] for name in _addresses(model, src_ids, tgt_ids)}
@@ -81,16 +67,13 @@ def _addresses(model, src_ids, tgt_ids):
     return [step.address for step in trace]
 
 
-def test_recording_the_kernel_changes_no_bit_of_what_it_computes(small_model, src_ids, tgt_ids):
+def test_a_fused_model_gives_its_attention_and_recording_changes_no_bit(small_model, src_ids, tgt_ids):
     model = small_model()
     model.use_fused_attention(in_traces=True)
     with torch.no_grad():
         expected = model(src_ids, tgt_ids)
         with tracing(model):
             assert torch.equal(model(src_ids, tgt_ids), expected)
-
-
-def test_attention_weights_can_be_asked_of_a_fused_model(small_model, src_ids):
     model = small_model()
     outputs = [[5, 6, 2], [7, 2], [8, 9, 10, 2]]
     with torch.no_grad():

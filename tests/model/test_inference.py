@@ -30,16 +30,13 @@ def model(request) -> Transformer:
     return Transformer(config)
 
 
-def test_float32_is_the_same_and_cannot_be_trained(model):
+def test_float32_is_the_same_and_rounded_products_point_nearly_the_same_way(model):
     ready = for_inference(model, Precision.FLOAT32)
     model.eval()
     torch.testing.assert_close(ready(SRC, TGT), model(SRC, TGT), rtol=0, atol=1e-5)
     assert not ready.training
     assert not any(parameter.requires_grad for parameter in ready.parameters())
     assert any(parameter.requires_grad for parameter in model.parameters()), "the model itself stays as it was"
-
-
-def test_rounded_products_point_nearly_the_same_way(model):
     found, expected = for_inference(model, Precision.BF16)(SRC, TGT), model.eval()(SRC, TGT)
     alike = nn.functional.cosine_similarity(found, expected, dim=-1)
     assert (alike > 0.9999).all(), alike
@@ -86,14 +83,11 @@ def test_what_somebody_put_in_or_watches_is_left_as_it_is(model):
     assert calls == ["w_o", "layer"]
 
 
-def test_a_module_that_is_put_into_the_copy_runs(model):
+def test_the_copy_runs_what_is_put_into_it_and_outlives_its_model(model):
     ready = for_inference(model, Precision.FLOAT32)
     before = ready(SRC, TGT)
     ready.decoder.layers[0].feed_forward = nn.Identity()
     assert not torch.allclose(ready(SRC, TGT), before)
-
-
-def test_the_model_it_was_made_of_can_go(model):
     ready = for_inference(model, Precision.BF16)
     before = ready(SRC, TGT)
     with torch.no_grad():

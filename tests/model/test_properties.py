@@ -92,24 +92,6 @@ def test_decoding_in_chunks_with_a_cache_equals_decoding_at_once(model, src, tgt
 
 
 @FEW
-@given(models(), sentences(3, 5), st.data())
-def test_a_reordered_cache_follows_its_rows_when_a_search_drops_and_repeats_them(model, src, data):
-    src_ids = padded(src)
-    tgt_ids = torch.tensor([[1]] * 3)
-    with torch.no_grad():
-        memory, memory_mask = model.encode(src_ids)
-        cache = model.new_cache()
-        for _ in range(5):
-            found = model.decode(tgt_ids[:, cache.length :], memory, memory_mask, cache)
-            torch.testing.assert_close(found[:, -1], model.decode(tgt_ids, memory, memory_mask)[:, -1], **CLOSE)
-            rows = torch.tensor(data.draw(st.lists(st.integers(0, len(tgt_ids) - 1), min_size=1, max_size=5)))
-            cache.reorder(rows)
-            memory, memory_mask, tgt_ids = memory[rows], memory_mask[rows], tgt_ids[rows]
-            next_ids = torch.tensor([[data.draw(st.integers(3, 16))] for _ in rows])
-            tgt_ids = torch.cat([tgt_ids, next_ids], dim=1)
-
-
-@FEW
 @given(models(), sentences(1, 5), sentences(2, 5))
 def test_a_source_of_padding_alone_gets_no_weight_and_spoils_neither_values_nor_gradients(model, src, tgt):
     src_ids = padded([*src, []])

@@ -24,20 +24,7 @@ def size(module: nn.Module) -> int:
 
 
 @pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-def test_a_model_without_values_has_the_names_and_shapes_of_the_model(positions):
-    config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
-
-    def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(one.shape) for name, one in (*model.named_parameters(), *model.named_buffers())}
-
-    empty = Transformer.without_values(config)
-    assert shapes(empty) == shapes(Transformer(config))
-    assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
-    assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
-
-
-@pytest.mark.parametrize("positions", ModelConfig.choices("positions"))
-def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(positions):
+def test_a_model_without_values_has_the_names_of_the_model_and_is_it_once_weights_are_copied(positions):
     """It is how every run is loaded: the tables are computed, tied matrices are one, and no random number is drawn."""
     config = ModelConfig.tiny(d_model=24, n_heads=2, d_ff=7, src_vocab=11, tgt_vocab=11, positions=positions)
     model, random_state = Transformer(config), torch.get_rng_state()
@@ -51,8 +38,16 @@ def test_a_model_without_values_is_the_model_once_weights_are_copied_into_it(pos
     src_ids, tgt_in_ids = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 3, 4]])
     assert torch.equal(again.eval()(src_ids, tgt_in_ids), model.eval()(src_ids, tgt_in_ids))
 
+    def shapes(model: nn.Module) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(one.shape) for name, one in (*model.named_parameters(), *model.named_buffers())}
 
-def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():
+    empty = Transformer.without_values(config)
+    assert shapes(empty) == shapes(Transformer(config))
+    assert {one.device.type for one in (*empty.parameters(), *empty.buffers())} == {"meta"}
+    assert {one.dtype for one in (*empty.parameters(), *empty.buffers())} == {torch.float32}
+
+
+def test_parameter_counts_are_those_of_the_walkthrough_and_those_worked_by_hand(small_config):
     model = Transformer.without_values(ModelConfig.walkthrough())
     assert size(model) == 44_312_696
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
@@ -64,6 +59,16 @@ def test_the_walkthrough_model_has_exactly_the_parameters_its_summary_prints():
     assert size(model.src_embedding) == 51_200
     assert size(model.tgt_embedding) == 61_440
     assert size(model.output_projection) == 61_560
+    # d_model 26, 3 heads, d_k 10, d_v 7, d_ff 31, 2 + 2 layers, no biases in attention, one matrix of 19 ids.
+    config = small_config(d_v=7, tie_embeddings="all", src_vocab=19)
+    attention = 26 * 30 + 26 * 30 + 26 * 21 + 21 * 26
+    feed_forward = 26 * 31 + 31 + 31 * 26 + 26
+    norm = 2 * 26
+    expected = 19 * 26 + 2 * (attention + feed_forward + 2 * norm) + 2 * (2 * attention + feed_forward + 3 * norm)
+    assert size(Transformer(config)) == expected
+    assert (
+        size(Transformer(small_config(d_v=7, tie_embeddings="all", src_vocab=19, norm="pre"))) == expected + 2 * norm
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,19 +85,6 @@ def test_named_configurations_have_the_sizes_of_their_source(*, name, d_model, d
 @pytest.mark.parametrize(("name", "millions"), [("base", 65), ("big", 213)])
 def test_base_and_big_come_to_the_millions_of_parameters_in_table_3(name, millions):
     assert size(Transformer.without_values(ModelConfig.from_name(name))) == pytest.approx(millions * 1e6, rel=0.04)
-
-
-def test_a_parameter_count_worked_by_hand(small_config):
-    """d_model 26, 3 heads, d_k 10, d_v 7, d_ff 31, 2 + 2 layers, no biases in attention, one matrix of 19 ids."""
-    config = small_config(d_v=7, tie_embeddings="all", src_vocab=19)
-    attention = 26 * 30 + 26 * 30 + 26 * 21 + 21 * 26
-    feed_forward = 26 * 31 + 31 + 31 * 26 + 26
-    norm = 2 * 26
-    expected = 19 * 26 + 2 * (attention + feed_forward + 2 * norm) + 2 * (2 * attention + feed_forward + 3 * norm)
-    assert size(Transformer(config)) == expected
-    assert (
-        size(Transformer(small_config(d_v=7, tie_embeddings="all", src_vocab=19, norm="pre"))) == expected + 2 * norm
-    )
 
 
 def test_tying_shares_one_storage_and_not_a_copy(small_model):

@@ -3,7 +3,7 @@
 import ast
 import json
 import math
-import tomllib
+import re
 from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import glassformer
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.serving.config import ServeConfig
 from glassformer.settings import (
+    IMPLY_SAMPLING,
     NAMED_MODELS,
     DecodeConfig,
     ModelConfig,
@@ -70,6 +71,7 @@ def test_a_value_of_the_wrong_type_is_named_with_its_knob(section, knob, wrong):
         (ModelConfig, {"dropout": 1.0}, "model.dropout: found 1.0, expected a value from 0.0 to 0.99."),
         (ModelConfig, {"d_model": 0}, "model.d_model: found 0, expected a value from 1 to 65536."),
         (ModelConfig, {"dropout": math.nan}, "model.dropout: found nan, expected a finite number."),
+        (TrainConfig, {"clip_norm": math.inf}, "train.clip_norm: found inf, expected a finite number."),
         (TrainConfig, {"peak_rate": math.nan}, "train.peak_rate: found nan, expected a finite number."),
         (TrainConfig, {"bucket": 10**400}, "train.bucket: found a whole number beyond 2^63, expected a smaller one."),
         (TrainConfig, {"peak_rate": 10**400}, "train.peak_rate: found a whole number beyond 2^63"),
@@ -122,21 +124,11 @@ def test_sampling_may_return_more_outputs_than_the_beam():
 
 
 class TestKnobsThatMustAgree:
-    def test_d_model_is_divided_among_the_heads(self):
-        assert ModelConfig(d_model=22, n_heads=11).d_k == 2
-        with pytest.raises(ConfigError, match="d_model: found 26, expected a multiple of n_heads = 3"):
-            ModelConfig(d_model=26, n_heads=3)
-
     def test_d_k_of_ones_own_frees_d_model_from_the_heads_and_d_v_follows_d_k(self):
         config = ModelConfig(d_model=26, n_heads=3, d_k=10)
         assert (config.d_k, config.d_v, config.heads_d_k, config.heads_d_v) == (10, 10, 30, 30)
         config = ModelConfig(d_model=26, n_heads=3, d_k=10, d_v=7)
         assert (config.heads_d_k, config.heads_d_v) == (30, 21)
-
-    def test_one_matrix_for_all_needs_one_vocabulary(self):
-        with pytest.raises(ConfigError, match=r"src_vocab is 11 and tgt_vocab is 13.*'target' or 'none'"):
-            ModelConfig(src_vocab=11, tgt_vocab=13)
-        ModelConfig(src_vocab=11, tgt_vocab=13, tie_embeddings="target")
 
     def test_rotary_needs_pairs_in_a_head_and_sinusoids_need_pairs_in_the_model(self):
         with pytest.raises(ConfigError, match="d_k: found 5, expected an even number"):
@@ -166,6 +158,7 @@ class TestUnknownKeys:
             ({"train": {"learning_rate": 1.0}}, ["train.learning_rate", "Known: seed, "]),
             ({"modle": {}}, ["modle: there is no such section", "Did you mean 'model'?", "Known: model, text"]),
             ({"model": 3}, ["model: found int, expected a section"]),
+            ({"model": {"name": 3}}, ["model.name: "]),
             ({"model": {"name": "tny"}}, ["no configuration named 'tny'", "Did you mean 'tiny'?"]),
         ],
     )
@@ -203,12 +196,8 @@ def test_a_file_value_wins_over_its_named_configuration_and_the_file_is_left_as_
 def test_the_defaults_are_the_papers_base_model_and_its_search():
     model, decode = ModelConfig(), DecodeConfig()
     assert (model.d_model, model.d_ff, model.n_heads, model.d_k, model.d_v) == (512, 2048, 8, 64, 64)
-    assert (model.norm, model.positions, model.activation, model.tie_embeddings) == (
-        "post",
-        "sinusoidal",
-        "relu",
-        "all",
-    )
+    choices = (model.norm, model.positions, model.activation, model.tie_embeddings)
+    assert choices == ("post", "sinusoidal", "relu", "all")
     assert (model.dropout, model.attention_bias, model.scale_embedding) == (0.1, False, True)
     assert (decode.beam, decode.length_penalty, decode.max_length_a, decode.max_length_b) == (4, 0.6, 1.0, 50)
 
@@ -223,11 +212,6 @@ class TestSectionsThatMustAgree:
         for asked, kept in ((29, 29), (30, 30), (31, 30), (256, 30)):
             config = RunConfig.from_mapping({"text": {"max_tokens": asked}, "model": {"max_length": 31}})
             assert config.text.max_tokens == kept
-
-
-@pytest.mark.parametrize("name", NAMED_MODELS)
-def test_a_named_configuration_needs_no_further_setting(name):
-    RunConfig.from_mapping({"model": {"name": name}})
 
 
 class TestOverrides:
@@ -307,27 +291,6 @@ class TestRoundTrip:
         config = ModelConfig(d_model=2 * width * n_heads, n_heads=n_heads, dropout=dropout, norm=norm)
         assert ModelConfig.from_mapping(json.loads(json.dumps(config.to_mapping()))) == config
 
-    def test_what_was_not_given_takes_its_default(self):
-        assert RunConfig.from_mapping({}) == RunConfig()
-
-
-def test_the_peak_is_equation_3s_or_ones_own_and_never_both():
-    for wrong in ({"peak_rate": 0.003}, {"schedule": "inverse_sqrt"}):
-        with pytest.raises(ConfigError, match=r"train\.peak_rate: found .* with schedule"):
-            TrainConfig.from_mapping(wrong)
-    TrainConfig(schedule="inverse_sqrt", peak_rate=0.003)
-
-
-@pytest.mark.parametrize("knob", ["peak_rate", "clip_norm"])
-def test_an_infinite_number_is_refused(knob):
-    with pytest.raises(ConfigError):
-        TrainConfig.from_mapping(tomllib.loads(f"{knob} = inf"))
-
-
-def test_a_model_name_that_is_no_text_is_refused_in_words():
-    with pytest.raises(ConfigError):
-        RunConfig.from_mapping({"model": {"name": 3}})
-
 
 def test_a_named_configuration_cannot_be_changed_by_whoever_asks_for_it():
     assert named_model("tiny") is not NAMED_MODELS["tiny"]
@@ -370,3 +333,47 @@ def test_a_run_says_its_languages_or_that_it_does_not_know_them(named, pair):
 def test_languages_that_cannot_be_read_are_named(wrong):
     with pytest.raises(ConfigError, match=rf"text\.languages: found '{wrong}', expected .* --langs en-de"):
         TextConfig(languages=wrong)
+
+
+SAMPLING = DecodeConfig(sample=True, top_k=5)
+
+
+def test_options_of_search_turn_the_sampling_of_a_run_off_and_those_of_sampling_on():
+    assert SAMPLING.with_changes({"beam": 5}).sample is False
+    assert SAMPLING.with_changes({"beam": 1}).sample is False
+    assert SAMPLING.with_changes({"top_k": 3}).sample is True
+    for name in IMPLY_SAMPLING:
+        assert DecodeConfig().with_changes({name: getattr(DecodeConfig(), name)}).sample is True
+    assert DecodeConfig().with_changes({"sample": False, "top_k": 3}).sample is False
+    with pytest.raises(ConfigError, match="found with sampling"):
+        DecodeConfig().with_changes({"beam": 5, "top_p": 0.9})
+
+
+@pytest.mark.parametrize("idle", [{"beam": 5}, {"coverage_penalty": 1.0}, {"beam": 4}])
+def test_search_and_sampling_at_once_are_refused(idle):
+    with pytest.raises(ConfigError, match="found with sampling, on which it has no effect"):
+        DecodeConfig().with_changes({"sample": True, **idle})
+
+
+@pytest.mark.parametrize(
+    ("name", "neutral", "other"),
+    [("beam_groups", 1, 2), ("diversity", 0.5, 0.7), ("diversity", 0, -1.0), ("cuda_graphs", "off", "on")],
+)
+def test_a_retired_setting_is_left_out_where_it_changed_nothing_and_refused_elsewhere(name, neutral, other):
+    assert DecodeConfig.from_mapping({"beam": 3, name: neutral}) == DecodeConfig(beam=3)
+    assert DecodeConfig().with_changes({name: neutral}) == DecodeConfig()
+    values = {"decode": {}}
+    apply_overrides(values, [f"decode.{name}={neutral}"])
+    assert RunConfig.from_mapping(values) == RunConfig()
+    (commit,) = {last for key, (_, last) in DecodeConfig.retired.items() if key == name}
+    message = rf"^decode\.{name}: found {other!r}, expected .*, or use commit {commit}, the last that has it\.$"
+    with pytest.raises(ConfigError, match=message):
+        RunConfig.from_mapping({"decode": {name: other}})
+
+
+def test_each_retired_setting_is_gone_and_has_a_commit_and_a_value_without_effect():
+    for section in (ModelConfig, TextConfig, TrainConfig, DecodeConfig):
+        for name, (neutral, last_commit) in section.retired.items():
+            assert name not in {field.name for field in fields(section)}
+            assert neutral
+            assert re.fullmatch("[0-9a-f]{7,40}", last_commit)

@@ -20,25 +20,19 @@ def pairs(task):
     return task.train + task.valid + task.test
 
 
-def test_the_splits_have_the_documented_sizes(task):
+def test_the_splits_have_their_sizes_and_no_date_of_the_test_is_trained_on(task):
     assert [len(split) for split in (task.train, task.valid, task.test)] == [20_000, 500, 1_000]
-
-
-def test_no_calendar_date_of_the_test_is_ever_trained_on(task):
     train, valid, test = ({pair.tgt for pair in split} for split in (task.train, task.valid, task.test))
     assert not train & test
     assert not train & valid
     assert not valid & test
 
 
-def test_targets_are_iso_dates_of_the_twentieth_and_twenty_first_centuries(pairs):
+def test_targets_are_iso_dates_and_sources_show_their_day_and_year(pairs):
     years = {date.fromisoformat(pair.tgt).year for pair in pairs}
     assert (min(years), max(years)) == (1900, 2099)
     assert {len(pair.tgt) for pair in pairs} == {10}
-
-
-def test_every_source_shows_the_day_and_the_year_in_digits(pairs):
-    """The model can read every number it has to write; only the month may be a word."""
+    # The model can read every number it has to write; only the month may be a word.
     for src, tgt in pairs:
         numbers = [int(number) for number in re.findall(r"[0-9]+", src)]
         day = date.fromisoformat(tgt)

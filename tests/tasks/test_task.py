@@ -119,7 +119,7 @@ def test_the_same_seed_gives_the_same_task(get_task):
         assert load_task(name, seed=1) == get_task(name)
 
 
-def test_divide_keeps_the_order_and_holds_out_about_the_given_shares():
+def test_pairs_are_divided_by_shares_and_targets_and_ambiguous_ones_dropped():
     pairs = [Pair(f"source {number}", "same") for number in range(10_000)]
     train, valid, test = divide(pairs, attrgetter("src"), valid=0.1, test=0.2)
     assert sorted(train + valid + test) == sorted(pairs)
@@ -128,16 +128,10 @@ def test_divide_keeps_the_order_and_holds_out_about_the_given_shares():
     number = {pair: place for place, pair in enumerate(pairs)}
     for split in (train, valid, test):
         assert split == sorted(split, key=number.__getitem__)
-
-
-def test_divide_by_target_holds_out_all_sources_of_a_target_together():
     pairs = [Pair(f"{way} {number}", str(number)) for number in range(300) for way in ("one", "two")]
     train, valid, test = divide(pairs, attrgetter("tgt"), valid=0.2, test=0.2)
     targets = [{pair.tgt for pair in split} for split in (train, valid, test)]
     assert all(targets)
     assert sum(map(len, targets)) == 300
-
-
-def test_drop_ambiguous_drops_sources_with_two_targets_and_duplicates():
     pairs = [Pair("b", "1"), Pair("a", "1"), Pair("b", "1"), Pair("c", "1"), Pair("c", "2")]
     assert drop_ambiguous(pairs) == [Pair("b", "1"), Pair("a", "1")]

@@ -72,19 +72,17 @@ def test_utf_32_is_named(tmp_path, encoding):
         lines_of(tmp_path, marked)
 
 
-def test_latin_1_is_named_with_its_position(tmp_path):
-    with pytest.raises(TextError, match=r"a\.txt:2:6: found byte 0xFC.*'ü'.*WINDOWS-1252"):
-        lines_of(tmp_path, "gut\nhin für\n".encode("latin-1"))
-
-
-def test_a_nul_byte_looks_binary(tmp_path):
-    with pytest.raises(TextError, match=r"a\.txt:2:2: .*binary"):
-        lines_of(tmp_path, b"ok\nx\0y\n")
-
-
-def test_carriage_returns_alone_are_named(tmp_path):
-    with pytest.raises(TextError, match=r"a\.txt:1:4: .*carriage return"):
-        lines_of(tmp_path, b"one\rtwo\rthree\r")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("gut\nhin für\n".encode("latin-1"), r"a\.txt:2:6: found byte 0xFC.*'ü'.*WINDOWS-1252"),
+        (b"ok\nx\0y\n", r"a\.txt:2:2: .*binary"),
+        (b"one\rtwo\rthree\r", r"a\.txt:1:4: .*carriage return"),
+    ],
+)
+def test_bytes_that_are_no_utf_8_text_are_named_with_their_position(tmp_path, content, message):
+    with pytest.raises(TextError, match=message):
+        lines_of(tmp_path, content)
 
 
 def test_lines_before_the_bad_one_are_still_read(tmp_path):

@@ -75,9 +75,7 @@ def test_a_file_that_is_read_as_a_whole_has_a_limit(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("ending", [".txt", ".tsv", ".md", ".tmx"])
-def test_a_small_file_that_unpacks_to_very_many_lines_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
+def test_a_small_file_that_unpacks_to_very_many_lines_is_refused(tmp_path, monkeypatch, ending):
     monkeypatch.setattr("glassformer.text.lines._ALWAYS_INFLATED", 200_000)
     path = tmp_path / f"a{ending}"
     path.write_bytes(gzip.compress(b"\n" * 300_000))
@@ -159,9 +157,7 @@ def test_a_number_of_a_column_has_a_highest_value(number: str) -> None:
 
 
 @pytest.mark.parametrize("rows", ['<row r="999999999"><c r="A999999999"/></row>', '<row><c r="XFD1"/></row>' * 99])
-def test_a_workbook_whose_few_cells_make_many_is_refused(
-    rows: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workbook_whose_few_cells_make_many_is_refused(rows, tmp_path, monkeypatch):
     openpyxl = pytest.importorskip("openpyxl")
     openpyxl.Workbook().save(tmp_path / "a.xlsx")
     with zipfile.ZipFile(tmp_path / "a.xlsx") as old, zipfile.ZipFile(tmp_path / "b.xlsx", "w") as new:

@@ -20,13 +20,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "training"), str(HERE.parents[1])]
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}  # threads do not survive a fork
 
-from any_text import try_any_text  # noqa: E402
 from damage import damage_files, fill_disks, limit_files  # noqa: E402
 from documents import attack_documents  # noqa: E402
 from hostile_runs import odd_options, use_hostile_runs  # noqa: E402
@@ -44,10 +42,10 @@ import glassformer.explain.walks  # noqa: E402 - what commands import, before th
 import glassformer.training.train  # noqa: E402, F401
 from benchmarks.machine import machine  # noqa: E402
 
-EXAMPLES, WHOLE_MINUTES = 2000, 20
+WHOLE_MINUTES = 20
 # Each kind of fault with its share of the time; the longest come first.
 FAULTS: dict[str, tuple[Callable[[Laboratory, Clock], list[Tally]], int]] = {
-    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10), "text": (try_any_text, 18),  # type: ignore[dict-item]
+    "damage": (damage_files, 10), "hostile": (use_hostile_runs, 10),
     "events": (kill_at_file_system_events, 6), "kills": (kill_at_random_moments, 5), "signals": (send_signals, 4),
     "full-disks": (fill_disks, 4), "file-sizes": (limit_files, 3), "power": (cut_the_power, 3),
     "documents": (attack_documents, 8), "options": (odd_options, 3), "readers": (readers_leave, 2), "start": (signals_at_the_start, 1),
@@ -62,14 +60,8 @@ def start(name: str, options: argparse.Namespace, laboratory: Laboratory, place:
     status = 1
     try:
         make = FAULTS[name][0]
-        if name == "text":
-            make = partial(make, examples=max(50, round(EXAMPLES * min(1, options.minutes / WHOLE_MINUTES))))
         if name == "documents":
             make = partial(make, whole=options.large or options.minutes >= WHOLE_MINUTES)
-            if options.json:
-                unfinished = unfinished_file(options.json)
-                earlier = read_result(unfinished) or read_result(options.json).get("faults", {}).get(name, ())
-                make = partial(make, before=earlier, keep=partial(write_tallies, unfinished))
         laboratory.move(place / name)
         write_tallies(place / f"{name}.json", make(laboratory, Clock(seconds)))
         status = 0
@@ -121,8 +113,8 @@ def print_table(tallies: list[Tally]) -> None:
 
 
 def write_result(path: Path, found: dict[str, list[Tally]], run: dict[str, float]) -> None:
-    """Add this run to the file; of a kind of fault the last run counts, generated documents of all with one seed."""
-    result = read_result(path) or {"runs": [], "faults": {}}
+    """Add this run to the file; of a kind of fault the last run counts."""
+    result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"runs": [], "faults": {}}
     date = datetime.now(UTC).date().isoformat()
     result |= {"date": date, "machine": machine()}
     result["runs"].append({"date": date, "kinds": list(found), **run})
@@ -131,25 +123,13 @@ def write_result(path: Path, found: dict[str, list[Tally]], run: dict[str, float
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
-def read_result(path: Path | None) -> Any:
-    """What earlier runs added to the file."""
-    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.exists() else {}
-
-
-def unfinished_file(path: Path) -> Path:
-    """Where the counts of documents are kept while a run goes on; the next run takes them from there."""
-    return path.with_suffix(".unfinished.json")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES)
     parser.add_argument("--jobs", type=int, default=2, help="kinds of faults at once")
     parser.add_argument("--seed", type=int, default=1, help="of every random choice")
     parser.add_argument("--only", nargs="+", choices=list(FAULTS))
-    parser.add_argument(
-        "--large", action="store_true", help="documents of 1 MB, as in 20 minutes; with --json in pieces"
-    )
+    parser.add_argument("--large", action="store_true", help="documents of 1 MB, as in 20 minutes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the results are added")
     options = parser.parse_args()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -162,8 +142,6 @@ def main() -> None:
     say(f"\nseed {options.seed}, {minutes:.1f} minutes, {options.jobs} at once")
     if options.json:
         write_result(options.json, found, {"minutes": minutes, "jobs": options.jobs, "seed": options.seed})
-        if "documents" in found:
-            unfinished_file(options.json).unlink(missing_ok=True)
     raise SystemExit(any(tally.silent or tally.tracebacks or tally.hangs for tally in tallies))
 
 

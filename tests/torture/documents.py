@@ -5,33 +5,39 @@ of a translation, too. Each attack is a command in a process of its own; its row
 """
 
 import gc
-import importlib.util
-import io
 import itertools
 import json
-import os
 import re
-import signal
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from any_text import DOCUMENTS, PAIRS, SAMPLES
 from hostile_runs import mutated_run
 from laboratory import Clock, Ended, Laboratory, Tally, limit_file_size
 
 from benchmarks.large_files import LARGE_FILES
-from glassformer import Translator
 from glassformer.decoding.batching import ModelInput
 from glassformer.decoding.sentence_translator import SentenceTranslator
 from glassformer.decoding.translation import Hypothesis, Translation
-from glassformer.errors import GlassformerError
-from glassformer.files import hidden_names
-from glassformer.text.formats import FORMATS
+from glassformer.text.formats import FORMATS, endings
 
+PO = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "One"\nmsgstr ""\n\nmsgid "Two"\nmsgstr "Zwei"\n'
+TMX = (b'<?xml version="1.0"?><tmx version="1.4"><header srclang="en"/><body><tu><tuv xml:lang="en"><seg>a <hi>b</hi></seg>'
+       b'</tuv><tuv xml:lang="de"><seg>c</seg></tuv></tu><tu><tuv xml:lang="en"><seg>d</seg></tuv></tu></body></tmx>')  # fmt: skip
+XLIFF = (b'<xliff version="1.2"><file><body><trans-unit id="1"><source>One <g id="1">two</g></source></trans-unit>'
+         b'<trans-unit id="2"><source>A</source><target>B</target></trans-unit></body></file></xliff>')  # fmt: skip
+SAMPLES: dict[str, bytes] = {
+    ".txt": b"One\n two \r\n\n", ".tsv": b"One\tEins\nTwo\t\n", ".csv": b'source,target\n"a, ""b""",\nTwo,Zwei\n',
+    ".jsonl": b'{"src": "One", "tgt": "Eins"}\n{"text": "Two"}\n', ".po": PO, ".tmx": TMX, ".xliff": XLIFF,
+    ".mo": bytes.fromhex("de120495000000000100000001c0000000240000000000000000000000610062") + b"\0" * 24,
+    ".srt": b"1\n00:00:01,000 --> 00:00:02,000\n<i>One</i>\n\n2\n00:00:03,000 --> 00:00:04,000\nTwo\n",
+    ".vtt": b"WEBVTT\n\nNOTE x\n\n00:01.000 --> 00:02.000\nOne <b>two</b>\n", ".xlsx": b"PK\x03\x04" + b"\0" * 40,
+    ".html": b"<html><title>T</title><p>One <b>two</b>.<br>x &amp; y<script>a<b</script><pre>c</pre></html>",
+    ".md": b"---\nt: x\n---\n# Title\n\n- a *b* `c`\n\n| a | b |\n| - | - |\n| c | [d](e) |\n\n```\ncode\n```\n",
+}  # fmt: skip
+PAIRS = endings(lambda each: each.pairs, first=True)
+DOCUMENTS = endings(lambda each: each.segments, first=True)
 MARKUP = "<img src=x onerror=alert(1)>"
 LIVE = re.compile(r"(?<!\\)(?:\\\\)*<img src=x")
 HAS_MARKUP = {".html", ".md", ".tmx", ".xliff"}  # players of subtitles know only tags of their own
@@ -98,11 +104,10 @@ def bombs() -> Iterator[tuple[str, str, str]]:
     yield "10^5 quotations in quotations", ".md", "> " * 10**5 + "a\n"
 
 
-def answer_with_markup(pause: float = 0.0) -> None:
-    """Every translation of this process is the same, and none takes time, beside a pause for some of them."""
+def answer_with_markup() -> None:
+    """Every translation of this process is the same, and none takes time."""
 
     def search(self: SentenceTranslator, inputs: Sequence[ModelInput], *_: Any) -> list[Translation]:
-        time.sleep(pause)
         self.confidence = None
         hypothesis = Hypothesis(MARKUP, [], [], -1.0, -1.0, False)
         return [Translation(one.source.text, [], False, [hypothesis]) for one in inputs]
@@ -241,51 +246,25 @@ def generated(attacks: Attacks, tally: Tally, number: int, size: int) -> Ended:
     return (attacks.document if is_document else attacks.pairs)(tally, "generated", kind, content)
 
 
-def attack_documents(
-    laboratory: Laboratory,
-    clock: Clock,
-    *,
-    before: Sequence[dict[str, Any]] = (),
-    whole: bool = True,
-    keep: Callable[[list[Tally]], object] = len,
-) -> list[Tally]:
-    """Stops, full disks and wrong types; then bombs, patterns, growth and generated files, each after those of the
-    run ``before`` with the same seed. ``keep`` gets the counts now and then, so that a killed run is not in vain.
-    """
+def attack_documents(laboratory: Laboratory, clock: Clock, *, whole: bool = True) -> list[Tally]:
+    """Full disks; then bombs, patterns, growth and generated files."""
     attacks, size = Attacks(laboratory), LARGE if whole else SMALL
     attacks.warm_up()
-    tallies = growth, patterns, stops, doors, random = [
-        resume("documents that grow", before, laboratory.seed),
-        resume("documents and pairs of one pattern, and bombs", before, laboratory.seed),
-        resume("documents whose translation is stopped", before, laboratory.seed),
-        resume("wrong types at the doors of the API", before, laboratory.seed),
-        resume("generated documents, pairs, texts, models and runs", before, laboratory.seed),
-    ]
+    tallies = growth, patterns, disks, random = [
+        Tally("documents that grow"), Tally("documents and pairs of one pattern, and bombs"),
+        Tally("documents on full disks"), Tally("generated documents, pairs, texts, models and runs"),
+    ]  # fmt: skip
     share = Clock(clock.left() * 0.6)
-    if not stops.injections:
-        stop_and_fill(attacks, stops, 6 if whole else 2)
-        knock(laboratory, doors)
-    cases = [*crafted(), *shuffled(laboratory.seed, size)]
-    done = {(row["attack"], row["format"], row["bytes"]) for row in patterns.rows}
-    for attack, ending, is_pairs, content in share.while_time(iter(cases)):
-        raw = content().encode()
-        if (attack, f"{ending} (memory)" if is_pairs else ending, len(raw)) not in done:
-            (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, raw)
-            keep(tallies)
-    sizes = [(each, count) for each in FORMATS if each.name in LARGE_FILES for count in (SEGMENTS // 2, SEGMENTS)]
-    done = {(row["attack"], row["format"]) for row in growth.rows}
-    for each, count in share.while_time(iter(sizes if whole else sizes[::2])):
-        if (attack := f"{count:,} texts", each.endings[0]) not in done:
-            attacks.document(growth, attack, each.endings[0], LARGE_FILES[each.name](count).encode())
-            keep(tallies)
-    again, random.again = random.again, []
-    for number in clock.while_time(itertools.chain(again, itertools.count(random.injections + len(again)))):
-        survived = random.survived
+    fill_disk(attacks, disks)
+    for attack, ending, is_pairs, content in share.while_time(iter([*crafted(), *shuffled(laboratory.seed, size)])):
+        (attacks.pairs if is_pairs else attacks.document)(patterns, attack, ending, content().encode())
+    for each in share.while_time(each for each in FORMATS if each.name in LARGE_FILES):
+        content = LARGE_FILES[each.name](SEGMENTS if whole else SEGMENTS // 2)
+        attacks.document(growth, f"{SEGMENTS:,} texts", each.endings[0], content.encode())
+    for number in clock.while_time(itertools.count()):
         generated(attacks, random, number, size // 10)
-        random.again += [number] if random.survived == survived else []
         if random.injections % KEPT == 0:
             random.rows = extremes(random.rows)
-            keep(tallies)
     random.rows = extremes(random.rows)
     return tallies
 
@@ -294,15 +273,6 @@ def extremes(rows: list[dict]) -> list[dict]:
     """Those that took the most time, and the most memory."""
     slowest, largest = (sorted(rows, key=lambda row: -row[key])[:KEPT] for key in ("seconds", "mb"))
     return slowest + [row for row in largest if row not in slowest]
-
-
-def resume(fault: str, before: Sequence[dict[str, Any]], seed: int) -> Tally:
-    """What was survived in an earlier run with the same seed, or nothing; the rest is tried again."""
-    for each in before:
-        if each["fault"] == fault and each.get("seed") == seed:
-            rows = [row for row in each["rows"] if not row.get("failed")]
-            return Tally(fault, each["survived"], rows=rows, seed=seed, again=each.get("again", []))
-    return Tally(fault, seed=seed)
 
 
 def crafted() -> Iterator[tuple[str, str, bool, Callable[[], str]]]:
@@ -326,42 +296,11 @@ def shuffled(seed: int, size: int) -> list[tuple[str, str, bool, Callable[[], st
     return cases
 
 
-def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:
-    """Kill a translation at some chunk and repeat it, and starve it of disk: the output is as without that."""
+def fill_disk(attacks: Attacks, tally: Tally) -> None:
+    """Starve a translation of disk: the output is as before."""
     path, out = attacks.home / "in.txt", attacks.home / "out.txt"
     path.write_text("".join(f"abc {number}\n" for number in range(1000)))
     words = ("translate", "--input", path, "--out", out)
-    attacks.command(*words)
-    expected, journal = out.read_text(), out.with_name(hidden_names(out.name)[1])
-    for number in range(times):
-        out.write_text("before")
-
-        def kill(process: int, chunks: int = number + 1) -> None:
-            end = time.monotonic() + 60
-            while time.monotonic() < end and not (journal.exists() and journal.read_bytes().count(b"\n") > chunks):
-                if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                    return
-                time.sleep(0.001)
-            os.kill(process, signal.SIGKILL)
-
-        stopped = attacks.laboratory.command(
-            *map(str, words),
-            "--run",
-            str(attacks.laboratory.run),
-            prepare=lambda: answer_with_markup(0.05),
-            during=kill,
-        )
-        kept = out.read_text() in ("before", expected)
-        ended = attacks.command(*words)
-        is_same = out.read_text() == expected and not journal.exists()
-        attacks._count(
-            tally,
-            "killed, then repeated",
-            ".txt",
-            path.stat().st_size,
-            ended,
-            None if kept and is_same else f"{stopped.status}: another output",
-        )
     for limit in (0, 100, 5000):
         out.write_text("before")
         prepare = lambda limit=limit: (answer_with_markup(), limit_file_size(limit)())  # noqa: E731
@@ -369,33 +308,3 @@ def stop_and_fill(attacks: Attacks, tally: Tally, times: int) -> None:
         silent = None if out.read_text() == "before" and ended.status else "something was lost"
         attacks._count(tally, "a full disk", ".txt", path.stat().st_size, ended, silent)
     attacks.command(*words)
-
-
-def knock(laboratory: Laboratory, tally: Tally) -> None:
-    """Every wrong value at every door that the tests name."""
-    path = Path(__file__).parents[1] / "documents" / "test_wrong_types.py"
-    spec = importlib.util.spec_from_file_location("test_wrong_types", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    translator, began = Translator.load(laboratory.run, device="cpu"), time.process_time()
-    for name, door in module.DOORS.items():
-        for value in module.wrong_values(name):
-            said = try_door(door, translator, value)
-            ended = Ended(70 if said else 2, "", said, hung=False)
-            tally.count(f"{name}: {value!r:.40}", ended, silent=None)
-    row = {"attack": "wrong types", "format": f"{len(module.DOORS)} doors of the API", "bytes": 0, "status": 2}
-    tally.rows.append({**row, "seconds": round(time.process_time() - began, 1), "mb": 0, "said": "a sentence each"})
-
-
-def try_door(door: Callable[[Any, Any], object], translator: Translator, value: Any) -> str:
-    """What a person would see that is no error of ours; empty if there is nothing."""
-    try:
-        with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
-            door(translator, value)
-    except GlassformerError:
-        return ""
-    except Exception as error:
-        return repr(error)
-    return "it was taken"

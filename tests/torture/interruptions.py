@@ -17,14 +17,8 @@ from power_cut import Disk, Trainer
 
 from glassformer.settings import RunConfig
 
-GENTLE = {
-    0,
-    130,
-    143,
-    -signal.SIGINT,
-    -signal.SIGTERM,
-    -signal.SIGINT % 256,
-}  # how a command may end after SIGINT and SIGTERM
+# How a command may end after SIGINT and SIGTERM.
+GENTLE = {0, 130, 143, -signal.SIGINT, -signal.SIGTERM, -signal.SIGINT % 256}
 SECOND_SIGNAL_S = 0.3
 
 

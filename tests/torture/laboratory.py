@@ -5,7 +5,9 @@ A fork of a process that has PyTorch loaded starts at once, so that thousands of
 
 import fcntl
 import io
+import itertools
 import json
+import math
 import os
 import re
 import resource
@@ -74,8 +76,6 @@ class Tally:
     skipped: str = ""
     examples: list[str] = field(default_factory=list)
     rows: list[dict] = field(default_factory=list)  # of single injections: what each one took, and what it said
-    seed: int | None = None  # of injections that a later run goes on with
-    again: list[int] = field(default_factory=list)  # the numbers of those that were not survived: it tries them again
 
     @property
     def survived(self) -> int:
@@ -335,14 +335,8 @@ def limit_file_size(size: int) -> Callable[[], None]:
 
 def evenly(count: int) -> Iterator[int]:
     """0 to ``count - 1``, each once, in an order that is spread evenly wherever it is broken off."""
-    step = next(step for step in range(max(1, int(0.618 * count)), 2 * count + 2) if _coprime(step, count))
+    step = next(step for step in itertools.count(max(1, int(0.618 * count))) if math.gcd(step, count) == 1)
     return (number * step % count for number in range(count))
-
-
-def _coprime(one: int, other: int) -> bool:
-    while other:
-        one, other = other, one % other
-    return one == 1
 
 
 def send(process: int, number: int) -> None:
@@ -352,12 +346,10 @@ def send(process: int, number: int) -> None:
 
 
 def write_tallies(path: Path, tallies: list[Tally]) -> None:
-    """Keep the counts for the process that makes the table; a file with older ones is whole until it is replaced."""
-    unfinished = path.with_suffix(".new")
-    unfinished.write_text(json.dumps([{**tally.__dict__, "survived": tally.survived} for tally in tallies]))
-    unfinished.replace(path)
+    """Keep the counts for the process that makes the table."""
+    path.write_text(json.dumps([tally.__dict__ for tally in tallies]))
 
 
 def read_tallies(path: Path) -> list[Tally]:
     """The counts that ``write_tallies`` kept."""
-    return [Tally(**{key: each[key] for key in each if key != "survived"}) for each in json.loads(path.read_text())]
+    return [Tally(**each) for each in json.loads(path.read_text())]

@@ -13,12 +13,16 @@ COLOUR_WORDS = {"orange": "above", "blue": "below", "violet": "", "purple": "", 
 OTHER_COLOURS = re.compile(r"cmap=[\"'](?!gray|Greys)|\b(?:PuOr|RdBu|coolwarm|bwr|seismic|viridis|Blues|Purples)\b")
 
 
-def test_the_page_has_the_same_colours():
+def test_the_page_has_the_same_colours_and_numbers_no_others():
     text = (PACKAGE / "explain" / "page" / "assets" / "drawing" / "scale.js").read_text(encoding="utf-8")
     light = text[text.index("light: {") : text.index("dark: {")]
     found = ["#" + bytes(map(int, rgb)).hex() for rgb in re.findall(r"\[(\d+), (\d+), (\d+)\]", light)]
     nothing = found.pop()
     assert found == [*SHARE, *SIGNED], nothing
+    # A mask of two values may be grey.
+    for path in PACKAGE.rglob("*.py"):
+        found = OTHER_COLOURS.search(path.read_text(encoding="utf-8"))
+        assert found is None, f"{path}: {found and found[0]}"
 
 
 def test_orange_is_above_zero_and_blue_below():
@@ -29,13 +33,6 @@ def test_orange_is_above_zero_and_blue_below():
         red, _, blue = bytes.fromhex(hex_colour[1:])
         assert (red > blue) == above
     assert sum(share_colours()(0.0)[:3]) > sum(share_colours()(1.0)[:3])
-
-
-def test_numbers_have_no_other_colours():
-    """A mask of two values may be grey."""
-    for path in PACKAGE.rglob("*.py"):
-        found = OTHER_COLOURS.search(path.read_text(encoding="utf-8"))
-        assert found is None, f"{path}: {found and found[0]}"
 
 
 def test_texts_name_the_colours_of_the_pictures():

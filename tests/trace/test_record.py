@@ -46,7 +46,7 @@ def test_numbers_truth_ids_and_nothing_at_all_can_be_kept(tmp_path):
     assert [step.value.tolist() for step in loaded] == [3.5, [True], [7], [[], []]]
 
 
-def test_a_trace_replaces_a_trace_and_nothing_else(trace, tmp_path):
+def test_a_trace_replaces_a_trace_and_nothing_else_and_stays_if_the_disk_is_full(trace, tmp_path, monkeypatch):
     trace.save(tmp_path / "kept")
     shorter = Trace()
     shorter.steps = trace.steps[:3]
@@ -58,6 +58,16 @@ def test_a_trace_replaces_a_trace_and_nothing_else(trace, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written"):
         trace.save(tmp_path / "file" / "below")
+    trace.save(tmp_path / "kept")
+
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: File too large (os error 27)")
+
+    monkeypatch.setattr("glassformer.trace.record.save_file", full)
+    with pytest.raises(StorageError, match="kept: the trace cannot be written: I/O error: File too large"):
+        trace.save(tmp_path / "kept")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["empty", "file", "kept"]
+    assert len(Trace.load(tmp_path / "kept")) == len(trace)
 
 
 def test_what_stands_beside_a_trace_is_never_removed(trace, tmp_path):
@@ -78,19 +88,6 @@ def test_a_trace_is_saved_where_one_stands(trace, tmp_path, monkeypatch):
     trace.save(".")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["here"]
     assert len(Trace.load(".")) == len(trace)
-
-
-def test_a_full_disk_is_told_and_leaves_the_older_trace(trace, tmp_path, monkeypatch):
-    trace.save(tmp_path / "kept")
-
-    def full(*_: object) -> None:
-        raise SafetensorError("I/O error: File too large (os error 27)")
-
-    monkeypatch.setattr("glassformer.trace.record.save_file", full)
-    with pytest.raises(StorageError, match="kept: the trace cannot be written: I/O error: File too large"):
-        trace.save(tmp_path / "kept")
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["kept"]
-    assert len(Trace.load(tmp_path / "kept")) == len(trace)
 
 
 @pytest.mark.parametrize("name", ["/", "a" * 300, "loop/x", "file/x", "."])

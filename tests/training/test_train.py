@@ -15,7 +15,7 @@ from recorded import Lines, StopsAt
 from glassformer import Translator
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.decoding.engines.export_cache import CACHE
-from glassformer.errors import CheckpointError, DivergedError, RunError, TokenizerError
+from glassformer.errors import DivergedError, RunError
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig
@@ -29,7 +29,6 @@ from glassformer.training.request.data import BatchStream, FileSource
 from glassformer.training.train import train
 
 MakeConfig = Callable[..., RunConfig]
-Corpus = tuple[Path, Path]
 
 EXPLOSIVE = {"schedule": "inverse_sqrt", "peak_rate": 1e30, "clip_norm": 0.0, "warmup": 1}
 MOTIONLESS = {"schedule": "inverse_sqrt", "peak_rate": 1e-30}
@@ -107,9 +106,8 @@ def test_other_settings_and_other_text_can_be_forced_and_are_kept_in_the_log(
     assert lines.updates[0].learning_rate < rate
     assert (trained / "tokenizer.src.json").read_bytes() == tokenizer
     again = Lines()
-    train(
-        TrainRequest(trained, text, replace(other, train=replace(other.train, max_updates=26))), again
-    )  # it has these settings now
+    now = replace(other, train=replace(other.train, max_updates=26))  # it has these settings now
+    train(TrainRequest(trained, text, now), again)
     assert not any("--force" in line for line in again.lines)
 
 
@@ -123,15 +121,14 @@ def test_what_weights_cannot_do_without_cannot_be_forced(corpus, small_config, l
             train(TrainRequest(trained, FileSource(*corpus), other, force=True), lines)
 
 
-def test_divergence_stops_before_the_update_and_leaves_the_checkpoint(corpus, small_config, lines, tmp_path):
+def test_divergence_and_a_validation_that_is_not_finite_stop_before_anything_is_saved(
+    corpus, small_config, lines, tmp_path
+):
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE)
     with pytest.raises(DivergedError, match="No update was made"):
         train(TrainRequest(run, FileSource(*corpus), config), lines)
     assert not checkpoints(run / "latest")
-
-
-def test_a_validation_that_is_not_finite_stops_before_anything_is_saved(corpus, small_config, lines, tmp_path):
     run = tmp_path / "run"
     config = small_config(**EXPLOSIVE, validate_every=1)
     with pytest.raises(DivergedError, match="the validation loss is nan"):
@@ -223,25 +220,6 @@ def test_two_trainings_in_one_directory_are_refused(corpus, small_config, lines,
     run.create()
     with run.lock(), pytest.raises(RunError, match=f"is being trained by process {os.getpid()}"):
         train(TrainRequest(run.path, FileSource(*corpus), small_config()), lines)
-
-
-def test_a_tokenizer_of_another_run_is_refused(corpus, small_config, lines, tmp_path):
-    run = tmp_path / "run"
-    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=2)), lines)
-    tokenizer = run / "tokenizer.tgt.json"
-    tokenizer.write_text(tokenizer.read_text().replace('"a"', '"z"'))
-    with pytest.raises(TokenizerError, match="is not the tokenizer"):
-        Translator.load(run)
-
-
-def test_weights_of_another_shape_are_refused(corpus, small_config, lines, tmp_path):
-    run = tmp_path / "run"
-    train(TrainRequest(run, FileSource(*corpus), small_config(max_updates=2)), lines)
-    config = json.loads((run / "config.json").read_text())
-    config["config"]["model"]["d_ff"] = 47
-    (run / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=r"config.json: is not of the model .* \(model.d_ff: 47, expected 48\)"):
-        Translator.load(run)
 
 
 @pytest.mark.slow

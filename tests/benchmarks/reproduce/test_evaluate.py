@@ -35,15 +35,12 @@ def test_detokenised_ways_are_sacrebleus_with_and_without_case() -> None:
     assert ("case:lc" in found["caseless"].signature, "tok:13a" in found["cased"].signature) == (True, True)
 
 
-def test_the_mean_of_sentences_by_hand() -> None:
+def test_the_mean_of_sentences_and_pieces_by_hand():
     """One sentence right, of the other 3/4, 2/3, 1/2 and 0.1/1, as nltk's method1 has it."""
     second = 100 * (3 / 4 * 2 / 3 * 1 / 2 * 0.1) ** 0.25
     found = find_scoring("sentences").score(["a b c d e", "a b c x"], ["a b c d e", "a b c d"])
     assert found.score == pytest.approx((100 + second) / 2)
     assert found.signature.endswith("|mean of sentences")
-
-
-def test_pieces_are_those_of_the_tokenizer() -> None:
     tokenizer = Tokenizer.train("characters", REFERENCES, 60)
     assert FormConverter("tokenised", None, tokenizer).convert(["ein m"]) == {
         "tokenised": ["ein m"],

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.reproduce import inputs
+from benchmarks.reproduce.__main__ import main
 from benchmarks.reproduce.inputs import ReproduceRequest, find_files
 from benchmarks.reproduce.recipe import RECIPES, read_recipe, recipe_names
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, TextError
 from glassformer.training.request.arguments import TrainRequest
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
@@ -131,3 +133,74 @@ def test_a_seed_that_would_be_passed_over_is_refused(phrases: Path) -> None:
     recipe = read_recipe(str(phrases / "phrases.toml"))
     with pytest.raises(ConfigError, match=r"train.seed: differs for each training here. .* --seeds"):
         ReproduceRequest(recipe, find_files(recipe, phrases), Path("r"), (7,), ("train.seed=77",))
+
+
+RECIPE = read_recipe("multi30k-en-de")
+FILES = [*RECIPE.required_files(), *RECIPE.optional_files()]
+
+
+def put(home: Path, names: list[str]) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (home / name).write_text("")
+
+
+def test_they_are_found_plain_or_packed_and_in_folders(tmp_path: Path) -> None:
+    """As the repository of Multi30k has them: raw/ and tok/, some packed and some not."""
+    put(tmp_path / "tok", [name.removesuffix(".gz") for name in FILES if "tok" in name])
+    put(tmp_path / "raw", [name for name in FILES if "tok" not in name])
+    found = find_files(RECIPE, tmp_path)
+    assert found.keys() == set(FILES)
+    assert found["train.lc.norm.tok.en.gz"] == tmp_path / "tok" / "train.lc.norm.tok.en"
+    assert found["test_2016_flickr.de.gz"] == tmp_path / "raw" / "test_2016_flickr.de.gz"
+
+
+@pytest.mark.parametrize("place", ["project/data/multi30k", "shared/data/multi30k"])
+def test_they_are_found_in_the_project_and_beside_it(place, tmp_path, monkeypatch):
+    put(tmp_path / place, FILES)
+    monkeypatch.setattr(inputs, "ROOT", tmp_path / "project")
+    assert find_files(RECIPE)["train.lc.norm.tok.de.gz"] == tmp_path / place / "train.lc.norm.tok.de.gz"
+
+
+def test_without_them_one_message_says_what_where_how_and_on_what_terms(tmp_path: Path) -> None:
+    with pytest.raises(TextError) as nothing:
+        find_files(RECIPE, tmp_path)
+    message = str(nothing.value)
+    assert "\n" not in message
+    assert message.startswith(f"multi30k-en-de: found none of its files in {tmp_path}, expected ")
+    for said in (*RECIPE.required_files(), "https://github.com/multi30k/dataset", "--data", "non-commercial"):
+        assert said in message
+    put(tmp_path, RECIPE.required_files()[1:])
+    with pytest.raises(TextError, match=f"found no {RECIPE.required_files()[0]} in"):
+        find_files(RECIPE, tmp_path)
+
+
+def test_it_lists_its_recipes_and_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    listed = capsys.readouterr()
+    assert "multi30k-en-de: Transformer-Tiny" in listed.out
+    assert "41.02 tokenised on test_2016_flickr" in listed.out
+    assert listed.err == ""
+    assert main(["multi30k-en-de", "--data", str(tmp_path)]) == 2
+    missing = capsys.readouterr()
+    assert missing.out == ""
+    assert missing.err.startswith(f"error: multi30k-en-de: found none of its files in {tmp_path}, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seeds", "1,x"], "--seeds: found '1,x', expected different whole numbers such as 1,2,3."),
+        (["--seeds", "1,01"], "--seeds: found '1,01', expected different whole numbers"),
+        (["--seeds", "9" * 5000], "--seeds: found "),
+        (["--run", ""], "--run: found an empty name, expected a directory"),
+        (["--variant", "taugt"], "--variant: phrases has none named 'taugt'. Did you mean 'taught'?"),
+    ],
+)
+def test_odd_values_are_refused_in_one_line(phrases, arguments, message, tmp_path, capsys):
+    given = [str(phrases / "phrases.toml"), "--data", str(phrases), "--run", str(tmp_path / "run")]
+    assert main([*given, *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {message}")
+    assert said.count("\n") == 1
+    assert not list(tmp_path.iterdir())

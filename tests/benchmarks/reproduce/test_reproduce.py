@@ -1,6 +1,5 @@
 """From a recipe to a report: trained, stopped and gone on with, written down without any text."""
 
-import importlib
 import json
 import os
 import signal
@@ -39,7 +38,7 @@ def records(run: Path, key: str) -> list[dict[str, float]]:
     return [record for record in map(json.loads, lines) if key in record]
 
 
-def test_each_seed_is_trained_in_its_own_run(small_result: Done) -> None:
+def test_each_seed_is_trained_once_in_its_own_run(small_result):
     request, found = small_result
     assert list(found.seeds) == [1, 2]
     for seed, result in found.seeds.items():
@@ -49,6 +48,14 @@ def test_each_seed_is_trained_in_its_own_run(small_result: Done) -> None:
         kept = list(read_lines(request.seed_run(seed).path / "held_out.translations"))
         assert kept == result.outputs["held_out"]
     assert found.seeds[1].outcome.final != found.seeds[2].outcome.final
+    display = Silent()
+    again = reproduce(request, display)
+    assert isinstance(again, ReproduceResult)
+    assert display.updates == []
+    assert again.ensemble == found.ensemble
+    for seed, one in again.seeds.items():
+        assert one.outputs == found.seeds[seed].outputs
+        assert one.outcome.elapsed_s == found.seeds[seed].outcome.elapsed_s
 
 
 def test_all_seeds_translate_together_too(small_result: Done, report: dict[str, Any], phrases: Path) -> None:
@@ -64,18 +71,6 @@ def test_all_seeds_translate_together_too(small_result: Done, report: dict[str, 
     score = find_scoring("tokenised").score(expected, references).score
     assert test["ensemble"]["tokenised"]["score"] == score
     assert f"their ensemble: tokenised {score:.2f}, " in "\n".join(report_lines(report))
-
-
-def test_called_again_it_trains_no_more_and_says_the_same(small_result: Done) -> None:
-    request, found = small_result
-    display = Silent()
-    again = reproduce(request, display)
-    assert isinstance(again, ReproduceResult)
-    assert display.updates == []
-    assert again.ensemble == found.ensemble
-    for seed, one in again.seeds.items():
-        assert one.outputs == found.seeds[seed].outputs
-        assert one.outcome.elapsed_s == found.seeds[seed].outcome.elapsed_s
 
 
 def test_stopped_it_says_so_and_goes_on_where_it_stood(phrases: Path, small_result: Done, tmp_path: Path) -> None:
@@ -141,19 +136,3 @@ def test_the_evidence_holds_every_figure_and_no_text(small_result, report, phras
         for text in (*sentences, *found.seeds[1].outputs["held_out"], *found.ensemble["held_out"])
         if len(text) > 8 and text in together
     ]
-
-
-def test_the_page_is_made_of_the_reports_and_of_nothing_else(small_result, report, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DOCS))
-    results = importlib.import_module("reference.results")
-    monkeypatch.setattr(results, "RESULTS", tmp_path)
-    assert results.reports() == []
-    write_report(small_result[0], report, tmp_path / "phrases")
-    page = results.results_page()
-    way = report["tests"]["held_out"]["ways"]["tokenised"]
-    assert f"| glassformer, seeds 1, 2 | {way['mean']:.2f} ± {way['deviation']:.2f} |" in page
-    ensemble = report["tests"]["held_out"]["ensemble"]["tokenised"]
-    assert f"| the same seeds as one ensemble | {ensemble['score']:.2f} |" in page
-    assert "| A guess | 12.50 | nobody |" in page
-    for seed in ("1", "2"):
-        assert f"../benchmarks/results/phrases/seed-{seed}.metrics.jsonl" in page

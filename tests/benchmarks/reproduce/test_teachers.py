@@ -30,7 +30,7 @@ def done(phrases: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     return request, found
 
 
-def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases: Path) -> None:
+def test_the_seeds_learn_what_teachers_taught_and_the_report_says_so(done, phrases):
     request, found = done
     assert found.diversification is not None
     assert {name: outcome.updates for name, outcome in found.diversification.teachers.items()} == {
@@ -46,9 +46,6 @@ def test_the_seeds_learn_what_teachers_of_the_variant_taught(done: Done, phrases
         str(phrases / "val.tok.de.gz"),
     ]
     assert [len(list(read_lines(place))) for place in places] == [found.diversification.pairs] * 2
-
-
-def test_the_report_says_how_the_teachers_were_trained(done: Done) -> None:
     report = make_report(*done)
     trainings = report["teachers"]["trainings"]
     assert {name: row["updates"] for name, row in trainings.items()} == {"forward": 4, "backward": 5}

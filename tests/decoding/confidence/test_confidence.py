@@ -57,7 +57,7 @@ def output(text: str, log_prob: float = -3.0) -> Hypothesis:
     return Hypothesis(text, ["a", "</s>"], [7, 2], log_prob, score=0.0, truncated=False)
 
 
-def test_the_features_by_hand() -> None:
+def test_the_features_and_the_estimate_by_hand():
     source = "Love Pia ☃ Zoë"
     found = features(source, output("Zoë und"), SEEN.unseen(source), math.log(2))
     assert tuple(found) == FEATURES
@@ -67,9 +67,6 @@ def test_the_features_by_hand() -> None:
     assert found["lost"] == 1  # Pia, but neither Love, which was seen, nor Zoë, which was copied
     assert found["short"] == pytest.approx(math.log(2 * 24 / 17))
     assert found["long"] == 0
-
-
-def test_the_estimate_by_hand() -> None:
     hypothesis = output("I love you", log_prob=-4.0)
     assert make(bias=0.5, log_prob=0.75).judge(ENGLISH, [hypothesis])[0] == [pytest.approx(1 / (1 + math.exp(1.0)))]
     assert make(bias=900.0).judge(ENGLISH, [hypothesis])[0] == [1.0]
@@ -101,16 +98,13 @@ def test_a_doubt_in_words() -> None:
     assert Doubt("words", ("{}",)).text.endswith(': "{}"')
 
 
-def test_each_hypothesis_has_its_own_chance_and_a_blank_text_none(translator: Translator) -> None:
+def test_each_hypothesis_has_its_own_chance_and_a_text_that_of_its_worst_sentence(translator):
     found, blank = translator.translate([ENGLISH, " "], DecodeConfig(beam=4, n_best=3))
     assert [one.confidence for one in found.hypotheses] == translator.confidence.judge(ENGLISH, found.hypotheses)[0]
     for hypothesis in found.hypotheses:
         assert hypothesis.to_mapping()["confidence"] == hypothesis.confidence
     assert blank.hypotheses[0].confidence is None
     assert (blank.doubt, blank.warning) == (None, None)
-
-
-def test_a_text_is_as_doubtful_as_its_worst_sentence(translator: Translator) -> None:
     options = DecodeConfig(split_sentences=True)
     good, bad, both = translator.translate([ENGLISH, NONSENSE, f"{ENGLISH} {NONSENSE.title()}"], options)
     assert good.hypotheses[0].confidence > 0.8

@@ -13,10 +13,12 @@ import torch
 from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.engines import auto_engine
+from glassformer.decoding.engines.agreement import compare_outputs
 from glassformer.decoding.engines.auto_engine import PROOFS
 from glassformer.decoding.engines.ctranslate2_engine import lacking_options
 from glassformer.decoding.engines.export_cache import CACHE
 from glassformer.decoding.search import filters
+from glassformer.decoding.search.outputs import Output
 from glassformer.files import lock_file, open_to_append
 from glassformer.settings.section import knob
 
@@ -189,14 +191,6 @@ def test_the_proof_says_what_was_compared_and_of_which_versions(run):
     assert proof["versions"].keys() == {"glassformer", "ctranslate2", "torch"}
 
 
-def test_engines_that_differ_are_noticed(copy, monkeypatch):
-    monkeypatch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
-    proof_of(copy).unlink()
-    with Translator.load(copy) as translator:
-        assert translator.translate(TEXTS)[0].engine == "torch"
-    assert json.loads(proof_of(copy).read_text())["equal"] is False
-
-
 def test_a_second_start_loads_no_pytorch_and_says_which_engine(run):
     program = (
         "import sys; from glassformer.cli.main import main\n"
@@ -208,8 +202,13 @@ def test_a_second_start_loads_no_pytorch_and_says_which_engine(run):
     assert done.stderr.startswith("engine: ctranslate2, which translates as torch does:")
 
 
-def test_what_cannot_be_compared_is_translated_by_torch(copy, expected):
-    """A stranger's validation text, and text without a sentence."""
+def test_where_engines_differ_or_cannot_be_compared_torch_translates(copy, expected, monkeypatch):
+    proof_of(copy).unlink()
+    with monkeypatch.context() as patch, Translator.load(copy) as translator:
+        patch.setattr(auto_engine, "_TOLERANCE", -1.0)  # what differs at all
+        assert translator.translate(TEXTS)[0].engine == "torch"
+    assert json.loads(proof_of(copy).read_text())["equal"] is False
+    # A stranger's validation text, and text without a sentence.
     (copy / "text").mkdir()
     for lines in ("{}\n", "[]\n", '["", ""]\n', "x\n"):
         (copy / "text" / "valid.jsonl").write_text(lines)
@@ -218,3 +217,19 @@ def test_what_cannot_be_compared_is_translated_by_torch(copy, expected):
         with Translator.load(copy) as translator:
             found = translator.translate(TEXTS[:1])[0]
         assert (found.engine, found.text) == ("torch", expected.translate(TEXTS[:1])[0].text)
+
+
+def output(*ids: int, log_prob: float = -1.0, score: float = -0.5) -> Output:
+    return Output(list(ids), log_prob, score, truncated=False)
+
+
+def test_the_first_difference_and_ties_are_found_by_ids_or_by_their_tokens():
+    first = [[output(5, 6, 2), output(5, 2)], [output(7, 2)]]
+    second = [[output(5, 6, 2, log_prob=-1.25), output(5, 6, 2)], [output(8, 2, score=-0.6)]]
+    pairs = [pair for of_source in compare_outputs(first, second) for pair in of_source]
+    assert [pair.step for pair in pairs] == [None, 1, 0]
+    assert [pair.gap for pair in pairs] == [0.25, 0.0, 0.0]
+    assert [pair.is_tie(0.05) for pair in pairs] == [True, True, False]
+    to_tokens = (lambda ids: list(map(chr, ids)), lambda ids: [chr(number - 1) for number in ids])
+    ((pair,),) = compare_outputs([[output(65, 66)]], [[output(66, 68)]], to_tokens)
+    assert (pair.step, pair.tokens) == (1, (["A", "B"], ["A", "C"]))

@@ -70,9 +70,7 @@ def broken_cards(cards: list[tuple[str, int, str]], monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("device", "number"), [("auto", 0), ("cuda:1", 1)])
-def test_auto_takes_ctranslate2_on_a_card_where_it_gives_what_torch_gives(
-    run: Path, cards: list[tuple[str, int, str]], monkeypatch: pytest.MonkeyPatch, device: str, number: int
-) -> None:
+def test_auto_takes_ctranslate2_on_a_card_where_it_gives_what_torch_gives(run, cards, monkeypatch, device, number):
     if device != "auto":  # PyTorch finds no card here
         monkeypatch.setattr("glassformer.run_directory.pick_device", lambda _: "cpu")
     with Translator.load(run, device=device) as translator:
@@ -83,9 +81,7 @@ def test_auto_takes_ctranslate2_on_a_card_where_it_gives_what_torch_gives(
 
 
 @pytest.mark.usefixtures("broken_cards")
-def test_where_a_card_does_not_work_torch_translates_in_its_place(
-    run: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_a_card_does_not_work_torch_translates_in_its_place(run, caplog):
     caplog.set_level("INFO")
     with Translator.load(run) as translator:
         assert translator.translate([TEXT])[0].engine == "torch"
@@ -104,9 +100,7 @@ def test_ctranslate2_takes_the_card_that_is_named_or_the_first(run: Path, cards:
 
 
 @pytest.mark.usefixtures("broken_cards")
-def test_ctranslate2_computes_on_the_cpu_where_no_card_works_and_none_is_named(
-    run: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ctranslate2_computes_on_the_cpu_where_no_card_works_and_none_is_named(run, caplog):
     with Translator.load(run, engine="ctranslate2") as translator:
         assert translator.translate([TEXT])[0].hypotheses[0].text == GERMAN
     assert "libcublas.so.12 is not found or cannot be loaded). Mend" in caplog.text
@@ -130,9 +124,7 @@ def test_a_machine_with_a_card_and_without_ctranslate2_says_what_to_install(monk
         ("cuda", True, 0, None), ("mps", True, 0, None),
     ],
 )  # fmt: skip
-def test_a_card_that_only_torch_finds_is_torchs(
-    monkeypatch: pytest.MonkeyPatch, device: str, torch_has_gpu: bool, count: int, expected: str | None
-) -> None:
+def test_a_card_that_only_torch_finds_is_torchs(monkeypatch, device, torch_has_gpu, count, expected):
     monkeypatch.setattr(auto_engine, "_torch_has_gpu", lambda: torch_has_gpu)
     monkeypatch.setattr(ctranslate2_run, "count_gpus", lambda: count)
     assert find_fast_device(device, None) == find_fast_device(device, "float32") == expected

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, next_log_probs, padded
 
-from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
+from glassformer.decoding import Constraints, Output, SearchJob
+from glassformer.decoding.search.beam import top_k, top_k_of_beams
+from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.decoding.search.search import result_tensors, search
-from glassformer.decoding.search.steps import BeamSteps
+from glassformer.decoding.search.steps import BeamSteps, DecoderSteps
 from glassformer.errors import DivergedError
 from glassformer.model import Transformer
-from glassformer.settings import DecodeConfig, ModelConfig
+from glassformer.settings import DecodeConfig
 from glassformer.trace import tracing
-
-POSITIONS = ModelConfig.choices("positions")
 
 
 def ranked(ended, cut, options: DecodeConfig) -> list[Output]:
@@ -92,28 +92,12 @@ def test_a_complete_output_wins_and_says_if_the_limit_cut_a_better_one(make_mode
 
 def test_equals_a_plain_loop_without_cache_or_early_end(make_model, positions):
     limits = [9, 1, 6, 11, 4]
-    for seed, (beam, n_best, alpha) in enumerate([(2, 2, 0.0), (4, 1, 0.6), (3, 3, 1.5)]):
+    for seed, (beam, n_best, alpha) in enumerate([(2, 2, 0.0), (4, 1, 0.6), (3, 3, 1.5), (1, 1, 3.0)]):
         model = make_model(seed=seed, positions=positions, bias={EOS: 0.7})
         options = DecodeConfig(beam=beam, n_best=n_best, length_penalty=alpha)
         found = beam_search(model, padded(SENTENCES), limits, options)
         for src, limit, candidates in zip(SENTENCES, limits, found, strict=True):
             assert_same(candidates, plain_beam_search(model, src, limit, options))
-
-
-def test_beam_1_takes_the_best_token_at_each_step(make_model):
-    # Were an end not final, beam 1 would go on past it whenever a longer output could still score higher.
-    lengths = set()
-    for seed in range(5):
-        model = make_model(seed=seed, positions=POSITIONS[seed % 4], bias={EOS: 0.7})
-        found = beam_search(model, padded(SENTENCES), [11] * len(SENTENCES), DecodeConfig(beam=1, length_penalty=3.0))
-        for src, (candidate,) in zip(SENTENCES, found, strict=True):
-            ids: tuple[int, ...] = ()
-            while len(ids) < 11 and EOS not in ids:
-                (log_probs,) = next_log_probs(model, src, [ids])
-                ids = (*ids, log_probs.index(max(log_probs)))
-            assert candidate.ids == list(ids)
-            lengths.add(len(ids))
-    assert len(lengths) > 2
 
 
 @settings(max_examples=20, deadline=None)
@@ -137,47 +121,23 @@ def test_neighbours_order_and_padding_change_nothing(make_model, sentences, beam
         assert_same(found, alone)
 
 
-def test_the_best_does_not_depend_on_how_many_are_asked_for(make_model):
-    for seed in range(5):
-        model = make_model(seed=seed, bias={EOS: 0.7})
-        four, one = (
-            beam_search(model, padded(SENTENCES), [9] * len(SENTENCES), DecodeConfig(beam=4, n_best=n_best))
-            for n_best in (4, 1)
-        )
-        for many, (best,) in zip(four, one, strict=True):
-            assert_same(many[:1], [best])
-
-
-def test_n_best_is_sorted_distinct_and_complete_ones_come_first(make_model):
-    model = make_model(bias={EOS: 0.7})
-    kinds = set()
-    for limit in (1, 2, 3, 8):
-        options = DecodeConfig(beam=5, n_best=5)
-        for found in beam_search(model, padded(SENTENCES), [limit] * len(SENTENCES), options):
-            ranks = [(one.truncated, -one.score) for one in found]
-            assert ranks == sorted(ranks)
-            assert len({tuple(one.ids) for one in found}) == len(found) == 5
-            assert all((one.ids[-1] == EOS) != one.truncated and EOS not in one.ids[:-1] for one in found)
-            kinds.add(tuple(one.truncated for one in found))
-    assert len(kinds) > 2
-
-
-def test_a_model_that_never_ends_is_cut_at_the_limit(make_model):
+def test_a_search_that_finds_no_end_stops_at_its_limit(make_model):
     model = make_model(bias={EOS: -30.0})
     limits = [3, 17, 1, 8, 23]
     for beam in (1, 3):
         found = beam_search(model, padded(SENTENCES), limits, DecodeConfig(beam=beam, n_best=beam))
         for limit, candidates in zip(limits, found, strict=True):
             assert [(len(one.ids), one.truncated) for one in candidates] == [(limit, True)] * beam
+    model = make_model(bias={EOS: -30.0})
+    options = DecodeConfig(beam=2, n_best=2, early_stopping="never")
+    for found, limit in zip(beam_search(model, padded(SENTENCES), [3, 1, 2, 3, 1], options), [3, 1, 2, 3, 1], strict=True):  # fmt: skip
+        assert [len(one.ids) for one in found] == [limit, limit]
 
 
-def test_padding_and_bos_are_never_generated(make_model):
+def test_padding_is_never_written_and_few_entries_are_enough(make_model):
     model = make_model(bias={PAD: 9.0, BOS: 9.0})
     for candidates in beam_search(model, padded(SENTENCES), [9] * len(SENTENCES), DecodeConfig(beam=3, n_best=3)):
         assert all(not {PAD, BOS} & set(one.ids) for one in candidates)
-
-
-def test_a_vocabulary_smaller_than_the_beam(make_model):
     # 4 entries: eos and one word. There are not 50 outputs of at most 3 ids, but 3 that end and 1 that is cut.
     model = make_model(vocab=4)
     found = beam_search(model, torch.tensor([[3, EOS]]), [3], DecodeConfig(beam=50, n_best=50))[0]
@@ -233,22 +193,12 @@ def test_with_beam_1_the_first_end_is_the_end_however_poor_its_coverage(make_mod
     assert [[one.ids for one in of_source] for of_source in found] == [[one.ids for one in each] for each in plain]
 
 
-def test_a_search_that_never_stops_early_stops_at_its_limit(make_model):
-    model = make_model(bias={EOS: -30.0})
-    options = DecodeConfig(beam=2, n_best=2, early_stopping="never")
-    for found, limit in zip(beam_search(model, padded(SENTENCES), [3, 1, 2, 3, 1], options), [3, 1, 2, 3, 1], strict=True):  # fmt: skip
-        assert [len(one.ids) for one in found] == [limit, limit]
-
-
-def test_an_end_that_is_impossible_is_no_end(make_model):
+def test_an_end_that_is_impossible_is_none_and_slots_have_attention_of_their_own(make_model):
     """Of a prefix, all other ids are impossible; a wide beam takes some of them, and the end is among these."""
     prefix = (3, 4, 4, 3, 4, 3, 3, 4)
     model, constraints = make_model(vocab=5, src_vocab=11), [Constraints(prefix=prefix)] * 5
     found = beam_search(model, padded(SENTENCES), [12] * 5, DecodeConfig(beam=5), constraints)
     assert all(tuple(of_source[0].ids[:8]) == prefix for of_source in found)
-
-
-def test_the_attention_of_slots_has_a_row_for_each(make_model):
     model, ids = make_model(), torch.full((5,), BOS)
     steps = BeamSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1))
     rows = DecoderSteps(model, padded(SENTENCES), DecodeConfig(coverage_penalty=0.1, cache=False))
@@ -277,3 +227,47 @@ def test_a_place_without_an_output_has_padding_and_did_not_end():
     assert found["result_ended"].tolist() == [[True, False], [True, False]]
     assert found["results"].tolist() == [[[5, EOS], [6, PAD]], [[5, EOS], [PAD, PAD]]]
     assert found["result_scores"][1, 1] == found["result_log_probs"][1, 1] == -math.inf
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 10])
+@pytest.mark.parametrize("n", [5, 64, 777, 6400, 6463])
+def test_they_are_those_that_topk_finds(n, count):
+    values = torch.randn(13, n, generator=torch.Generator().manual_seed(n))
+    values[3, : n // 2] = -math.inf
+    found, places = top_k(values, count)
+    expected = values.topk(min(count, n), dim=1)
+    assert torch.equal(found, expected.values)
+    assert torch.equal(values.gather(1, places), found)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+def test_the_last_numbers_behind_whole_blocks_count_too():
+    values = torch.zeros(2, 64 * 30 + 5)
+    values[0, -1], values[1, -5] = 3.0, 2.0
+    found, places = top_k(values, 3)
+    assert found[:, 0].tolist() == [3.0, 2.0]
+    assert places[:, 0].tolist() == [64 * 30 + 4, 64 * 30]
+
+
+@pytest.mark.parametrize("vocab", [4, 3000])
+def test_of_beams_they_are_the_greatest_sums(vocab):
+    generator = torch.Generator().manual_seed(vocab)
+    ranking = torch.randn(5, 3, generator=generator)
+    ranking[2, 1:] = -math.inf
+    log_probs = torch.randn(5, 3, vocab, generator=generator).log_softmax(-1)
+    places = top_k_of_beams(ranking, log_probs, 6)
+    sums = (ranking[:, :, None] + log_probs).flatten(1)
+    assert torch.equal(sums.gather(1, places), sums.topk(6, dim=1).values)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [BeamSteps, DecoderSteps])
+@pytest.mark.parametrize("options", [DecodeConfig(beam=1), DecodeConfig(beam=2), DecodeConfig(sample=True)])
+def test_a_search_asks_before_each_step_whether_it_is_wanted(make_model, kind, options):
+    if kind is BeamSteps and options.sample:
+        pytest.skip("samples have a row each")
+    answers = [True, False]
+    steps = kind(make_model(), padded(SENTENCES))
+    with searching_while(lambda: answers.pop(0)), pytest.raises(SearchStoppedError):
+        search(steps, SearchJob(SENTENCES, [9] * len(SENTENCES), options))
+    assert not answers

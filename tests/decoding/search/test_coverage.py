@@ -100,14 +100,11 @@ def test_a_trace_outside_is_whole_and_its_edits_are_heard(make_model):
     assert penalty == pytest.approx(5 * math.log(0.25 * len(edited.ids)), abs=1e-5)
 
 
-def test_steps_that_keep_no_attention_are_refused(make_model):
+def test_a_kernel_steps_aside_and_steps_that_keep_no_attention_are_refused(make_model):
     model = make_model()
     options = DecodeConfig(coverage_penalty=0.2)
     with pytest.raises(ConfigError, match="Make the steps with these options"):
         run_beam_search(DecoderSteps(model, padded(SENTENCES)), SearchJob(SENTENCES, LIMITS, options))
-
-
-def test_attention_in_one_kernel_steps_aside(make_model):
     model = make_model(bias={EOS: 0.7})
     options = DecodeConfig(beam=3, coverage_penalty=0.5)
     expected = beam_search(model, padded(SENTENCES), LIMITS, options)

@@ -97,13 +97,10 @@ def test_a_batch_is_its_texts_one_by_one(members, tokenizer, options):
     assert both.score(*zip(*texts, strict=True)) == pytest.approx(scores, abs=1e-4)
 
 
-def test_lengths_are_those_that_all_models_take(members, tokenizer):
+def test_lengths_are_those_that_all_models_take_and_they_load_from_several_runs(members, tokenizer, save_run):
     long = " ".join(WORDS * 3)
     assert len(together(members, tokenizer).translate([long])[0].source_tokens) == 19
     assert len(together(members[:1], tokenizer).translate([long])[0].source_tokens) == 23
-
-
-def test_loads_from_several_runs(members, tokenizer, save_run):
     places = [save_run("one", members[0]), save_run("two", members[1])]
     loaded = Translator.load(places, device="cpu")
     assert loaded.config == DecodeConfig(beam=2)

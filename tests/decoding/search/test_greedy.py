@@ -66,14 +66,11 @@ def test_whatever_else_is_asked_for_is_beam_searchs(asked):
     assert not is_greedy(SearchJob([], [], DecodeConfig(**{"beam": 1, **asked})))
 
 
-def test_so_is_whatever_is_demanded():
+def test_whatever_is_demanded_is_beam_searchs_and_few_rows_are_moved():
     plain = SearchJob(SENTENCES[:2], [5, 5], GREEDY)
     assert is_greedy(plain)
     assert is_greedy(replace(plain, constraints=[Constraints(), Constraints()]))
     assert not is_greedy(replace(plain, constraints=[Constraints(), Constraints(banned=((5,),))]))
-
-
-def test_as_few_rows_as_can_be_are_moved():
     chance = random.Random(3)
     for _ in range(200):
         rows = [row for row in range(9) if chance.random() < 0.6]
@@ -82,7 +79,7 @@ def test_as_few_rows_as_can_be_are_moved():
         assert all(order[row] == row for row in rows if row < len(rows))
 
 
-def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
+def test_batches_are_shared_by_workers_and_no_larger_than_of_use():
     lengths = [10] * 400
     assert [len(batch) for batch in plan_decoding(lengths, range(400), 1, 4096)] == [400]
     assert [len(batch) for batch in plan_decoding(lengths, range(400), 1, 4096, workers=2)] == [100] * 4
@@ -90,16 +87,6 @@ def test_workers_get_even_shares_of_a_little_and_full_batches_of_much():
     shared = plan_decoding(lengths, range(400), 1, 500, workers=2)
     assert shared == plan_decoding(lengths, range(400), 1, 500)
     assert sorted(place for batch in shared for place in batch) == list(range(400))
-
-
-def test_a_batch_has_no_more_sources_than_are_of_use() -> None:
     lengths = [3] * 100 + [50] * 10
-    assert [len(batch) for batch in plan_decoding(lengths, range(110), 1, 200, max_efficient_sources=32)] == [
-        4,
-        4,
-        4,
-        32,
-        32,
-        32,
-        2,
-    ]
+    batches = plan_decoding(lengths, range(110), 1, 200, max_efficient_sources=32)
+    assert [len(batch) for batch in batches] == [4, 4, 4, 32, 32, 32, 2]

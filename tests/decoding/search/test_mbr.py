@@ -17,14 +17,11 @@ def overlap(text: str, reference: str) -> float:
     return len(set(text) & set(reference)) / len(set(text))
 
 
-def test_by_hand():
+def test_ranks_by_hand_and_each_pair_of_distinct_texts_is_compared_once():
     # "ab" agrees half with "ac" and "bd", wholly with itself twice: (1 + 1 + ½ + ½) / 4.
     texts = ["ac", "ab", "bd", "ab"]
     assert mbr_rank(texts, 2, overlap) == [(1, 0.75), (0, 0.5)]
     assert mbr_rank(texts, 9, overlap) == [(1, 0.75), (0, 0.5), (2, 0.5)]
-
-
-def test_each_pair_of_distinct_texts_is_compared_once():
     seen: list[tuple[str, str]] = []
 
     def utility(text: str, reference: str) -> float:

@@ -32,7 +32,7 @@ def page(walked) -> PageReader:
     return PageReader(walked.to_page())
 
 
-def test_every_number_of_the_trace_is_in_the_page_exactly(walked, page):
+def test_every_number_and_story_of_the_trace_is_in_the_page(walked, page):
     for step in walked.trace:
         if step.address.startswith("text."):
             continue
@@ -40,9 +40,6 @@ def test_every_number_of_the_trace_is_in_the_page_exactly(walked, page):
             batched = "batch" in step.axes and step.shape[step.axes.index("batch")] > 1
             expected = step.value[sentence : sentence + 1] if batched else step.value
             assert np.array_equal(page.value(sentence, step.address), expected.float().numpy()), step.address
-
-
-def test_every_step_has_its_story_and_its_equation_in_mathml(walked, page):
     for step in walked.steps:
         story = page.record["stories"][step.address]
         assert story["title"] == step.story.title

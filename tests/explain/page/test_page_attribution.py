@@ -23,7 +23,7 @@ SRC_IDS, TGT_IDS = torch.tensor([SRC]), torch.tensor([TGT])
 GIVEN = {"src": SRC, "tgt": TGT}
 
 
-def test_the_page_finds_the_parts_that_python_finds(run_js, packed, small_model, options) -> None:
+def test_the_page_finds_the_parts_and_the_lens_that_python_finds(run_js, packed, small_model, options):
     models = [small_model(**choices) for choices in options]
     body = MAKE + "return data.models.map((one) => directLogits(...run(one), data.position, data.token));"
     given = {**GIVEN, "models": [packed(model) for model in models], "position": POSITION, "token": TOKEN}
@@ -35,10 +35,34 @@ def test_the_page_finds_the_parts_that_python_finds(run_js, packed, small_model,
         for one, other in zip(found["parts"], expected, strict=True):
             assert one["value"] == pytest.approx(other.value, abs=2e-5, rel=1e-4)
         assert found["sum"] == pytest.approx(found["logit"], abs=1e-4)
+    models = [small_model(**choices) for choices in options]
+    body = MAKE + "return data.models.map((one) => logitLens(...run(one), data.position));"
+    given = {**GIVEN, "models": [packed(model) for model in models], "position": POSITION}
+    for model, found in zip(models, run_js(IMPORT, body, given), strict=True):
+        trace = record_pass(model, SRC_IDS, TGT_IDS)
+        lens = logit_lens(model, trace)
+        assert [one["address"] for one in found] == list(lens)
+        for one, logits in zip(found, lens.values(), strict=True):
+            at = logits[0, POSITION]
+            torch.testing.assert_close(torch.from_numpy(one["logits"].copy()), at, rtol=1e-4, atol=1e-4)
+            torch.testing.assert_close(
+                torch.from_numpy(one["probabilities"].copy()), at.softmax(-1), rtol=1e-4, atol=1e-5
+            )
+            assert one["best"] == at.topk(5).indices.tolist()
+        torch.testing.assert_close(at, trace["output_projection.logits"][0, POSITION], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_parts_of_an_edited_pass_add_up_too(run_js, packed, small_model, norm) -> None:
+def test_the_runner_up_is_behind_by_the_sum_of_the_parts_also_of_an_edited_pass(run_js, packed, small_model, norm):
+    model = small_model(norm=norm)
+    found = run_js(IMPORT, MAKE + "return runnerUp(...run(data.model), data.position);",
+                   {**GIVEN, "model": packed(model), "position": POSITION})  # fmt: skip
+    logits = record_pass(model, SRC_IDS, TGT_IDS)["output_projection.logits"][0, POSITION]
+    values, ids = logits.topk(2)
+    assert [found["id"], found["runnerUp"]] == ids.tolist()
+    assert found["gap"] == pytest.approx(float(values[0] - values[1]), abs=1e-5)
+    assert sum(part["value"] for part in found["parts"]) == pytest.approx(found["gap"], abs=1e-4)
+    assert all(part["flips"] == (part["value"] > found["gap"]) for part in found["parts"])
     edits = [
         {"address": "decoder.layers.0.self_attention.heads", "index": {"heads": 2}, "operation": "zero"},
         {
@@ -62,37 +86,6 @@ def test_the_parts_of_an_edited_pass_add_up_too(run_js, packed, small_model, nor
         one for one in found["parts"] if (one["address"], one["head"]) == ("decoder.layers.0.self_attention", 2)
     ]
     assert silent["value"] == 0
-
-
-@pytest.mark.parametrize("norm", ["pre", "post"])
-def test_the_runner_up_is_behind_by_the_sum_of_the_parts(run_js, packed, small_model, norm) -> None:
-    model = small_model(norm=norm)
-    found = run_js(IMPORT, MAKE + "return runnerUp(...run(data.model), data.position);",
-                   {**GIVEN, "model": packed(model), "position": POSITION})  # fmt: skip
-    logits = record_pass(model, SRC_IDS, TGT_IDS)["output_projection.logits"][0, POSITION]
-    values, ids = logits.topk(2)
-    assert [found["id"], found["runnerUp"]] == ids.tolist()
-    assert found["gap"] == pytest.approx(float(values[0] - values[1]), abs=1e-5)
-    assert sum(part["value"] for part in found["parts"]) == pytest.approx(found["gap"], abs=1e-4)
-    assert all(part["flips"] == (part["value"] > found["gap"]) for part in found["parts"])
-
-
-def test_the_lens_ends_in_the_models_own_logits_and_the_page_has_the_same(run_js, packed, small_model, options):
-    models = [small_model(**choices) for choices in options]
-    body = MAKE + "return data.models.map((one) => logitLens(...run(one), data.position));"
-    given = {**GIVEN, "models": [packed(model) for model in models], "position": POSITION}
-    for model, found in zip(models, run_js(IMPORT, body, given), strict=True):
-        trace = record_pass(model, SRC_IDS, TGT_IDS)
-        lens = logit_lens(model, trace)
-        assert [one["address"] for one in found] == list(lens)
-        for one, logits in zip(found, lens.values(), strict=True):
-            at = logits[0, POSITION]
-            torch.testing.assert_close(torch.from_numpy(one["logits"].copy()), at, rtol=1e-4, atol=1e-4)
-            torch.testing.assert_close(
-                torch.from_numpy(one["probabilities"].copy()), at.softmax(-1), rtol=1e-4, atol=1e-5
-            )
-            assert one["best"] == at.topk(5).indices.tolist()
-        torch.testing.assert_close(at, trace["output_projection.logits"][0, POSITION], rtol=1e-5, atol=1e-5)
 
 
 def test_a_hidden_source_token_costs_what_python_says(run_js, packed, small_model) -> None:

@@ -79,19 +79,6 @@ def download(page, place: str, kind: str) -> bytes:
     return Path(started.value.path()).read_bytes()
 
 
-def test_the_translation_stands_above_its_pieces_with_its_confidence(browser, bundled, bundled_file):
-    with open_page(browser, bundled_file) as page:
-        assert page.inner_text(".translation") == bundled.sentences.targets[0]
-        chance, _ = bundled.sentences.confidence[0]
-        assert page.inner_text(".confidence") == f"confidence {chance:.2f}"
-        living(page)
-        doubtful = Translator.load().translate([DOUBTFUL])[0]
-        type_text(page, DOUBTFUL)
-        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {doubtful.doubt.text}"
-        assert page.inner_text(".confidence") == expected
-        assert page.inner_text(".translation") == doubtful.text
-
-
 DOUBTFUL = "Xqzv wkjhp bnmtr qwzx."
 
 
@@ -267,7 +254,7 @@ def test_layers_heads_and_steps_count_from_0(browser, small_file):
                 assert max(found, default=0) < count, (place, word)
 
 
-def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bundled, bundled_file):
+def test_first_sight_has_sentence_translation_confidence_figure_and_what_to_do(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
         band = page.inner_text("#band")
         for token in (*bundled.sentences.src_tokens[0], *bundled.sentences.tgt_out_tokens[0]):
@@ -276,9 +263,19 @@ def test_first_sight_has_sentence_translation_figure_and_what_to_do(browser, bun
         assert f"7 × {config.d_model}" in figure
         assert f"6 × {config.tgt_vocab:,}" in figure
         assert "click any box or cell" in page.inner_text("#view")
+    with open_page(browser, bundled_file) as page:
+        assert page.inner_text(".translation") == bundled.sentences.targets[0]
+        chance, _ = bundled.sentences.confidence[0]
+        assert page.inner_text(".confidence") == f"confidence {chance:.2f}"
+        living(page)
+        doubtful = Translator.load().translate([DOUBTFUL])[0]
+        type_text(page, DOUBTFUL)
+        expected = f"probably wrong, confidence {doubtful.hypotheses[0].confidence:.2f}: {doubtful.doubt.text}"
+        assert page.inner_text(".confidence") == expected
+        assert page.inner_text(".translation") == doubtful.text
 
 
-def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
+def test_every_step_shows_the_numbers_of_the_trace_and_sums_that_give_them(browser, small):
     walked, path = small
     with open_page(browser, path) as page:
         for step in walked.trace:
@@ -292,32 +289,7 @@ def test_every_step_opens_and_shows_the_numbers_of_the_trace(browser, small):
             until(page, f"window.glassformer.place.address === '{step.address}'")
             shown = number_of(page.inner_text("#view .value output"))
             assert torch.tensor(shown, dtype=torch.float32) == step.value[index].float(), step.address
-
-
-def test_the_page_of_a_decoder_without_self_attention(browser, tmp_path):
-    """Every place opens, the tour shows its recurrence, and a number leads on to the cell before it."""
-    path = tmp_path / "ssru.html"
-    walked = small_walk("ssru")
-    walked.to_page(path)
-    with open_page(browser, path) as page:
-        living(page)
-        assert "SSRU" in page.inner_html("svg.figure")
-        assert "Masked self-attention" not in page.inner_html("svg.figure")
-        assert page.locator(".overview section").count() == 2
-        for place in ("decoder.layers.0", "decoder.layers.0.ssru", "attention", "next", "why", "beam", "&tour=8"):
-            go(page, place)
-        assert "forget gate" in page.inner_text(".tour")
-        go(page, "decoder.layers.0.ssru.cell[tgt=2,d_model=5]")
-        cell = walked["decoder.layers.0.ssru.cell"].value[0, :, 5]
-        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[2]
-        page.click("a.factor >> nth=2")
-        until(page, "window.glassformer.place.cells.tgt === 1")
-        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[1]
-
-
-def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
-    """Whatever is written as a sum of factors in the record agrees with the recorded number."""
-    walked, path = small
+    # Whatever is written as a sum of factors in the record agrees with the recorded number.
     with open_page(browser, path) as page:
         for step in walked.trace:
             if step.address.startswith(("text.", "choice.")) or "vocab" in step.axes:
@@ -345,15 +317,8 @@ def test_every_sum_shown_gives_the_number_that_it_explains(browser, small):
 
 PLACES = [
     "",
-    "text",
-    "next",
-    "attention",
-    "encoder",
-    "decoder.layers.1",
-    "encoder.layers.0.self_attention",
-    "why",
-    "beam",
-]
+    "text", "next", "attention", "encoder", "decoder.layers.1", "encoder.layers.0.self_attention", "why", "beam",
+]  # fmt: skip
 DEEP = "#decoder.layers.1.cross_attention.weights[heads=1,query=1,key=1]"
 
 
@@ -390,6 +355,27 @@ def test_nothing_shifts_while_the_model_wakes(browser, bundled_file, width, heig
         assert abs(after - before) < 1
         now = page.evaluate("[...document.querySelectorAll('.chip')].map((one) => one.getBoundingClientRect().left)")
         assert now == pytest.approx(chips, abs=1)
+
+
+def test_the_page_of_a_decoder_without_self_attention(browser, tmp_path):
+    """Every place opens, the tour shows its recurrence, and a number leads on to the cell before it."""
+    path = tmp_path / "ssru.html"
+    walked = small_walk("ssru")
+    walked.to_page(path)
+    with open_page(browser, path) as page:
+        living(page)
+        assert "SSRU" in page.inner_html("svg.figure")
+        assert "Masked self-attention" not in page.inner_html("svg.figure")
+        assert page.locator(".overview section").count() == 2
+        for place in ("decoder.layers.0", "decoder.layers.0.ssru", "attention", "next", "why", "beam", "&tour=8"):
+            go(page, place)
+        assert "forget gate" in page.inner_text(".tour")
+        go(page, "decoder.layers.0.ssru.cell[tgt=2,d_model=5]")
+        cell = walked["decoder.layers.0.ssru.cell"].value[0, :, 5]
+        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[2]
+        page.click("a.factor >> nth=2")
+        until(page, "window.glassformer.place.cells.tgt === 1")
+        assert torch.tensor(number_of(page.inner_text("#view .value output"))) == cell[1]
 
 
 def test_the_keyboard_alone_goes_from_a_matrix_to_a_number_and_up_again(browser, bundled, bundled_file):
@@ -440,27 +426,6 @@ def test_temperature_and_top_k_change_the_shares_as_the_model_would(browser, bun
 
 
 MIXED = "</script><b>x</b> שלום עולם 👩‍👩‍👧 \u202eevil "
-
-
-@pytest.mark.parametrize("text", ["</script><b>x</b> & <!-- y", (MIXED * 60)[:2000]])
-def test_hostile_sentences_are_shown_as_text(browser, tmp_path, text):
-    tokenizer = Tokenizer.train("bpe", [TEXT, TARGET], 300)
-    torch.manual_seed(3)
-    config = ModelConfig(
-        src_vocab=tokenizer.size, tgt_vocab=tokenizer.size, d_model=8, n_heads=2, d_ff=8, n_encoder_layers=1,
-        n_decoder_layers=1, max_length=4096,
-    )  # fmt: skip
-    translator = Translator(Transformer(config), tokenizer, tokenizer, DecodeConfig())
-    path = tmp_path / "hostile.html"
-    walk(translator, [text], ["Ich"]).to_page(path)
-    places = ["", "encoder.layers.0.self_attention.weights", "attention", "next", "encoder", "text"]
-    with open_page(browser, path) as page:
-        for place in places:
-            go(page, place)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
-            assert page.locator("#app b:text-is('x')").count() == 0
-        assert page.evaluate("document.querySelector('blockquote').textContent") == normalize_source(text)
-        assert page.evaluate("document.querySelector('blockquote').dir") == "auto"
 
 
 def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file):
@@ -548,16 +513,13 @@ def test_settings_that_the_pages_search_leaves_out_are_named_where_it_is_shown(b
         assert named in page.inner_text("#edits .ignored")
 
 
-def test_csv_holds_the_float32_of_each_cell(browser, bundled, bundled_file):
+def test_numbers_and_pictures_can_be_saved(browser, bundled, bundled_file):
     with open_page(browser, bundled_file, "#encoder.memory") as page:
         rows = download(page, "#view", "CSV").decode().splitlines()[1:]
         values = [[float(one) for one in re.sub(r'^"[^"]*",', "", row).split(",")] for row in rows]
         assert torch.equal(torch.tensor(values, dtype=torch.float32), bundled["encoder.memory"].value[0])
         for kind in ("SVG", "PNG"):
             assert len(download(page, "#view", kind)) > 1000
-
-
-def test_every_picture_can_be_saved(browser, bundled, bundled_file):
     with open_page(browser, bundled_file) as page:
         living(page)
         save_text(page, ".figure-column", "SVG", "6 × 8,000")
@@ -698,15 +660,12 @@ def test_why_this_word_sums_to_its_logit_in_both_norm_orders(browser, small):
         assert page.locator(".lens tbody tr").count() == 1 + walked.config.n_decoder_layers
 
 
-def test_the_beam_shows_the_translation_and_the_pruned_candidates(browser, bundled, bundled_file):
+def test_the_beam_and_a_linear_map_show_what_they_are_made_of(browser, bundled, bundled_file):
     with open_page(browser, bundled_file, "#beam") as page:
         living(page)
         page.wait_for_selector("svg.tree")
         assert bundled.sentences.targets[0] in page.inner_text(".candidates li >> nth=0")
         assert page.locator("svg.tree g.dropped").count() > 0
-
-
-def test_a_linear_map_shows_its_weights_and_sums_to_the_number(browser, bundled_file):
     with open_page(browser, bundled_file, "#encoder.layers.0.feed_forward.inner[position=1,d_ff=5]") as page:
         living(page)
         page.wait_for_selector(".total")
@@ -769,11 +728,20 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
         assert page.locator("svg.matrix").count() == 1
 
 
-def test_an_address_that_every_object_has_is_nothing_and_says_so(browser, small_file):
+def test_addresses_of_a_link_that_are_none_say_so_or_lead_to_the_nearest(browser, small_file):
     with open_page(browser, small_file) as page:
         for place in ("constructor", "toString", "__proto__", "why.constructor", "decoder.hasOwnProperty"):
             open_link(page, small_file, place)
             assert "Nothing is here" in page.inner_text("#view"), place
+    with open_page(browser, small_file) as page:
+        for rest in ("sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"):
+            open_link(page, small_file, f"next&{rest}")
+            assert "Next token, step " in page.inner_text("#view"), rest
+    with open_page(browser, small_file) as page:
+        for place, shown in NEAREST.items():
+            open_link(page, small_file, place)
+            living(page)
+            until(page, f"document.querySelector('#crumbs li:last-child').innerText.startsWith({json.dumps(shown)})")
 
 
 def open_link(page, path: Path, link: str) -> None:
@@ -781,13 +749,6 @@ def open_link(page, path: Path, link: str) -> None:
     page.goto("about:blank")
     page.goto(f"{path.as_uri()}#{link}")
     page.wait_for_selector("#view .view")
-
-
-def test_numbers_of_an_address_that_are_none_of_the_page_lead_to_the_nearest(browser, small_file):
-    with open_page(browser, small_file) as page:
-        for rest in ("sentence=-1", "sentence=0.5", "step=0.5", "step=-1&tour=-1", "tour=1.5", "step=1e9"):
-            open_link(page, small_file, f"next&{rest}")
-            assert "Next token, step " in page.inner_text("#view"), rest
 
 
 WEIGHTS, W_1 = "encoder.layers.0.self_attention.weights", "encoder.layers.0.feed_forward.w_1.weight"
@@ -806,14 +767,6 @@ NEAREST = {
 }
 
 
-def test_cells_of_an_address_that_are_none_of_the_step_lead_to_the_nearest(browser, small_file):
-    with open_page(browser, small_file) as page:
-        for place, shown in NEAREST.items():
-            open_link(page, small_file, place)
-            living(page)
-            until(page, f"document.querySelector('#crumbs li:last-child').innerText.startsWith({json.dumps(shown)})")
-
-
 HEADS = "encoder.layers.0.self_attention.heads"
 
 
@@ -823,15 +776,12 @@ NO_EDITS = [
 ]  # fmt: skip
 
 
-def test_edits_of_a_link_that_are_none_are_left_out_and_the_page_lives(browser, small_file):
+def test_edits_of_a_link_that_are_none_are_left_out_or_can_be_reset(browser, small_file):
     with open_page(browser, small_file) as page:
         for edits in NO_EDITS:
             open_link(page, small_file, f"&edits={quote(edits)}")
             until(page, "document.querySelector('#edits').innerText.includes('they are left out')")
             assert page.evaluate("[window.glassformer.living.ready, window.glassformer.edits.length]") == [True, 0]
-
-
-def test_an_edit_of_a_link_that_the_model_has_not_can_be_reset(browser, small_file):
     edits = json.dumps([{"address": HEADS, "index": {"heads": 99}, "operation": "zero"}])
     with open_page(browser, small_file, f"#&edits={quote(edits)}") as page:
         until(page, "document.querySelector('#edits').innerText.includes('heads 99 is not in the tensor')")

@@ -75,14 +75,11 @@ def test_edits_act_as_those_of_a_trace(run_js, small_model, packed) -> None:
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=edits))
 
 
-def test_a_hidden_source_token_is_hidden_from_encoder_and_decoder(run_js, small_model, packed) -> None:
+def test_hidden_source_tokens_and_a_source_that_is_hidden_whole_act_as_in_pytorch(run_js, small_model, packed):
     model, seen = small_model(), torch.tensor([1, 0, 1, 1, 1, 1, 1], dtype=torch.bool)
     (found,) = forward(run_js, [packed(model)], srcMask=seen.tolist())
     hide = {"src_mask": lambda mask: mask & seen}
     assert_same_taps(found, record_pass(model, torch.tensor([SRC]), torch.tensor([TGT]), edits=hide))
-
-
-def test_a_source_that_is_hidden_whole_gives_zeros_as_in_pytorch(run_js, small_model, packed) -> None:
     model = small_model()
     (found,) = forward(run_js, [packed(model)], srcMask=[False] * len(SRC))
     hide = {"src_mask": torch.zeros_like}
@@ -155,11 +152,7 @@ def test_every_setting_is_known_by_its_name_and_choices(run_js) -> None:
 @pytest.mark.parametrize(("setting", "value"), [("positions", "spiral"), ("gate", True), ("norm", None)])
 def test_a_choice_that_is_not_known_is_refused_by_name(run_js, small_config, setting, value) -> None:
     config = {**asdict(small_config()), setting: value}
-    message = run_js(
-        IMPORT,
-        "try { createModel(data, new Map()); } catch (error) { return error.message; }",
-        config,
-    )
+    message = run_js(IMPORT, "try { createModel(data, new Map()); } catch (error) { return error.message; }", config)
     assert f"that the page does not know: {setting}" in message
 
 

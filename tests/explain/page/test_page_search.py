@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from covering import sample
 
-from glassformer.decoding import SearchJob, Translator
+from glassformer.decoding import SearchJob
 from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig
-from glassformer.tasks import load_task
 from glassformer.trace import tracing
 
 IMPORT = """
@@ -168,24 +166,3 @@ def test_each_setting_is_carried_out_or_named_as_left_out(run_js) -> None:
 def test_top_k_takes_the_first_of_equals(run_js) -> None:
     found = run_js(IMPORT, "return topK([1, 3, 3, -Infinity, 2, 3], 4);", None)
     assert found == [1, 2, 5, 4]
-
-
-@pytest.mark.slow
-def test_sentences_of_the_bundled_model(run_js, packed) -> None:
-    translator = Translator.load()
-    numbers, words = ["two", "three"], ["dogs", "houses", "letters", "friends", "words"]
-    subjects = ["I see", "She has", "We need", "They want", "You know"]
-    texts = [f"{subject} {number} {word}." for subject in subjects for number in numbers for word in words]
-    phrases = load_task("phrasebook-de").test
-    texts += [source for source, _ in phrases[:: len(phrases) // 50][:50]]
-    sources = [[*translator.src_tokenizer.to_ids(text), translator.model.config.eos_id] for text in sample(texts, 25)]
-    settings = [DecodeConfig(beam=1), DecodeConfig(beam=4, n_best=4)]
-    given = {
-        "models": [packed(translator.model)],
-        "sources": sources,
-        "options": [one.to_mapping() for one in settings],
-    }
-    for ids, of_source in zip(sources, run_js(IMPORT, BODY, given)[0], strict=True):
-        for options, found in zip(settings, of_source, strict=True):
-            expected = python_search(translator.model, ids, options)
-            assert [one["ids"] for one in found["candidates"]] == [one.ids for one in expected]

@@ -144,16 +144,13 @@ def compare(run_js: Any, tokenizers: list[Tokenizer], texts: list[str], *, steps
             assert round_numbers(one) == round_numbers(wanted), (tokenizer.kind, text)
 
 
-def test_a_source_is_read_as_translate_reads_it(run_js) -> None:
+def test_a_text_is_cut_and_read_as_translate_does(run_js):
     spaces = [chr(code) for code in range(0x3100) if chr(code).isspace()]
     texts = [*TEXTS[:-1], *(f" I{space}{space}love you\u200b.{space}" for space in spaces), "I am he\u200cr\u200de.",
              "می\u200cخواهم", "क्\u200dष", "👨\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "a\U0001d7ff\u200db"]  # fmt: skip
     body = "return data.texts.map(normalizeSource);"
     found = run_js('import { normalizeSource } from "./worker/tokenizer.js";', body, {"texts": texts})
     assert found == [normalize_source(text) for text in texts]
-
-
-def test_a_text_is_cut_into_sentences_as_translate_cuts_it(run_js) -> None:
     texts = ["I am tired. I go home.", "  What?! No... Yes! ", "Dr. Smith met J. R. Lee. He left.", "one. two. Three.", "",
              "He said: “Go.” I went.", "At 5 p.m. he came. See fig. 3 now.", "No end", "私は疲れた。家に帰る。", "Really? - Yes.",
              "Item 3. Next", "3.5 is more. U.S. law. Mr. X vs. Mrs. Y.", "Hm… Well. \"Yes.\" (No.) Ok."]  # fmt: skip
@@ -163,7 +160,7 @@ def test_a_text_is_cut_into_sentences_as_translate_cuts_it(run_js) -> None:
     assert found == [[one.text.strip() for one in split_sentences(text)] for text in texts]
 
 
-def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
+def test_styles_and_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js):
     lines = [text for text in TEXTS[:-1] if len(text.splitlines()) < 2]  # the field of the page has one line
     texts = [*lines, "I AM AT HOME.", "  where do you live", "house", "hello!", "x2", "eBay", "ok...", "ǆep", "straße", "ªb", "naïve", "NATO", "iPhone is new", "I love you ❤️",
              "🎉 HELLO 🎉🎉 ", "My cat 🐱 sleeps.", "tired 😴, but", "bad😴news", "(❤️ you)", "a 🎉  🎉\ufe0f b", "AM 🍕 AB",
@@ -175,9 +172,6 @@ def test_a_style_is_read_as_translate_reads_it(run_js) -> None:
     assert found == [
         " ".join(read_source_sentences(text, DecodeConfig(match_style=True, keep_codes=False))) for text in texts
     ]
-
-
-def test_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js) -> None:
     texts = ["Dear {name}, your order %s is ready.", "She said <b>no</b>. Then she left!", "I love you.", "{{count}} files",
              "Visit https://example.com/path today.", "Mail me at bob@example.org.", "Click <b>Save</b> to keep %d files.",
              "HELLO {name}!", "where is {city}?", "Tom met {name} in %(place)s 🎉", "Fish &amp; chips", "100 % sure", "{name}",

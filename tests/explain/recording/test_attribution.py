@@ -19,12 +19,21 @@ SRC_IDS, TGT_IDS, POSITION, TOKEN = torch.tensor([[5, 6, 7, 8, 2]]), torch.tenso
 ENCODER_STREAM = [f"encoder.layers.{layer}.output" for layer in range(2)]
 
 
-def test_the_lens_ends_in_the_models_own_logits(small_model, options) -> None:
+def test_the_lens_and_the_parts_end_in_the_models_own_logits_in_every_configuration(
+    small_model, options, every_option
+):
     for choices in options:
         model = small_model(**choices)
         trace = record_pass(model, SRC_IDS, TGT_IDS)
         (*_, last) = logit_lens(model, trace).values()
         torch.testing.assert_close(last, trace["output_projection.logits"], rtol=1e-5, atol=1e-5)
+    for choices in every_option:
+        model = small_model(**choices)
+        trace = record_pass(model, SRC_IDS, TGT_IDS)
+        parts = direct_logit_attribution(model, trace, POSITION, TOKEN)
+        logit = float(trace["output_projection.logits"][0, POSITION, TOKEN])
+        assert sum(part.value for part in parts) == pytest.approx(logit, abs=1e-4), choices
+        assert len({(part.address, part.head) for part in parts}) == len(parts)
 
 
 def test_a_hidden_source_token_is_one_that_the_mask_hides(small_model) -> None:
@@ -36,16 +45,6 @@ def test_a_hidden_source_token_is_one_that_the_mask_hides(small_model) -> None:
             hidden = model(SRC_IDS, TGT_IDS)[0, -1].log_softmax(-1)
     assert float(falls[2]) == pytest.approx(float((plain - hidden)[TOKEN]), abs=1e-5)
     assert falls.shape == (5,)
-
-
-def test_the_parts_of_a_logit_add_up_to_it_in_every_configuration(small_model, every_option) -> None:
-    for choices in every_option:
-        model = small_model(**choices)
-        trace = record_pass(model, SRC_IDS, TGT_IDS)
-        parts = direct_logit_attribution(model, trace, POSITION, TOKEN)
-        logit = float(trace["output_projection.logits"][0, POSITION, TOKEN])
-        assert sum(part.value for part in parts) == pytest.approx(logit, abs=1e-4), choices
-        assert len({(part.address, part.head) for part in parts}) == len(parts)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])

@@ -57,16 +57,13 @@ def test_places_are_named_by_axis_index_range_and_token(edited, spec, address, c
     assert (edited(spec)[address].value[cell] == expected).all()
 
 
-def test_a_word_is_forgotten_by_its_name(edited, walked):
+def test_a_word_is_forgotten_by_its_name_and_the_mean_takes_the_place_of_each_position(edited, walked):
     embedded = edited("src_embedding.tokens.weight[row=love]=0")["src_embedding.embedded"].value
     is_love = torch.tensor([[token == "love" for token in row] for row in walked.sentences.src_tokens])
     assert is_love.sum() == 3
     assert not embedded[is_love].any()
     assert torch.equal(embedded[~is_love], walked["src_embedding.embedded"].value[~is_love])
-
-
-def test_the_mean_takes_the_place_of_what_each_position_has(edited, walked):
-    """Padding has no part in it."""
+    # Padding has no part in it.
     found = edited(f"{CROSS}.heads[heads=0,query=2]=mean")[f"{CROSS}.heads"].value
     real = walked.sentences.batch.tgt_in_ids != 0
     mean = walked[f"{CROSS}.heads"].value[:, 0][real].mean(dim=0)
@@ -84,17 +81,6 @@ def test_tokens_of_digits_and_commas_stand_between_quotation_marks(translator):
         assert [plain.sentences.src_tokens[0][place] for place in masked.nonzero()] == [token]
 
 
-def test_many_addresses_are_patched_from_a_trace_that_is_read_once(edited, walked, translator, tmp_path, monkeypatch):
-    others = walk(translator, list(reversed(SOURCES)), TARGETS)
-    others.save(tmp_path / "others")
-    read = []
-    load = Trace.load
-    monkeypatch.setattr(Trace, "load", lambda place: read.append(place) or load(place))
-    found = edited(f"decoder.layers.*.cross_attention.*=@{tmp_path / 'others'}")
-    assert len(read) == 1
-    assert torch.equal(found[f"{CROSS}.output"].value, others[f"{CROSS}.output"].value)
-
-
 def test_an_edit_that_leaves_no_number_has_no_divergence_that_is_nought(edited, walked, translator):
     found = find_changes(walked, edited("encoder.memory=nan"), translator.tgt_tokenizer)
     assert all(isnan(change.divergence) for change in found)
@@ -103,7 +89,7 @@ def test_an_edit_that_leaves_no_number_has_no_divergence_that_is_nought(edited, 
     assert ": nan nats." in console.export_text()
 
 
-def test_what_another_trace_recorded_is_patched_in(edited, walked, translator, tmp_path):
+def test_what_another_trace_recorded_is_patched_in_and_read_once(edited, walked, translator, tmp_path, monkeypatch):
     """The memory of other sentences, patched in: the decoder says what it would say of those."""
     others = walk(translator, list(reversed(SOURCES)), TARGETS)
     others.save(tmp_path / "others")
@@ -113,6 +99,12 @@ def test_what_another_trace_recorded_is_patched_in(edited, walked, translator, t
     part = edited(f"encoder.memory[batch=0]=@{tmp_path / 'others'}")["encoder.memory"].value
     assert torch.equal(part[0], others["encoder.memory"].value[0])
     assert torch.equal(part[1:], walked["encoder.memory"].value[1:])
+    read = []
+    load = Trace.load
+    monkeypatch.setattr(Trace, "load", lambda place: read.append(place) or load(place))
+    found = edited(f"decoder.layers.*.cross_attention.*=@{tmp_path / 'others'}")
+    assert len(read) == 1
+    assert torch.equal(found[f"{CROSS}.output"].value, others[f"{CROSS}.output"].value)
 
 
 def test_two_edits_of_one_place_follow_one_another(edited):
@@ -173,8 +165,11 @@ def test_the_effect_is_the_divergence_of_the_two_distributions(edited, walked, t
     assert max(change.divergence for change in found) > 1e-4
 
 
-def test_no_edit_has_no_effect(walked, translator):
+def test_no_edit_has_no_effect_and_walks_of_other_targets_cannot_be_compared(walked, translator):
     assert all(change.divergence < 1e-12 for change in find_changes(walked, walked, translator.tgt_tokenizer))
+    other = walk(translator, SOURCES, list(reversed(TARGETS)))
+    with pytest.raises(TraceError, match="read different targets"):
+        find_changes(walked, other, translator.tgt_tokenizer)
 
 
 def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
@@ -185,9 +180,3 @@ def test_the_effect_is_printed_beside_the_original(edited, walked, translator):
     assert "I love you → Ich liebe dich" in text
     assert "next tokens changed" in text
     assert "nats" in text
-
-
-def test_walks_of_other_targets_cannot_be_compared(walked, translator):
-    other = walk(translator, SOURCES, list(reversed(TARGETS)))
-    with pytest.raises(TraceError, match="read different targets"):
-        find_changes(walked, other, translator.tgt_tokenizer)

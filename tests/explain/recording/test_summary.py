@@ -62,37 +62,28 @@ def as_printed(row: SummaryRow) -> tuple[str, tuple[int, ...] | None, int]:
     return name, None if name == "ModuleList" else row.shape, row.parameters
 
 
-def test_the_walkthroughs_summary_comes_out_row_by_row(walkthrough):
+def test_the_walkthroughs_summary_comes_out_row_by_row_and_other_rows_hold_nothing(walkthrough):
     rows = [row for row in walkthrough if not row.path.endswith(OURS_ALONE)]
     assert [as_printed(row) for row in rows] == PRINTED
     assert sum(row.parameters for row in walkthrough) == sum(count for *_, count in PRINTED) == 44_312_696
-
-
-def test_the_rows_that_the_walkthrough_does_not_have_hold_no_parameters(walkthrough):
     extra = [row for row in walkthrough if row.path.endswith(OURS_ALONE)]
     assert Counter(row.kind for row in extra) == {"AddAndNorm": 12 + 18, "Dropout": 2}
     assert not any(row.parameters for row in extra)
 
 
-def test_the_walkthroughs_totals_come_out():
+def test_totals_are_those_of_the_walkthrough_of_products_and_of_what_is_trained():
     *_, products, sizes, memory, split, total = printed(meta_model("walkthrough"))
     assert products == "mult-adds of one pass: 9,557.61 million"
     assert sizes == "input: 0.00 MB, forward and backward pass: 134.54 MB"
     assert memory == "parameters: 177.25 MB, all together: 311.79 MB"
     assert split == "trainable: 44,312,696, not trainable: 0"
     assert total == "total parameters: 44,312,696"
-
-
-def test_the_mult_adds_are_those_of_the_matrix_products():
     totals = summary_totals(meta_model("tiny", max_length=9), n_src=7, n_tgt=5)
     d, d_ff, vocab, layers = 128, 256, 8000, 4
     encoder = 7 * (4 * d * d + 2 * d * d_ff) + 2 * 7 * 7 * d
     decoder = 5 * (4 * d * d + 2 * d * d_ff) + 2 * 5 * 5 * d + 5 * 2 * d * d + 7 * 2 * d * d + 2 * 5 * 7 * d
     assert totals.mult_adds == layers * (encoder + decoder) + 5 * d * vocab
     assert totals.input_mb == pytest.approx(8 * 12 / 1e6)
-
-
-def test_frozen_parameters_are_told_from_trainable_ones():
     model = meta_model("walkthrough")
     model.src_embedding.requires_grad_(False)
     assert "trainable: 44,261,496, not trainable: 51,200" in printed(model)
@@ -173,7 +164,7 @@ def printed(model: Transformer, **options: int) -> list[str]:
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 
-def test_the_table_is_one_line_a_module_and_folds_repeated_layers():
+def test_the_table_is_one_line_a_module_and_folds_repeated_layers_unless_all_are_asked_for():
     lines = printed(meta_model("base"), n_src=7, n_tgt=6)
     assert "src_embedding Embedding (nbatches, n_seq_src, d_model) 1×7×512" in lines
     assert "tokens Embedding (nbatches, n_seq_src, d_model) 1×7×512 18,944,000" in lines
@@ -183,9 +174,6 @@ def test_the_table_is_one_line_a_module_and_folds_repeated_layers():
     assert f"layers.1 to 5 as layers.0 {5 * (1_048_576 + 2_099_712 + 2 * 1_024):,}" in lines
     assert lines[-1] == "total parameters: 63,045,632"
     assert len(lines) == 43
-
-
-def test_all_layers_are_listed_on_request():
     model = meta_model("tiny", n_encoder_layers=2)
     assert "layers.1 EncoderLayer (nbatches, n_seq_src, d_model) 1×7×128" in printed(model, n_src=7, all_layers=True)
     assert any(line.startswith("layers.1 as layers.0") for line in printed(model))

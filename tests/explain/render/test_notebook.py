@@ -51,7 +51,7 @@ def test_every_kind_of_walk_is_well_formed_and_self_contained(kind, request):
     assert "url(" not in str(page.tags)
 
 
-def test_a_whole_pass_is_the_page_in_an_iframe_with_the_heads_as_a_fallback(walked):
+def test_a_whole_pass_is_the_page_in_an_iframe_and_a_narrowed_walk_shows_only_its_steps(walked):
     tags = Reader(walked._repr_html_()).tags
     assert [tag for tag, _ in tags[:2]] == ["iframe", "details"]
     frame = tags[0][1]
@@ -61,15 +61,12 @@ def test_a_whole_pass_is_the_page_in_an_iframe_with_the_heads_as_a_fallback(walk
     assert 'id="living"' in Reader(walked.frame()._repr_html_()).tags[0][1]["srcdoc"]
     heads = sum(tag == "svg" for tag, _ in tags)
     assert heads == sum(tag == "svg" for tag, _ in Reader(attention_html(walked)).tags) > 0
-
-
-def test_a_narrowed_walk_shows_only_its_steps(walked):
     assert walked.narrow(layer=0)._repr_html_().startswith("<details>")
     with pytest.raises(TraceError, match="expected one whole pass"):
         walked.narrow(layer=0).frame()
 
 
-def test_a_narrowed_walk_is_what_the_terminal_prints_with_values_where_its_steps_are_few(translator):
+def test_a_narrowed_walk_is_what_the_terminal_prints_and_user_text_is_escaped(translator):
     some = walk(translator, SOURCES, TARGETS, only="decoder.layers.0.cross_attention.weights")
     text = "".join(Reader(walk_html(some)).text)
     step = some.steps[0]
@@ -79,9 +76,6 @@ def test_a_narrowed_walk_is_what_the_terminal_prints_with_values_where_its_steps
     many = walk(translator, SOURCES, TARGETS, only="decoder.*")
     assert len(many.steps) > 40
     assert many.steps[0].story.sentence not in "".join(Reader(walk_html(many)).text)
-
-
-def test_user_text_is_escaped(translator):
     nasty = "<script>alert(1)</script> & <b>\x1b[31m"
     text = walk(translator, [nasty], [nasty], only="text.*")._repr_html_()
     page = Reader(text)

@@ -20,22 +20,18 @@ def test_a_notebook_shows_every_head_of_every_layer_side_by_side(walked):
     config = walked.config
     for layer in range(config.n_decoder_layers):
         for head in range(config.n_heads):
-            assert (
-                text.count(f"<title>decoder.layers.{layer}.cross_attention, head {head}</title>") == 2
-            )  # small, large
+            title = f"<title>decoder.layers.{layer}.cross_attention, head {head}</title>"
+            assert text.count(title) == 2  # small, large
     assert text.count("<svg") == 2 * config.n_heads * (config.n_encoder_layers + 2 * config.n_decoder_layers)
 
 
-def test_rows_of_cross_attention_say_what_is_read_and_what_is_written(walked, translator):
+def test_traces_and_rows_of_cross_attention_say_what_is_read_and_written(walked, translator):
     first = walked.sentences.tgt_in_tokens[0][0], walked.sentences.tgt_out_tokens[0][0]
     label = f"reads {first[0]} → writes {first[1]}".replace("<", "&lt;").replace(">", "&gt;")
     assert label in walked._repr_html_()
     translation = translator.translate(SOURCES[:1], attention=True)[0]
     assert "reads &lt;s&gt; → writes" in translation._repr_html_()
     assert "<svg" not in translator.translate(SOURCES[:1])[0]._repr_html_()
-
-
-def test_a_trace_shows_its_heads_above_its_table(walked):
     text = walked.trace._repr_html_()
     assert text.index("<svg") < text.index("<table>")
 
@@ -51,13 +47,10 @@ def test_a_map_is_an_image_whose_opacity_is_the_weight():
     assert "<q>" not in drawn
 
 
-def test_a_long_sentence_says_that_it_is_too_long():
+def test_long_sentences_and_labels_that_do_not_fit_are_told():
     drawn = heads_html([Heads("long", torch.zeros(2, 90, 90), [""] * 90, [""] * 90)])
     assert "<svg" not in drawn
     assert "90 × 90: too many positions" in drawn
-
-
-def test_labels_of_both_sides_must_be_as_many():
     with pytest.raises(ValueError, match="shorter"):
         reads_and_writes(["<s>", "a"], ["a"])
 
@@ -74,26 +67,20 @@ def test_a_plot_has_the_numbers_and_the_tokens(walked, tmp_path):
         assert (tmp_path / f"weights.{ending}").stat().st_size > 1000
 
 
-def test_a_column_of_the_targets_own_attention_is_a_token_that_is_read(walked):
+def test_the_columns_of_the_decoders_self_attention_are_what_it_reads(walked):
     place = walked.plot("decoder.layers.0.self_attention.weights", head=0).axes[0]
     assert [label.get_text() for label in place.get_xticklabels()] == list(walked.sentences.tgt_in_tokens[0])
     assert place.get_yticklabels()[0].get_text().startswith("reads <s> → writes ")
-
-
-def test_without_a_head_all_are_side_by_side_and_a_vector_is_a_strip(walked):
-    assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
-    assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]
-    assert walked.plot("src_mask").axes[0].images
-
-
-def test_a_notebook_shows_a_plot_without_pyplot(walked):
-    assert walked.plot(CROSS)._repr_png_().startswith(b"\x89PNG")
-
-
-def test_the_columns_of_the_decoder_s_self_attention_are_what_it_reads(walked):
     place = walked.plot("decoder.layers.0.self_attention.weights").axes[0]
     labels = [label.get_text() for label in place.get_xticklabels()]
     assert labels == list(walked.sentences.tgt_in_tokens[0])
+
+
+def test_without_a_head_all_are_side_by_side_and_a_notebook_needs_no_pyplot(walked):
+    assert len(walked.plot(CROSS).axes) == walked.config.n_heads + 1  # and the legend
+    assert walked.plot("encoder.memory").axes[0].images[0].get_array().shape == walked["encoder.memory"].shape[1:]
+    assert walked.plot("src_mask").axes[0].images
+    assert walked.plot(CROSS)._repr_png_().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -111,16 +98,13 @@ def test_what_is_not_there_is_said(walked, address, options, message):
         walked.plot(address, **options)
 
 
-def test_axes_have_words_and_those_of_attention_say_who_asks(walked):
+def test_a_figure_takes_a_title_and_its_axes_say_who_asks(walked):
     figure = walked.plot("encoder.layers.0.self_attention.weights")
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: src", "key: src")
     figure = walked.plot(CROSS)
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("query: tgt", "key: src")
     figure = walked.plot("encoder.memory")
     assert (figure.axes[0].get_ylabel(), figure.axes[0].get_xlabel()) == ("src", "d_model")
-
-
-def test_a_figure_takes_a_title_a_size_and_plain_tokens(walked):
     figure = walked.plot(CROSS, head=0, title="Who looks at whom", size=(4.0, 3.0))
     assert (figure.get_suptitle(), tuple(figure.get_size_inches())) == ("Who looks at whom", (4.0, 3.0))
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]

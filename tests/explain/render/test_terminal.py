@@ -110,7 +110,7 @@ def test_rows_of_cross_attention_say_what_is_read_and_written_in_as_many_columns
     )
 
 
-def test_cut_tables_say_so_and_whole_ones_do_not(translator):
+def test_tables_are_cut_in_both_directions_and_say_so(translator):
     some = walk(translator, ["I love you"], ["Ich liebe dich"], only="src_embedding.embedded")
     assert "showing 8 of 22 along d_model" in printed(print_walk, some, values=True)
     some = walk(translator, ["I love you"], ["Ich liebe dich"], only="src_mask")
@@ -118,9 +118,6 @@ def test_cut_tables_say_so_and_whole_ones_do_not(translator):
     assert "showing" not in text
     assert re.search(r"I +love +you +</s>", text)
     assert text.count("yes") == 4
-
-
-def test_long_sentences_are_cut_in_both_directions(translator):
     long = "I love you " * 9
     some = walk(translator, [long], only="encoder.layers.0.self_attention.masked_scores")
     assert "showing 12 of 28 along n_seq_src, 8 of 28 along n_seq_src" in printed(print_walk, some, values=True)
@@ -137,16 +134,10 @@ def test_user_text_is_neither_markup_nor_terminal_control(translator):
 @pytest.mark.parametrize(
     ("number", "shown"),
     [
-        (True, "yes"),
-        (7, "7"),
-        (0.0, "0.000"),
-        (-0.12345, "-0.123"),
-        (-float("inf"), "−∞"),
-        (1e-5, "1.0e-05"),
-        (-12345.0, "-1.2e+04"),
-        (999.9999, "1000.000"),
+        (True, "yes"), (7, "7"), (0.0, "0.000"), (-0.12345, "-0.123"), (-float("inf"), "−∞"), (1e-5, "1.0e-05"),
+        (-12345.0, "-1.2e+04"), (999.9999, "1000.000"),
     ],
-)
+)  # fmt: skip
 def test_numbers_fit_their_column(number, shown):
     assert number_text(number) == shown
     assert len(shown) <= 8
@@ -173,15 +164,12 @@ def test_the_heat_map_shades_each_weight_under_its_source_token():
     ]
 
 
-def test_a_heat_map_wider_than_the_console_goes_on_below():
+def test_a_heat_map_goes_on_below_and_refuses_tokens_that_do_not_fit():
     words = [f"word{n}" for n in range(20)]
     text = printed(print_heatmap, torch.full((2, 20), 0.05), words, ["ein", "wort"], width=40)
     assert [word for word in text.split() if word.startswith("word")] == words
     assert max(len(line) for line in text.splitlines()[:-2]) <= 40
     assert text.count("░░░░░") >= 40
-
-
-def test_a_heat_map_refuses_tokens_that_do_not_fit():
     with pytest.raises(InputError, match=r"found \(2, 3\), expected \(tgt, src\) = \(1, 3\)"):
         print_heatmap(torch.zeros(2, 3), ["a", "b", "c"], ["x"], Console(file=StringIO()))
 

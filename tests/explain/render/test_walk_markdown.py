@@ -41,7 +41,7 @@ def test_a_row_names_equation_symbols_shape_and_section(walked):
     assert "one number: 18" in walked.to_markdown()
 
 
-def test_values_stand_under_the_tokens_of_the_first_sentence(translator):
+def test_values_stand_under_the_tokens_and_lines_are_lists(translator):
     some = walk(translator, SOURCES, TARGETS, only="decoder.layers.0.cross_attention.weights")
     assert "0." not in some.to_markdown().replace("layers.0.", "")
     text = some.to_markdown(values=True)
@@ -50,9 +50,6 @@ def test_values_stand_under_the_tokens_of_the_first_sentence(translator):
     assert re.search(rf"\| reads liebe +-\\> writes dich \| {re.escape(numbers)} \|", text)
     assert "*showing 4 of 11 along h*" in text
     assert "**Where the target looks.** For each target position" in text
-
-
-def test_lines_are_lists_and_what_is_below_an_entry_stays_there(translator):
     some = walk(translator, SOURCES, TARGETS, only="text.src_spelling")
     html = read(some.to_markdown(values=True))
     assert re.search(r"<li>love → love \[5\]\s*<ul>\s*<li>love → love \(in the vocabulary\)</li>", html)

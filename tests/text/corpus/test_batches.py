@@ -54,18 +54,12 @@ def test_the_plan_depends_on_seed_and_epoch_alone():
         assert {frozenset(batch) for batch in first} != {frozenset(batch) for batch in other}
 
 
-def test_batches_come_in_random_order_of_length():
+def test_batches_come_in_random_order_with_little_padding():
     src, tgt = natural(3000)
     longest = [int(tgt[batch].max()) for batch in plan_batches(src, tgt, 1000, seed=1, epoch=0)]
     assert longest != sorted(longest)
-
-
-def test_there_is_little_padding():
     src, tgt = natural(30_000)
     assert padding_fraction(src, tgt, plan_batches(src, tgt, 4096, seed=1, epoch=0)) < 0.07
-
-
-def test_padding_fraction_by_hand():
     src, tgt = sides([(2, 4), (3, 1)])
     together, apart = [np.array([0, 1])], [np.array([0]), np.array([1])]
     assert padding_fraction(src, tgt, together) == pytest.approx(1 - 10 / 14)
@@ -82,16 +76,13 @@ def pairs(tmp_path) -> EncodedPairs:
     return EncodedPairs(tmp_path)
 
 
-def test_a_batch_by_hand(pairs):
+def test_batches_by_hand(pairs):
     batch = collate(pairs, np.array([1, 0]))
     assert batch.src_ids.tolist() == [[13, EOS_ID, PAD_ID], [11, 12, EOS_ID]]
     assert batch.tgt_in_ids.tolist() == [[BOS_ID, 22, 23, 24], [BOS_ID, 21, PAD_ID, PAD_ID]]
     assert batch.tgt_out_ids.tolist() == [[22, 23, 24, EOS_ID], [21, EOS_ID, PAD_ID, PAD_ID]]
     assert batch.target_tokens == 6
     assert {ids.dtype for ids in (batch.src_ids, batch.tgt_in_ids, batch.tgt_out_ids)} == {torch.int64}
-
-
-def test_a_target_of_nothing_but_eos(pairs):
     batch = collate(pairs, np.array([2]))
     assert batch.tgt_in_ids.tolist() == [[BOS_ID]]
     assert batch.tgt_out_ids.tolist() == [[EOS_ID]]

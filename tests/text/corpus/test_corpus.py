@@ -86,20 +86,18 @@ def test_misaligned_by_one_names_both_files_and_counts(tmp_path, src, tgt):
         two_files(tmp_path, tgt, src)
 
 
-def test_tsv_reads_two_columns_and_ignores_the_attribution(tmp_path):
+def test_tsv_reads_two_columns_and_names_a_line_without_a_tab(tmp_path):
     content = "Go.\tGeh.\nHi.\tHallo!\tCC-BY 2.0\tby x\n\t\r\n"
     assert pairs_of(tmp_path, "a.tsv", content) == [("Go.", "Geh."), ("Hi.", "Hallo!"), ("", "")]
     assert pairs_of(tmp_path, "b.TSV.gz", gzip.compress(content.encode()))[0] == ("Go.", "Geh.")
-
-
-def test_tsv_without_a_tab_names_the_line(tmp_path):
     with pytest.raises(TextError, match=r"a\.tsv:2: found no tab"):
         pairs_of(tmp_path, "a.tsv", "a\tb\nlonely\n")
 
 
-def test_jsonl_of_both_shapes(tmp_path):
+def test_jsonl_of_both_shapes_and_with_a_lone_surrogate(tmp_path):
     content = '{"src": "a", "tgt": "b", "id": 1}\n\n{"translation": {"en": "c\\n", "de": "ü"}}\n'
     assert pairs_of(tmp_path, "a.jsonl", content) == [("a", "b"), ("c\n", "ü")]
+    assert pairs_of(tmp_path, "a.jsonl", '{"src": "\\ud800", "tgt": "\\ud83d\\ude00"}') == [("\ufffd", "😀")]
 
 
 def test_all_translations_of_a_jsonl_file_have_one_direction(tmp_path):
@@ -123,10 +121,6 @@ def test_validation_translations_have_the_direction_of_the_training_data(tmp_pat
     check_direction(train, valid)
 
 
-def test_a_lone_surrogate_in_jsonl_can_be_written_again(tmp_path):
-    assert pairs_of(tmp_path, "a.jsonl", '{"src": "\\ud800", "tgt": "\\ud83d\\ude00"}') == [("\ufffd", "😀")]
-
-
 @pytest.mark.parametrize(
     "line",
     [
@@ -141,30 +135,14 @@ def test_hostile_jsonl_names_the_line(tmp_path, line):
         pairs_of(tmp_path, "a.jsonl", '{"src": "a", "tgt": "b"}\n' + line)
 
 
-def test_po_reads_the_translated_messages(tmp_path):
+def test_po_and_mo_read_the_translated_messages(tmp_path):
     found = pairs_of(tmp_path, "a.po", CATALOG)
     assert set(found) == TRANSLATED
     assert len(found) == 4
-
-
-def test_mo_reads_the_translated_messages(tmp_path):
     compiled = io.BytesIO()
     write_mo(compiled, babel_read_po(io.BytesIO(CATALOG.encode())))
     assert set(pairs_of(tmp_path, "a.mo", compiled.getvalue())) == TRANSLATED
     assert set(pairs_of(tmp_path, "a.mo.gz", gzip.compress(compiled.getvalue()))) == TRANSLATED
-
-
-@pytest.mark.parametrize("damage", [b"", b"\xde\x12\x04\x95", b"nonsense" * 9])
-def test_damaged_mo(tmp_path, damage):
-    with pytest.raises(TextError, match=r"a\.mo: .*compiled gettext"):
-        pairs_of(tmp_path, "a.mo", damage)
-
-
-def test_mo_cut_short(tmp_path):
-    compiled = io.BytesIO()
-    write_mo(compiled, babel_read_po(io.BytesIO(CATALOG.encode())))
-    with pytest.raises(TextError, match=r"a\.mo: .*compiled gettext"):
-        pairs_of(tmp_path, "a.mo", compiled.getvalue()[:60])
 
 
 @pytest.mark.parametrize(
@@ -180,6 +158,14 @@ def test_damaged_po(tmp_path, content, where):
         pairs_of(tmp_path, "a.po", content)
 
 
+@pytest.mark.parametrize("damage", [b"", b"\xde\x12\x04\x95", b"nonsense" * 9, None])
+def test_damaged_mo(tmp_path, damage):
+    compiled = io.BytesIO()
+    write_mo(compiled, babel_read_po(io.BytesIO(CATALOG.encode())))
+    with pytest.raises(TextError, match=r"a\.mo: .*compiled gettext"):
+        pairs_of(tmp_path, "a.mo", compiled.getvalue()[:60] if damage is None else damage)
+
+
 @pytest.mark.parametrize("srclang", ["en", "EN-gb", "en_US"])
 def test_tmx_reads_the_languages_of_the_first_complete_unit(tmp_path, srclang):
     found = pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang=srclang))
@@ -192,12 +178,9 @@ def test_tmx_without_a_source_language_uses_the_first(tmp_path, srclang):
     assert found == [("Guten Tag!", "Good day!"), ("Ja", "Yes, indeed")]
 
 
-def test_tmx_in_utf_16(tmp_path):
+def test_tmx_may_be_utf_16_and_names_the_line_that_is_malformed(tmp_path):
     content = MEMORY.replace("UTF-8", "UTF-16").format(srclang="de").encode("utf-16")
     assert pairs_of(tmp_path, "a.tmx", content)[1] == ("Ja", "Yes, indeed")
-
-
-def test_malformed_tmx_names_the_line(tmp_path):
     with pytest.raises(TextError, match=r"a\.tmx:6:\d+: .*well-formed"):
         pairs_of(tmp_path, "a.tmx", MEMORY.format(srclang="en").replace("Bonjour</seg>", "Bonjour</sog>"))
 
@@ -303,12 +286,9 @@ def test_a_header_says_which_columns_are_taken(tmp_path, ending, header, row, fo
     assert "by the header" in describe_pairs(tmp_path / f"a.{ending}")
 
 
-def test_names_of_languages_that_are_words_make_no_header(tmp_path):
+def test_columns_are_not_guessed_from_words_nor_filled_where_they_lack(tmp_path):
     assert pairs_of(tmp_path, "a.tsv", "it\tes\nno\tnein") == [Pair("it", "es"), Pair("no", "nein")]
     assert describe_pairs(tmp_path / "a.tsv") == f"{tmp_path / 'a.tsv'}: columns 1 to 2."
-
-
-def test_a_row_without_the_columns_of_the_header_is_refused(tmp_path):
     with pytest.raises(TextError, match=r"a\.tsv:3: found 2 columns, expected source and target in columns 2 and 3"):
         pairs_of(tmp_path, "a.tsv", "id\ten\tde\n1\tYes\tJa\n2\tNo\n")
 
@@ -316,15 +296,12 @@ def test_a_row_without_the_columns_of_the_header_is_refused(tmp_path):
 UNIT = '<tu><tuv xml:lang="{}"><seg>a</seg></tuv><tuv xml:lang="{}"><seg>b</seg></tuv></tu>'
 
 
-def test_two_variants_of_one_language_are_no_pair(tmp_path):
+def test_variants_of_one_language_are_no_pair_nor_is_another_direction_validation(tmp_path):
     body = UNIT.format("en-US", "en-GB") + UNIT.format("en-US", "de-DE")
     assert pairs_of(tmp_path, "a.tmx", f"<tmx><body>{body}</body></tmx>") == [Pair("a", "b")]
     assert describe_pairs(tmp_path / "a.tmx") == f"{tmp_path}/a.tmx: translations from en-us to de-de."
     with pytest.raises(TextError, match=r"a\.tmx: found texts in en-us and en-gb, which are one language"):
         pairs_of(tmp_path, "a.tmx", f"<tmx><body>{UNIT.format('en-US', 'en-GB')}</body></tmx>")
-
-
-def test_a_memory_of_the_other_direction_is_refused_for_validation(tmp_path):
     for name, languages in {"a": ("en-US", "de"), "b": ("en", "de-AT"), "c": ("de", "en")}.items():
         (tmp_path / f"{name}.tmx").write_text(f"<tmx><body>{UNIT.format(*languages)}</body></tmx>")
     check_direction(tmp_path / "a.tmx", tmp_path / "b.tmx")

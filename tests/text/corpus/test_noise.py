@@ -13,12 +13,9 @@ from glassformer.text.tokenizer.tokenizer import Tokenizer
 TOM = Pair("Tom has 12 dogs, and Mary has 7.", "Tom hat 12 Hunde, und Maria hat 7.")
 
 
-def test_every_kind_has_its_setting_and_is_off() -> None:
+def test_every_kind_has_its_setting_and_changes_case_and_marks():
     assert {f"noise_{kind}" for kind in KINDS} == {key for key in TextConfig().to_mapping() if key[:6] == "noise_"}
     assert not list(noisy_copies([TOM], TextConfig()))
-
-
-def test_case_and_marks() -> None:
     found = {KINDS["case"](TOM, Random(seed)) for seed in range(9)}
     assert found == {TOM._replace(src=start + "om has 12 dogs, and mary has 7.") for start in "Tt"}
     assert KINDS["marks"](TOM, Random(1)) == Pair(TOM.src[:-1], TOM.tgt[:-1])

@@ -14,13 +14,7 @@ from glassformer.errors import StorageError, TextError
 from glassformer.settings import TextConfig
 from glassformer.text import EOS_ID, EncodedPairs, EncodedWriter, Pair, PreparedText
 from glassformer.text.corpus import workers
-from glassformer.text.corpus.filtering import (
-    CorpusStats,
-    find_mistakes,
-    is_garbled,
-    rejection_reason,
-    training_texts,
-)
+from glassformer.text.corpus.filtering import CorpusStats, find_mistakes, is_garbled, rejection_reason, training_texts
 from glassformer.text.corpus.prepare import PrepareProgress, prepare
 
 WORDS = "red green blue one two three cat dog bird sees likes the a and or not"
@@ -73,25 +67,19 @@ def test_every_pair_is_for_training_or_for_validation(tmp_path):
     ]
 
 
-def test_sources_are_read_as_a_translator_reads_them_and_targets_keep_their_spaces(tmp_path):
+def test_sources_are_cleaned_repeats_counted_and_the_split_does_not_depend_on_the_order(tmp_path):
     pairs = corpus(50)
     spaced = [Pair(f" {pair.src} ".replace(" ", " \u00a0\u200b"), pair.tgt.replace(" ", "\u00a0")) for pair in pairs]
     prepared, _ = run(tmp_path / "p", spaced, spaced[:5], tokenizer="characters", vocab_size=60)
     assert [pair.src for pair in training_pairs(prepared)] == [pair.src for pair in pairs]
     assert prepared.valid_text == [Pair(pair.src, pair.tgt.replace(" ", "\u00a0")) for pair in pairs[:5]]
     assert training_pairs(prepared)[0].tgt == spaced[0].tgt
-
-
-def test_repeats_of_validation_pairs_are_counted(tmp_path):
     pairs = corpus(10) * 64
     prepared, lines = run(tmp_path / "p", pairs, valid_pairs=2)
     repeats = prepared.counts["repeats"]
     assert repeats == 63 * len(prepared.valid_text) > 0
     assert len(prepared.train) + len(prepared.valid) + repeats == len(pairs)
     assert f"0 lopsided, {repeats} repeats of validation pairs; " in lines[0]
-
-
-def test_the_split_does_not_depend_on_the_order(tmp_path):
     pairs = corpus(300)
     first, _ = run(tmp_path / "a", pairs)
     second, _ = run(tmp_path / "b", pairs[::-1])
@@ -121,20 +109,15 @@ def test_pairs_left_out_are_counted(tmp_path):
 @pytest.mark.parametrize(
     ("src", "tgt", "reason"),
     [
-        (30, 30, None),
-        (31, 30, "too_long"),
-        (30, 31, "too_long"),
-        (5, 20, None),
-        (5, 21, "lopsided"),
-        (21, 5, "lopsided"),
-        (1, 12, None),
+        (30, 30, None), (31, 30, "too_long"), (30, 31, "too_long"), (5, 20, None), (5, 21, "lopsided"), (21, 5,
+        "lopsided"), (1, 12, None),
     ],
-)
+)  # fmt: skip
 def test_length_rules_at_their_edges(src, tgt, reason):
     assert rejection_reason(src, tgt, TextConfig(max_tokens=30, max_ratio=2.0)) == reason
 
 
-def test_the_same_data_and_settings_are_prepared_once(tmp_path):
+def test_the_same_data_and_settings_are_prepared_once_by_any_number_of_processes(tmp_path):
     pairs = corpus(60)
     first, _ = run(tmp_path / "p", pairs)
     second, lines = run(tmp_path / "p", [])  # an empty corpus would fail, so nothing was read
@@ -142,6 +125,9 @@ def test_the_same_data_and_settings_are_prepared_once(tmp_path):
     assert training_pairs(second) == training_pairs(first)
     assert (second.valid_text, second.counts) == (first.valid_text, first.counts)
     assert second.src_tokenizer.digest == first.src_tokenizer.digest
+    run(tmp_path / "p", corpus(60), workers=1)
+    _, lines = run(tmp_path / "p", corpus(60), workers=2)
+    assert "using the preparation in" in lines[0]
 
 
 def test_other_data_or_settings_are_prepared_again(tmp_path):
@@ -156,15 +142,10 @@ def test_other_data_or_settings_are_prepared_again(tmp_path):
 @pytest.mark.parametrize(
     "name",
     [
-        "prepared.json",
-        "src.tokenizer.json",
-        "train/src.ids",
-        "train/tgt.offsets",
-        "valid/src.lengths",
-        "valid/encoded.json",
-        "valid.jsonl",
+        "prepared.json", "src.tokenizer.json", "train/src.ids", "train/tgt.offsets", "valid/src.lengths",
+        "valid/encoded.json", "valid.jsonl",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "pipe"])
 def test_a_damaged_preparation_is_made_again(tmp_path, name, damage):
     first, _ = run(tmp_path / "p", corpus(60))
@@ -388,12 +369,6 @@ def test_the_number_of_processes_does_not_change_the_files(tmp_path, monkeypatch
         content.pop("prepared.json")  # it holds the configured number of processes
         found.append((content, lines))
     assert found[0] == found[1] == found[2]
-
-
-def test_another_number_of_processes_does_not_prepare_again(tmp_path):
-    run(tmp_path / "p", corpus(60), workers=1)
-    _, lines = run(tmp_path / "p", corpus(60), workers=2)
-    assert "using the preparation in" in lines[0]
 
 
 def test_a_process_that_dies_is_one_clear_error(monkeypatch):

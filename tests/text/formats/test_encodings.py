@@ -71,8 +71,7 @@ def test_what_could_not_be_written_back_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
-    ("raw", "converted"),
-    [("für".encode("latin-1"), "für"), ("a".encode("utf-32"), "a"), (b"a\rb", "a\nb")],
+    ("raw", "converted"), [("für".encode("latin-1"), "für"), ("a".encode("utf-32"), "a"), (b"a\rb", "a\nb")]
 )
 def test_the_command_of_a_hint_writes_a_file_that_can_be_read(tmp_path, raw, converted, packed):
     path = tmp_path / ("my text.txt" + ".gz" * packed)

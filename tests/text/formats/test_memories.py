@@ -47,7 +47,7 @@ def test_a_variant_is_taken_only_where_it_is_the_only_one() -> None:
     assert find_variant(["zh-tw"], "zh-cn") is None
 
 
-def test_scripts_and_variants_of_a_memory_are_told_apart_and_counted(tmp_path: Path) -> None:
+def test_scripts_and_variants_of_a_memory_are_told_apart_counted_and_filled(tmp_path):
     chinese = unit(en="1", zh_CN="s") + unit(en="2", zh_TW="t") + unit(en="3", zh_TW="t", zh_CN="s")
     assert pairs_of(tmp_path / "a.tmx", TMX.format("en", chinese)) == [("1", "s"), ("3", "s")]
     assert str(describe_pairs(tmp_path / "a.tmx")).endswith("a.tmx: translations from en to zh-cn.")
@@ -57,9 +57,6 @@ def test_scripts_and_variants_of_a_memory_are_told_apart_and_counted(tmp_path: P
     assert str(describe_pairs(tmp_path / "a.tmx")).endswith(said)
     assert pairs_of(tmp_path / "a.tmx", TMX.format("de-DE", unit(en="1", de="a"))) == [("a", "1")]
     assert "translations from de to en." in str(describe_pairs(tmp_path / "a.tmx"))
-
-
-def test_units_of_another_script_are_filled_and_other_variants_are_said(tmp_path: Path) -> None:
     path = tmp_path / "a.tmx"
     path.write_text(TMX.format("en", unit(en="1", zh_CN="s") + unit(en="2", zh_TW="t") + unit(en="3", zh_HK="h")))
     found = tmx_segments(path.read_text(), path, "zh-TW")

@@ -86,12 +86,14 @@ def test_the_columns_are_said_and_one_of_numbers_or_names_is_warned_of(tmp_path,
         assert describe(path, column=None, into=None) == said
 
 
-def test_what_excel_writes_with_tabs_is_read_as_it_means_it(tmp_path: Path) -> None:
+def test_tables_are_read_as_excel_means_them_and_blank_lines_are_no_rows(tmp_path):
     text = 'English\tGerman\r\n"He said ""yes""."\t"Er sagte ""ja""."\r\n"Hi,\nTom"\tHallo\r\n\r\n'
     expected = [('He said "yes".', 'Er sagte "ja".'), ("Hi,\nTom", "Hallo")]
     assert pairs_of(tmp_path / "a.tsv", text) == expected
     (tmp_path / "a.tsv").write_bytes(text.encode("utf-16"))
     assert list(read_pairs(tmp_path / "a.tsv")) == expected
+    for sign, ending in (("\t", ".tsv"), (",", ".csv")):
+        assert pairs_of(tmp_path / f"a{ending}", f"\na{sign}b\n\nc{sign}d\n\n\n") == [("a", "b"), ("c", "d")]
 
 
 @pytest.mark.parametrize(
@@ -101,11 +103,6 @@ def test_what_excel_writes_with_tabs_is_read_as_it_means_it(tmp_path: Path) -> N
 def test_quotation_marks_of_people_stay(tmp_path: Path, line: str) -> None:
     text = f'{line}\n"{line}\n'
     assert pairs_of(tmp_path / "a.tsv", text) == [tuple(each.split("\t")) for each in text.splitlines()]
-
-
-def test_a_blank_line_of_a_table_is_no_row(tmp_path: Path) -> None:
-    for sign, ending in (("\t", ".tsv"), (",", ".csv")):
-        assert pairs_of(tmp_path / f"a{ending}", f"\na{sign}b\n\nc{sign}d\n\n\n") == [("a", "b"), ("c", "d")]
 
 
 def test_a_column_of_another_name_is_not_filled() -> None:

@@ -77,13 +77,10 @@ def test_webvtt_without_a_cue_has_nothing_to_translate(text: str) -> None:
             texts_of(text)
 
 
-def test_references_of_webvtt_are_characters() -> None:
+def test_references_of_webvtt_are_characters_and_come_back():
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Mary are&nbsp;here &lt;today&gt; at AT&T.&lrm;\n"
     assert texts_of(text, is_subrip=False) == ["Tom & Mary are\u00a0here <today> at AT&T.\u200e"]
     assert shout(text, is_subrip=False).endswith("\nTOM &amp; MARY ARE\u00a0HERE\n&lt;TODAY&gt; AT AT&amp;T.\u200e\n")
-
-
-def test_webvtt_has_its_signs_as_references() -> None:
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\nTom &amp; Mary &lt;3 <b>a</b> & b&nbsp;c\n"
     assert texts_of(text, is_subrip=False) == ["Tom & Mary <3 <b>a</b> & b\u00a0c"]
     shown = "TOM &amp; MARY &lt;3 <b>A</b> &amp; B\u00a0C"

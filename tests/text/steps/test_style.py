@@ -33,9 +33,7 @@ def restore(passage: Passage, answer: str) -> str:
         ("", "", "", ""),
     ],
 )
-def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(
-    typed: str, read: str, answer: str, restored: str
-) -> None:
+def test_a_text_is_read_as_a_sentence_and_answered_in_its_style(typed, read, answer, restored):
     passage = Passage((typed,), TextOptions(), [read_case])
     assert (join_parts(passage.texts[0]), restore(passage, answer)) == (read, restored)
 
@@ -130,16 +128,13 @@ def test_a_prefix_stays_as_it_was_typed(typed: str, prefix: str, written: str, a
     assert passage.restore_start([(answer[:4],)]) == ()
 
 
-def test_a_required_phrase_keeps_its_spelling() -> None:
+def test_required_phrases_and_codes_of_ones_own_are_kept():
     for typed, phrase, answer, restored in (
         ("WHERE IS THE STREET?", "Straße", "Wo ist die Straße?", "WO IST DIE Straße?"),
         ("the street", "Die", "Die Straße", "Die Straße"),
     ):
         passage = Passage((typed,), TextOptions(phrases=(phrase,)), [read_case])
         assert restore(passage, answer) == restored
-
-
-def test_a_request_with_codes_of_its_own_keeps_them() -> None:
     marked = find_codes(("my <b>cat</b> sleeps",))
     (found,) = Permuting(None).translate_requests([Request(marked)], DecodeConfig(match_style=True))
     assert (found.read, found.text) == ("My cat sleeps", "my <b>cat</b> sleeps")

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -123,9 +122,7 @@ class Recorder(Lines):
 
 
 @pytest.mark.slow
-def test_after_a_stop_each_update_has_the_threads_that_it_had(
-    corpus: tuple[Path, Path], small_config: MakeConfig, tmp_path: Path, measured: Measure
-) -> None:
+def test_after_a_stop_each_update_has_the_threads_that_it_had(corpus, small_config, tmp_path, measured):
     """It begins with one thread; when it goes on two would be faster. The weights are the same, bit for bit."""
     torch.set_num_threads(2)
     config, source = small_config(max_updates=12, validate_every=6), FileSource(*corpus)

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from covering import only_full, sample
+from covering import sample
 from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 
 from glassformer.checkpoint import checkpoints, read_tensors
@@ -27,11 +26,6 @@ Corpus = tuple[Path, Path]
 MODEL = {
     "d_model": 26, "n_heads": 3, "d_k": 10, "d_ff": 31, "n_encoder_layers": 1, "n_decoder_layers": 2, "dropout": 0.0
 }  # fmt: skip
-# Without biases on keys, whose gradients are zero but for rounding, of which Adam makes steps of full length.
-UNTIED = {"tie_embeddings": "none", "output_bias": True, "positions": "relative", "norm": "post"}
-GRID = [
-    (2, "full", {}), (4, "none", {}), (4, "full", {}), (2, "full", UNTIED), (4, "full", {"tie_embeddings": "target"}),
-]  # fmt: skip
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 
 
@@ -106,25 +100,6 @@ def count_tokens(corpus: Corpus, make: MakeConfig, limits: dict[str, int]) -> li
     text = prepare(source.pairs, None, config.text, corpus[0].parent / "text", source="", report=lambda _: None)
     stream = BatchStream(text.train, config.train, epoch=1, position=0)
     return [stream.next().target_tokens for _ in range(4 * limits["max_updates"])]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("processes", "sharding", "model"), sample(GRID, 2))
-def test_weights_and_moments_are_those_of_one_process_on_the_same_batches(
-    corpus, make, lines, tmp_path, processes, sharding, model
-):
-    limits = {"max_updates": 7, "validate_every": 3}
-    many = make(model, accumulate=8 // processes, sharding=sharding, **limits)
-    torchrun(processes, *command(corpus, tmp_path / "many", many))
-    outcome = train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(model, accumulate=8, **limits)), lines)
-    assert_close(tmp_path / "many", tmp_path / "one")
-    assert outcome.final is not None
-    assert metrics(tmp_path / "many", "valid_loss") == pytest.approx(
-        metrics(tmp_path / "one", "valid_loss"), rel=1e-4
-    )
-    finals = [read_tensors(checkpoints(tmp_path / run / "final")[-1], "model") for run in ("many", "one")]
-    for name, weight in finals[1].items():
-        torch.testing.assert_close(finals[0][name], weight, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -209,31 +184,6 @@ def test_a_killed_process_is_restarted_and_all_resume(corpus, make, tmp_path, sh
     code, out, err = end(started)
     assert code == 0, err
     assert "Resuming after update" in out
-    torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
-    assert_equal(run, tmp_path / "whole")
-
-
-@only_full
-@needs_proc
-@pytest.mark.slow
-def test_when_a_machine_is_lost_the_other_ends_and_both_resume_later(corpus, make, tmp_path):
-    model, limits = {"dropout": 0.3}, {"max_updates": 60, "validate_every": 10}
-    run = tmp_path / "lost"
-
-    def machines() -> "list[subprocess.Popen[str]]":
-        endpoint, asked = free_endpoint(), command(corpus, run, make(model, **limits))
-        return [start(1, *asked, endpoint=endpoint) for _ in range(2)]
-
-    stays, lost = machines()
-    wait_until(lambda: bool(checkpoints(run / "latest")))
-    (worker,) = workers(lost)
-    for process in (worker, lost.pid):
-        os.kill(process, signal.SIGKILL)
-    lost.communicate()
-    assert end(stays)[0] != 0
-    ended = [end(one) for one in machines()]
-    assert [code for code, _, _ in ended] == [0, 0], ended
-    assert "Resuming after update" in "".join(out for _, out, _ in ended)
     torchrun(2, *command(corpus, tmp_path / "whole", make(model, **limits)))
     assert_equal(run, tmp_path / "whole")
 

@@ -1,6 +1,6 @@
 """A training that is stopped again and again ends with the very same weights, bit for bit; and what breaks that shows.
 
-With accumulated batches, bfloat16, packed rows, BPE-dropout, text prepared by two processes; with FULL=1 at two threads, too.
+With accumulated batches, bfloat16, a cooldown, packed rows, BPE-dropout, text prepared by two processes; with FULL=1 at two threads, too.
 """
 
 import json
@@ -43,7 +43,7 @@ def source(corpus: tuple[Path, Path]) -> FileSource:
 @pytest.fixture
 def config(small_config, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
     monkeypatch.setattr(workers, "CHUNKS_BEFORE_POOL", 0)
-    made = small_config(max_updates=UPDATES, validate_every=4, accumulate=3, precision="bf16", cooldown=0)
+    made = small_config(max_updates=UPDATES, validate_every=4, accumulate=3, precision="bf16")
     return replace(made, text=TextConfig(tokenizer="bpe", vocab_size=300, bpe_dropout=0.1, workers=2))
 
 

@@ -58,7 +58,7 @@ def long_run(
 
 
 @pytest.mark.slow
-def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: tuple[Path, Lines]) -> None:
+def test_the_best_of_averages_and_single_checkpoints_becomes_the_final_model(long_run):
     run, _ = long_run
     found = candidates_of(run, 10)
     averages = [len(one.checkpoints) for one in found if len(one.checkpoints) > 1]
@@ -69,10 +69,6 @@ def test_the_candidates_are_averages_and_single_checkpoints_each_once(long_run: 
     assert singles == list(expected)
     assert [len(one.checkpoints) for one in candidates_of(run, 5) if len(one.checkpoints) > 1] == [5, 3]
     assert all(len(one.checkpoints) == 1 for one in candidates_of(run, 1))
-
-
-@pytest.mark.slow
-def test_the_best_of_the_candidates_becomes_the_final_model(long_run: tuple[Path, Lines]) -> None:
     run, lines = long_run
     rows = [line for line in lines.lines if line.startswith("  ") and "chrF" in line]
     found = candidates_of(run, 10)
@@ -145,16 +141,13 @@ def judge_by(measure: Measure, sentences: int, budget_s: float) -> str:
         return "".join(one.candidate.name for one in judge(FOUR, measure, sentences, budget_s, ALONE))
 
 
-def test_with_time_enough_all_candidates_translate_all_sentences() -> None:
+def test_time_decides_how_many_sentences_and_candidates_are_judged():
     measure = Measure(0.01)
     assert judge_by(measure, 1000, 60.0) == "abcd"
     assert measure.calls == [("a", 100), *((name, 1000) for name in "abcd")]
     measure = Measure(0.01)
     assert judge_by(measure, 70, 60.0) == "abcd"
     assert measure.calls == [(name, 70) for name in "abcd"]
-
-
-def test_short_of_time_fewer_sentences_are_translated_then_fewer_candidates_judged() -> None:
     measure = Measure(0.01)
     assert judge_by(measure, 1000, 17.0) == "abcd"  # 100 sentences take 1 s: 16 s are left for four times 400
     assert measure.calls == [("a", 100), *((name, 400) for name in "abcd")]
@@ -164,13 +157,10 @@ def test_short_of_time_fewer_sentences_are_translated_then_fewer_candidates_judg
     assert judge_by(Measure(0.01), 1000, 0.5) == "a"
 
 
-def test_candidates_that_were_not_judged_are_said() -> None:
+def test_the_first_of_equals_is_kept_and_those_that_were_not_judged_are_said():
     verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
     assert verdict_lines(verdicts, verdicts[0], "bleu", not_judged=3)[5].startswith("  3 more could be kept")
     assert not any("more could" in line for line in verdict_lines(verdicts, verdicts[0], "bleu"))
-
-
-def test_of_equals_the_first_is_kept_and_a_loss_is_better_when_lower() -> None:
     verdicts = judge(FOUR, Measure(0.01), 10, 60.0, ALONE)
     assert best_verdict(verdicts, "chrf", ALONE, loss_is_comparable=True).candidate.name == "a"
     values = iter([validation(50, 3.0), validation(40, 2.0), validation(60, 2.5), validation(60, 2.5)])

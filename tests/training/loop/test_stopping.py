@@ -1,15 +1,13 @@
 """When a training stops, and its cooldown before that."""
 
-import signal
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from recorded import Lines, StopsAt
+from recorded import Lines
 
-from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.errors import ConfigError, RunError, TextError
 from glassformer.settings import RunConfig, TrainConfig
 from glassformer.training.loop.checkpointing import TrainState
@@ -27,7 +25,7 @@ def start(settings: TrainConfig, clock_s: float = 0.0, **counters: int) -> Train
     return start_cooldown(settings, TrainState(**counters), clock_s)
 
 
-def test_the_rate_falls_linearly_to_zero_over_the_last_quarter_of_the_updates() -> None:
+def test_a_cooldown_takes_the_last_quarter_of_updates_or_minutes():
     settings = TrainConfig(max_updates=4000, cooldown=0.25)
     assert start(settings, update=2999) == TrainState(update=2999)
     state = start(settings, update=3000)
@@ -37,9 +35,6 @@ def test_the_rate_falls_linearly_to_zero_over_the_last_quarter_of_the_updates() 
     assert [before - after for before, after in pairwise(factors[2999:])] == pytest.approx([1 / 1001] * 1000)
     assert factors[-1] == pytest.approx(1 / 1001)
     assert cooldown_factor(state, 4001) > 0  # one step more, as in a walk through a finished run
-
-
-def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
     assert start(settings, 899, update=600).cooldown_to == 0
     state = start(settings, 900, update=600)
@@ -50,10 +45,15 @@ def test_the_last_quarter_of_the_minutes_takes_as_many_updates_as_fit() -> None:
     assert stop_reason(settings, replace(state, update=799), 1200) == "reached train.max_minutes = 20"
 
 
-def test_the_nearest_limit_decides() -> None:
+def test_the_nearest_limit_decides_and_the_fraction_done_counts_the_cooldown():
     settings = TrainConfig(max_minutes=20, max_updates=700, cooldown=0.25)
     assert start(settings, 600, update=525).cooldown_to == 700
     assert start(replace(settings, max_updates=10_000), 900, update=525).cooldown_to == 700
+    settings = TrainConfig(patience=3, cooldown=0.25)
+    state = start(settings, update=900, stale_validations=3)
+    assert fraction_done(settings, state) == pytest.approx(0.75)
+    with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
+        RunConfig.from_mapping({"train": {"cooldown": 1.5}})
 
 
 def test_a_quarter_of_the_whole_follows_when_patience_has_run_out() -> None:
@@ -67,28 +67,14 @@ def test_a_quarter_of_the_whole_follows_when_patience_has_run_out() -> None:
     assert start(settings, update=1, stale_validations=3).cooldown_to == 2
 
 
-def test_without_a_cooldown_patience_ends_the_training() -> None:
+def test_without_a_cooldown_patience_ends_and_one_without_its_limit_is_cancelled():
     settings, state = TrainConfig(patience=3, cooldown=0), TrainState(update=900, stale_validations=3)
     assert start_cooldown(settings, state, 0) == state
     assert "train.patience" in str(stop_reason(settings, state, 0))
-
-
-def test_a_cooldown_for_a_limit_that_is_no_longer_set_is_cancelled() -> None:
     settings = TrainConfig(max_minutes=20, cooldown=0.25)
     state = start(settings, 900, update=600)
     assert cancel_stale_cooldown(settings, state) == state
     assert cancel_stale_cooldown(replace(settings, max_minutes=40), state) == TrainState(update=600)
-
-
-def test_the_fraction_done_is_of_the_end_of_the_cooldown() -> None:
-    settings = TrainConfig(patience=3, cooldown=0.25)
-    state = start(settings, update=900, stale_validations=3)
-    assert fraction_done(settings, state) == pytest.approx(0.75)
-
-
-def test_a_cooldown_longer_than_the_training_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"train\.cooldown: found 1\.5"):
-        RunConfig.from_mapping({"train": {"cooldown": 1.5}})
 
 
 def rates(config: RunConfig, lines: Lines) -> list[float]:
@@ -107,16 +93,6 @@ def test_a_training_cools_down_and_logs_it(corpus, small_config, lines, tmp_path
 
 
 @pytest.mark.slow
-def test_a_training_stopped_in_its_cooldown_resumes_to_the_same_weights(corpus, small_config, tmp_path):
-    config, source = small_config(max_updates=20, cooldown=0.25), FileSource(*corpus)
-    train(TrainRequest(tmp_path / "whole", source, config), Lines())
-    assert train(TrainRequest(tmp_path / "parts", source, config), StopsAt(17, signal.SIGTERM)).final is None
-    assert train(TrainRequest(tmp_path / "parts", source, config), Lines()).updates == 20
-    whole, parts = (read_tensors(checkpoints(tmp_path / name / "latest")[-1], "model") for name in ("whole", "parts"))
-    assert all(bool((value == parts[name]).all()) for name, value in whole.items())
-
-
-@pytest.mark.slow
 def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(corpus, small_config, lines, tmp_path):
     source = FileSource(*corpus)
     train(TrainRequest(tmp_path / "run", source, small_config(max_updates=12, cooldown=0.25)), Lines())
@@ -130,9 +106,8 @@ def test_the_rate_goes_back_to_its_curve_if_the_limit_is_raised(corpus, small_co
 @pytest.mark.slow
 def test_a_run_that_has_ended_goes_on_only_if_a_new_limit_is_named(corpus, small_config, trained, lines):
     source = FileSource(*corpus)
-    assert (
-        train(TrainRequest(trained, source, small_config()), lines).updates == 20
-    )  # the same command ends again at once
+    # The same command ends again at once.
+    assert train(TrainRequest(trained, source, small_config()), lines).updates == 20
     with pytest.raises(RunError, match=r"this run has ended, after 20 updates and 0 minutes; expected a new limit"):
         train(TrainRequest(trained, source, small_config(max_updates=TrainConfig().max_updates)), lines)
     more = FileSource(*(trained.parent / name for name in ("more.src", "more.tgt")))
@@ -162,3 +137,16 @@ def test_a_remaining_time_that_patience_may_cut_says_at_most(corpus, small_confi
     train(TrainRequest(tmp_path / "run", FileSource(*corpus), small_config()), lines)
     assert "left at most 0:" in lines.updates[0].line()
     assert "at most" not in lines.updates[-1].line()  # in the cooldown the last update is known
+
+
+def test_both_schedules_are_their_formulas():
+    config = TrainConfig(schedule="noam", warmup=4000)
+    for update in (1, 100, 4000, 4001, 100_000):
+        expected = 512**-0.5 * min(update**-0.5, update * 4000**-1.5)
+        assert learning_rate(update, config, 512) == pytest.approx(expected)
+    assert learning_rate(4000, config, 512) == pytest.approx(6.9877e-4, rel=1e-4)
+    config = TrainConfig(schedule="inverse_sqrt", peak_rate=5e-3, warmup=2000)
+    rates = [learning_rate(update, config, 128) for update in range(1, 8001)]
+    assert max(rates) == rates[1999] == pytest.approx(5e-3)
+    assert rates[999] == pytest.approx(2.5e-3)
+    assert rates[7999] == pytest.approx(2.5e-3)

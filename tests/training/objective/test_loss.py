@@ -38,15 +38,12 @@ def test_the_smoothed_target_distribution_is_the_papers_by_hand() -> None:
     assert loss.item() == pytest.approx(-(q * logits[0, 0]).sum().item())
 
 
-def test_a_batch_of_padding_only_gives_zero_and_not_nan() -> None:
+def test_padding_changes_nothing_and_alone_gives_zero_and_not_nan():
     logits, targets = logits_and_targets(seed=5)
     loss, nll, tokens = smoothed_loss(logits, torch.full_like(targets, PAD), PAD, 0.1)
     (gradient,) = torch.autograd.grad(loss, logits)
     assert (loss.item(), nll.item(), tokens) == (0.0, 0.0, 0)
     assert not gradient.any()
-
-
-def test_more_padding_changes_nothing() -> None:
     logits, targets = logits_and_targets(seed=7)
     wide_logits = torch.cat([logits, torch.full((3, 4, 11), 9.0)], dim=1)
     wide_targets = torch.cat([targets, torch.full((3, 4), PAD)], dim=1)

@@ -1,6 +1,7 @@
 """The progress of preparing text, in a terminal and elsewhere."""
 
 import io
+import math
 
 import pytest
 from rich.console import Console
@@ -9,6 +10,8 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.prepare import PrepareProgress
 from glassformer.training.evaluation.evaluation import score
 from glassformer.training.evaluation.results import Validation
+from glassformer.training.loop.trainer import RunningMeans
+from glassformer.training.loop.update import UpdateMetrics
 from glassformer.training.reporting.display import PlainDisplay, open_display
 from glassformer.training.reporting.run_log import RunLog, TrainProgress, prepare_line
 
@@ -16,15 +19,12 @@ HALF = PrepareProgress("encoding", 50_000, 200_000, 10.0)
 LINE = "encoding  50,000 of 200,000 pairs  5,000 pairs/s  elapsed 0:10  left 0:30"
 
 
-def test_a_line_shows_what_is_known() -> None:
+def test_a_line_shows_what_is_known_and_is_printed_when_due():
     assert prepare_line(HALF) == LINE
     assert (
         prepare_line(PrepareProgress("pairs read", 2_000, None, 4.0))
         == "pairs read  2,000 pairs  500 pairs/s  elapsed 0:04"
     )
-
-
-def test_without_a_terminal_lines_are_printed_when_due() -> None:
     out = io.StringIO()
     display = PlainDisplay(Console(file=out, width=120))
     display.on_prepare(HALF, due=False)
@@ -87,3 +87,11 @@ def test_the_panel_shows_the_scores_below_the_bar(width: int) -> None:
         "validation loss 0.600 ppl 1.82 BLEU 0.0 chrF 25.0 exact 0.0 % (update 1100) best loss 0.500"
     )
     assert lines[bar - 1].startswith("1,200")
+
+
+def test_running_means_are_weighted_by_tokens() -> None:
+    means = RunningMeans()
+    means.add(UpdateMetrics(loss=2.0, nll=1.0, tokens=300, rate=0.1, gradient_norm=1.0))
+    means.add(UpdateMetrics(loss=4.0, nll=5.0, tokens=100, rate=0.1, gradient_norm=1.0))
+    assert means.loss == pytest.approx(2.5)
+    assert means.perplexity == pytest.approx(math.exp(2.0))

@@ -56,14 +56,11 @@ def test_a_warning_of_a_training_reaches_the_display_the_file_and_the_logger(tmp
     assert caplog.record_tuples == [("glassformer.training", logging.WARNING, "100 % of it is wrong.")]
 
 
-def test_a_model_that_stands_in_for_another_is_a_warning(without_final, caplog):
+def test_a_model_that_stands_in_for_another_is_a_warning_that_the_shell_prints_once(without_final, caplog):
     Translator.load(without_final)
     (record,) = caplog.records
     assert (record.name, record.levelno) == ("glassformer.run_directory", logging.WARNING)
     assert LOST in record.getMessage()
-
-
-def test_the_shell_prints_that_warning_once(without_final: Path) -> None:
     for _ in range(2):  # the second command in this process adds no second handler
         done = CliRunner().invoke(app, ["translate", "abc", "--run", str(without_final)])
         assert done.stderr.count("warning: ") == done.stderr.count(LOST) == 1

@@ -81,11 +81,14 @@ def test_sentences_that_are_in_the_training_text_too_are_not_called_unseen() -> 
     )
 
 
-def test_an_example_shows_letters_and_spaces_as_they_are_and_no_control_characters() -> None:
+def test_an_example_shows_letters_and_spaces_as_they_are_and_is_cut_to_the_screen():
     text = "A\xa0ß می\u200cروم \x1b[31m\u202e"
     line = describe([Example("a", text, "b")], [], 90)[2]
     assert "'A\xa0ß می\u200cروم \\x1b[31m\\u202e' for 'a'" in line
     assert '"it\'s" for' in describe([Example("a", "it's", "b")], [], 90)[2]
+    line = describe([Example("Roll the dice.", "no " * 300, "Würfel!")], curve(5, 3), 900)[2]
+    assert "n…' for 'Roll the dice.', expected 'Würfel!'" in line
+    assert len(line) < 200
 
 
 def test_a_loss_that_no_longer_falls_asks_for_pairs() -> None:
@@ -95,12 +98,6 @@ def test_a_loss_that_no_longer_falls_asks_for_pairs() -> None:
     )
     assert "too short to say" in advise(curve(5, 3), 900)
     assert "too short to say" in advise([{"update": 1, "loss": 3.0}], 900)
-
-
-def test_an_example_is_cut_where_it_would_fill_the_screen() -> None:
-    line = describe([Example("Roll the dice.", "no " * 300, "Würfel!")], curve(5, 3), 900)[2]
-    assert "n…' for 'Roll the dice.', expected 'Würfel!'" in line
-    assert len(line) < 200
 
 
 class Page(HTMLParser):
@@ -185,14 +182,8 @@ def test_a_training_ends_with_words_and_a_page(corpus, small_config, tmp_path, l
 def test_damaged_records_are_left_out(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     damaged = [
-        '{"updade": 2, "valid_loss": 1}',
-        '{"update": "x"}',
-        '{"update": 1e999}',
-        "[" * 100_000,
-        "[1]",
-        "\xff",
-        "{",
-    ]
+        '{"updade": 2, "valid_loss": 1}', '{"update": "x"}', '{"update": 1e999}', "[" * 100_000, "[1]", "\xff", "{",
+    ]  # fmt: skip
     run.metrics_file.write_text(
         "\n".join(['{"update": 1, "valid_loss": 2}', *damaged, '{"update": 3, "valid_loss": NaN}'])
     )

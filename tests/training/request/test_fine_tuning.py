@@ -13,13 +13,7 @@ import torch
 from recorded import Lines
 
 from examples.bundled.int8_rows import quantize_rows
-from glassformer.checkpoint import (
-    checkpoints,
-    read_json,
-    read_tensors,
-    save_checkpoint,
-    update_number,
-)
+from glassformer.checkpoint import checkpoints, read_json, read_tensors, save_checkpoint, update_number
 from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import RunConfig, TextConfig

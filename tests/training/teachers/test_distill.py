@@ -93,16 +93,6 @@ def test_from_a_damaged_line_on_all_is_translated_again(damage: str, trained: Pa
     assert file.read_text() == whole
 
 
-@pytest.mark.slow
-def test_what_has_changed_of_the_teacher_is_named(trained: Path, corpus: Corpus, tmp_path: Path) -> None:
-    distil(tmp_path / "s", trained)
-    student = Student.load(trained)
-    config = student.config(overrides=SHORT, decoder_layers=1, encoder_layers=None)
-    writer = Teacher(trained, student.run.config.decode.with_changes({"beam": 2}))
-    with pytest.raises(RunError, match=r"other settings \(beam: 4, now 2\)"):
-        distill(tmp_path / "s", writer, student, config, Lines())
-
-
 def test_translations_that_were_cut_are_counted(trained, tmp_path, monkeypatch):
     monkeypatch.setattr(Teacher, "translate", lambda self, texts, file, display: ["", *texts[1:]])
     lines, writer = Lines(), Teacher(trained, load_run(trained).config.decode)
@@ -233,6 +223,11 @@ def test_a_student_with_other_settings_or_another_teacher_is_not_continued(corpu
     distil(tmp_path / "student", trained)
     with pytest.raises(RunError, match=r"model.n_encoder_layers: 1, now 2"):
         distil(tmp_path / "student", trained, encoder_layers=2)
+    student = Student.load(trained)
+    config = student.config(overrides=SHORT, decoder_layers=1, encoder_layers=None)
+    writer = Teacher(trained, student.run.config.decode.with_changes({"beam": 2}))
+    with pytest.raises(RunError, match=r"other settings \(beam: 4, now 2\)"):
+        distill(tmp_path / "student", writer, student, config, Lines())
     train(TrainRequest(tmp_path / "other", FileSource(*corpus), small_config(seed=2)), Lines())
     with pytest.raises(RunError, match=r"train.seed: 1, now 2; the teacher is another"):
         distil(tmp_path / "student", tmp_path / "other")
