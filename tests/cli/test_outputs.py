@@ -35,7 +35,7 @@ RUNS = {
     "distill --run": ("bundled", "a.tsv"),
     "demo --run": (),
 }
-INPUTS = {"serve --run"}
+INPUTS = {"serve --run", "import --vocab"}
 IN_A_RUN = {"shortlist --run", "average --run"}  # which there has to be: the lock or the first step says it
 
 

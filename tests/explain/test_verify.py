@@ -345,7 +345,7 @@ def test_a_beam_that_is_divided_among_required_sequences_follows_and_one_with_al
 
 
 def _wrong_base(original):
-    return lambda width: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return lambda width, *_: 1000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
 PLAIN_BEAM = DecodeConfig(beam=3, max_length_a=0, max_length_b=6)
@@ -398,7 +398,9 @@ def test_a_mistake_in_the_product_does_not_follow(build, monkeypatch, name):
 def worst_first(monkeypatch):
     original = outputs.rank_outputs
     for home in (beam_search, sampling):
-        monkeypatch.setattr(home, "rank_outputs", lambda found, n_best: original(found, len(found))[::-1][:n_best])
+        monkeypatch.setattr(
+            home, "rank_outputs", lambda found, n_best, **_: original(found, len(found))[::-1][:n_best]
+        )
 
 
 def truncated_as_ended(monkeypatch):

@@ -75,6 +75,7 @@ def _settings(config: ModelConfig) -> dict[str, Any]:
         "transformer-dropout": config.dropout,
         "tied-embeddings-all": config.tie_embeddings == "all", "tied-embeddings": config.tie_embeddings == "target",
         "tied-embeddings-src": False, "transformer-guided-alignment-layer": "last",
+        "transformer-decoder-autoreg": "self-attention",
     }  # fmt: skip
 
 

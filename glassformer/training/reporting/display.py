@@ -30,7 +30,7 @@ _FRAME = 4  # columns of a panel's border and padding
 @contextmanager
 def open_display(console: Console) -> Iterator[Display]:
     """A live panel if ``console`` writes to a terminal, plain lines otherwise, whatever FORCE_COLOR says."""
-    if console.is_terminal and console.file.isatty():
+    if console.is_terminal and (console.file is not sys.stdout or sys.stdout.isatty()):
         with Live(console=console, refresh_per_second=4, transient=False) as live:
             yield LiveDisplay(live)
     else:

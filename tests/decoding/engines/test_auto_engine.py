@@ -31,7 +31,7 @@ TEXTS = [
     "She gave him a book that he had read before.",
 ]
 OPTIONS = {
-    "beam": {"beam": 4, "n_best": 2}, "greedy": {"beam": 1}, "power": {"length_norm": "power"},
+    "beam": {"beam": 4}, "n_best": {"beam": 4, "n_best": 2}, "greedy": {"beam": 1}, "power": {"length_norm": "power"},
     "sample": {"sample": True, "seed": 3}, "min_length": {"min_length": 12}, "no_repeat": {"no_repeat_ngram": 1},
     "never": {"early_stopping": "never"}, "penalty": {"repetition_penalty": 1.5}, "uncached": {"cache": False},
 }  # fmt: skip

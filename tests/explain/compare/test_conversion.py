@@ -253,7 +253,7 @@ def export_ct2(places, tmp_path):
     ("decode", "detail"),
     [
         ({"repetition_penalty": 3.0}, "decode.repetition_penalty is 3.0 in A; CTranslate2 multiplies logits"),
-        ({"coverage_penalty": 1.0}, "decode.coverage_penalty is 1.0 in A; CTranslate2 needs the attention"),
+        ({"coverage_penalty": 1.0}, "decode.coverage_penalty is 1.0 in A; CTranslate2 does not keep the attention"),
         ({"sample": True}, "decode.sample is True in A; CTranslate2 draws other random numbers"),
         ({"no_repeat_ngram": 2}, "decode.no_repeat_ngram is 2; CTranslate2 makes the probabilities of what it"),
         ({"min_length": 15, "beam": 2}, "decode.min_length is 15; CTranslate2 makes the probabilities of what it"),
@@ -263,7 +263,7 @@ def test_settings_that_ctranslate2_has_not_are_named(decode, detail, export_ct2)
     found = diff_conversion(*export_ct2(**decode), TEXTS, device="cpu")
     assert found.largest_gap < 1e-4
     assert found.cause == "search setting"
-    assert any(detail in one.detail for one in found.findings), found.lines()
+    assert any(detail in one.detail for one in found.findings), [one.detail for one in found.findings]
     assert found.outputs
     assert all(one.why == "search setting" for one in found.outputs)
 
