@@ -17,6 +17,7 @@ from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.encodings import START, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
+from glassformer.text.languages import Languages, choose_languages, find_language, same_language
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
 _DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
@@ -26,41 +27,62 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above t
 # Names of columns, by which a first row is known to be a header.
 _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
 _TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
-_ENGLISH = {"en", "english"}
-_LANGUAGES = _ENGLISH | {
-    "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu", "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv",
-    "tr", "uk", "zh", "arabic", "chinese", "czech", "danish", "dutch", "finnish", "french", "german", "greek",
-    "hungarian", "italian", "japanese", "korean", "norwegian", "polish", "portuguese", "romanian", "russian",
-    "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
-    "polski", "português",
-}  # fmt: skip
+_LONGEST_CODE = 3  # of a language; such words occur in texts
 _FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
-# What follows the name of a column: (en-US), of a language: -US, -Hans-CN.
-_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
+_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$")  # behind the name of a column: (en-US)
 # Numbers, and names of messages: menu.file, btn_ok.
 _ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
 # A cell of tab-separated values in quotation marks.
 _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
-def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with fewer columns."""
-    rows = _tsv_rows(path)
-    first = next(rows, None)
+def read_tsv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with other columns."""
+    return _pairs(_tsv_rows(path), path, languages)
+
+
+def _pairs(
+    rows: Iterator[tuple[int, list[str]]], path: Path, languages: Languages | None
+) -> Iterator[tuple[str, str]]:
+    """The pairs of numbered rows, without a header and its repeats."""
+    _, first = next(rows, (0, None))
     if first is None:
         return
-    source, target, header = find_columns(first[1])
-    for number, row in rows if header else chain([first], rows):
+    source, target, header = find_columns(first, languages=languages, path=path)
+    for number, row in rows if header else chain([(1, first)], rows):
+        if header and row == first:
+            continue
+        where, extra = f"{path}:{number}", [cell for cell in row[len(first) :] if cell.strip()]
         if len(row) < 2:
             raise TextError(
-                f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
+                f"{where}: found no tab, expected source, tab, target on each line. Put one between them."
             )
         if len(row) <= max(source, target):
             raise TextError(
-                f"{path}:{number}: found {len(row)} columns, expected source and target in columns {source + 1} "
-                f"and {target + 1}, where the header has them. Correct the line."
+                f"{where}: found {len(row)} columns, expected source and target in columns {source + 1} and "
+                f"{target + 1}, as in the first row. Correct the line."
+            )
+        if extra:
+            raise TextError(
+                f"{where}: found {len(row)} columns, expected {len(first)}, as in the first row: a delimiter may "
+                "stand inside a text. Correct the line, or name all columns in a header."
             )
         yield row[source], row[target]
+
+
+def table_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """Source and target language by the header; none if it names none. Raises what ``find_columns`` raises."""
+    rows: Iterable[Sequence[str]]
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        rows = (row for _, row in _tsv_rows(path))
+    elif path.name.lower().endswith(".xlsx"):
+        rows = _xlsx_sheet(path)[1]
+    else:
+        rows = (row for _, row in _csv_rows(path)[1])
+    first = next(iter(rows), [])
+    source, target, header = find_columns(first, languages=languages, path=path)
+    found = [find_language(_ADDITION.sub("", first[place])) for place in (source, target)] if header else [""]
+    return found if all(found) else []
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -89,16 +111,25 @@ def _check_columns(count: int, path: Path, line: int) -> None:
         )
 
 
-def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
+def describe_tsv(
+    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
+) -> str:
     """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
-    rows = [row for _, row in islice(_tsv_rows(path), _SAMPLE)]
-    return f"{path}: {_describe_columns(rows, column, into)}."
+    return f"{path}: {_describe_columns((row for _, row in _tsv_rows(path)), path, column, into, languages)}."
 
 
-def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, into: str | None = None) -> str:
-    """Which columns are taken, and whether one of them holds no texts."""
+def _describe_columns(
+    all_rows: Iterable[Sequence[str]],
+    path: Path,
+    column: str | None = None,
+    into: str | None = None,
+    languages: Languages | None = None,
+) -> str:
+    """Which columns are taken, whether one of them holds no texts, and how often the header is repeated."""
+    waiting = iter(all_rows)
+    rows = list(islice(waiting, _SAMPLE))
     first = rows[0] if rows else []
-    source, target, header = find_columns(first, column, into)
+    source, target, header = find_columns(first, column, into, languages=languages, path=path)
     named = header and target < len(first)
     names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
     said = f"columns {names}"
@@ -107,7 +138,9 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):
             said += f"; column {place + 1} {advice}"
-    return said
+    repeats = sum(row == first for row in chain(rows[1:], waiting)) if header else 0
+    counted = "1 row repeats" if repeats == 1 else f"{repeats:,} rows repeat"
+    return f"{said}; {counted} the header: left out" if repeats else said
 
 
 def csv_delimiter(text: str) -> str:
@@ -173,31 +206,54 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
             row = []
 
 
-def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
-    """Where a header has source and target, by their names or as names of two languages, one of them English."""
+def _named_columns(
+    first: Sequence[str], wanted: Languages | None = None, path: Path | None = None
+) -> tuple[int, int] | None:
+    """Where a header has source and target, by their names or as names of two languages.
+
+    Of languages, English is one of them, or both are written out: is and no are words, too.
+    """
     written = [cell.strip().lower() for cell in first]
     if len(set(filter(None, written))) < len(list(filter(None, written))):
         return None
     names = [_ADDITION.sub("", cell) for cell in written]
     source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
     target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
-    languages = [names.index(name) for name in dict.fromkeys(names) if name in _LANGUAGES]
-    if source is None and target is None and not _ENGLISH.intersection(names):
-        return None
-    missing = (source is None) + (target is None)
-    if len(languages) < missing:
+    places = dict[str, int]()
+    for index, name in enumerate(names):
+        tag = find_language(name)
+        if tag:
+            places.setdefault(tag, index)
+    if source is None and target is None:
+        has_wanted = wanted is not None and all(any(same_language(each, tag) for tag in places) for each in wanted)
+        is_written = sum(len(names[index]) > _LONGEST_CODE for index in places.values()) > 1
+        if len(places) < 2 or not (has_wanted or is_written or any(same_language("en", tag) for tag in places)):
+            return None
+        if wanted is not None:
+            src, tgt = choose_languages(places, wanted, path)
+            return places[src], places[tgt]
+    languages = list(places.values())
+    if len(languages) < (source is None) + (target is None):
         return None
     source = languages.pop(0) if source is None else source
     return source, languages.pop(0) if target is None else target
 
 
-def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
+def find_columns(
+    first: Sequence[str],
+    src: str | None = None,
+    tgt: str | None = None,
+    *,
+    languages: Languages | None = None,
+    path: Path | None = None,
+) -> tuple[int, int, bool]:
     """Where source and target stand, from 0, and whether the first row is a header.
 
     ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
-    column and the one after it; ``TextError`` if that one has another name.
+    column and the one after it; ``TextError`` if that one has another name, or if the header of the table at
+    ``path`` names other languages than ``languages``.
     """
-    lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
+    lower, named = [cell.strip().lower() for cell in first], _named_columns(first, languages, path)
     header = named is not None
 
     def place(name: str) -> int:
@@ -227,29 +283,26 @@ def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None =
     return source, source + 1, header
 
 
-def read_csv(path: Path) -> Iterator[tuple[str, str]]:
+def read_csv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
+    return _pairs(_csv_rows(path)[1], path, languages)
+
+
+def _csv_rows(path: Path) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+    """The delimiter, and the rows with their line numbers."""
     text = read_text(path)[0].removeprefix("\ufeff")
-    rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
-    first = next(rows, None)
-    if first is None:
-        return
-    source, target, header = find_columns([cell.text for cell in first])
-    for row in rows if header else chain([first], rows):
-        if max(source, target) >= len(row):
-            raise TextError(
-                f"{path}:{line_of(row[0].start)}: found {len(row)} columns, expected at least "
-                f"{max(source, target) + 1}. Correct the row, or save the file as .tsv."
-            )
-        yield row[source].text, row[target].text
+    delimiter, line_of = csv_delimiter(text), line_finder(text)
+    rows = table_rows(text, path, delimiter)
+    return delimiter, ((line_of(row[0].start), [cell.text for cell in row]) for row in rows)
 
 
-def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
+def describe_csv(
+    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
+) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
-    text = read_text(path)[0].removeprefix("\ufeff")
-    delimiter = csv_delimiter(text)
-    rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
-    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(rows, column, into)}."
+    delimiter, rows = _csv_rows(path)
+    said = _describe_columns((row for _, row in rows), path, column, into, languages)
+    return f"{path}: cells are separated by {delimiter!r}; {said}."
 
 
 def csv_segments(
@@ -321,19 +374,19 @@ def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
     return [f"begins with {begin}, so that a spreadsheet may compute it"]
 
 
-def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
+def read_xlsx(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
     """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
     _, rows = _xlsx_sheet(path)
-    source, target, header = find_columns(rows[0] if rows else [])
+    source, target, header = find_columns(rows[0] if rows else [], languages=languages, path=path)
     for row in rows[header:]:
-        if source < len(row):
+        if source < len(row) and not (header and row == rows[0]):
             yield row[source], "".join(row[target : target + 1])
 
 
-def describe_xlsx(path: Path) -> str:
+def describe_xlsx(path: Path, languages: Languages | None = None) -> str:
     """Which sheet and which columns ``read_xlsx`` takes, in a line."""
     name, rows = _xlsx_sheet(path)
-    return f"{path}: sheet {name!r}; {_describe_columns(rows[:_SAMPLE])}."
+    return f"{path}: sheet {name!r}; {_describe_columns(rows, path, languages=languages)}."
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:

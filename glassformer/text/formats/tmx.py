@@ -21,39 +21,41 @@ from glassformer.text.formats.xml import (
     parse_xml,
     xml_parts,
 )
+from glassformer.text.languages import Languages, choose_languages, same_language
 from glassformer.text.lines import LONGEST_LINE, open_text
 
-_CHINESE_SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
-    """The units of a translation memory that have both languages of the first unit with two languages, streamed.
+def read_tmx(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """The units of a translation memory that have both ``languages``, streamed. Raises ``TextError``.
 
-    The source is the header's ``srclang`` if that unit has it, else its first language. Raises ``TextError``.
+    Without ``languages`` those of the first unit with two. Its source is the header's ``srclang``, else its first.
     """
-    return (pair for _, _, pair in _read_units(path))
+    return (pair for _, _, pair in _read_units(path, languages=languages))
 
 
-def tmx_languages(path: Path) -> list[str]:
+def tmx_languages(path: Path, languages: Languages | None = None) -> list[str]:
     """The source and the target language that ``read_tmx`` takes, in lower case; none if it finds no pair."""
-    return list(next((languages for languages, _, _ in _read_units(path)), ()))
+    return list(next((found for found, _, _ in _read_units(path, languages=languages)), ()))
 
 
-def describe_tmx(path: Path, language: str | None = None) -> str | None:
+def describe_tmx(path: Path, language: str | None = None, languages: Languages | None = None) -> str | None:
     """Which languages are taken, and of how many units a variant of them, in a line; None if no unit has both."""
-    languages, variants = ("", ""), Counter[str]()
-    for languages, tags, _ in _read_units(path, language):
-        variants.update(set(tags) - set(languages))
+    taken, variants = ("", ""), Counter[str]()
+    for taken, tags, _ in _read_units(path, language, languages):
+        variants.update(set(tags) - set(taken))
     others = "".join(f"; {tag} where it is alone, in {count:,} units" for tag, count in sorted(variants.items()))
-    return f"{path}: translations from {' to '.join(languages)}{others}." if any(languages) else None
+    return f"{path}: translations from {' to '.join(taken)}{others}." if any(taken) else None
 
 
-def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple[str, str], ...]]:
+def _read_units(
+    path: Path, language: str | None = None, languages: Languages | None = None
+) -> Iterator[tuple[tuple[str, str], ...]]:
     """The languages that are taken, and those and the texts of each unit."""
     with open_text(path) as stream:
         try:
-            yield from _units(_LimitedUnits(stream, path), language)
+            yield from _units(_LimitedUnits(stream, path), language, languages)
         except ParseError as error:
             line, column = error.position
             raise TextError(f"{path}:{line}:{column + 1}: is not well-formed TMX: {error}.") from error
@@ -81,9 +83,12 @@ class _LimitedUnits:
         return found
 
 
-def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[str, str], ...]]:
-    parent, srclang, languages = None, "", None
-    variants: list[str] = []
+def _units(
+    stream: _LimitedUnits, target: str | None, wanted: Languages | None
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    parent, srclang, found = None, "", 0
+    languages = None if wanted is None else (wanted[0].lower(), wanted[1].lower())
+    variants, outside = dict[str, None](), 0
     for event, element in iterparse(stream, events=("start", "end")):
         name = _local_name(element)
         if event == "start":
@@ -95,19 +100,34 @@ def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[st
             stream.since_unit = 0
             segments = _segments(element)
             languages = languages or _choose_languages(segments, srclang)
-            variants = variants or (list(segments) if len(segments) > 1 else [])
+            if wanted is not None or not variants:
+                variants |= dict.fromkeys(segments if len(segments) > 1 else ())
+            outside += any(_has_text_outside(variant) for variant in element)
             if languages is not None:
                 languages = languages[0], target.lower() if target else languages[1]
                 src, tgt = (find_variant(segments, language) for language in languages)
                 if src and tgt and segments[src] and segments[tgt]:
+                    found += 1
                     yield languages, (src, tgt), (segments[src], segments[tgt])
             if parent is not None:
                 parent.clear()  # frees the unit
+    if outside and not found:
+        raise TextError(
+            f"{stream.path}: found {outside:,} units with text outside <seg>, expected <tuv><seg>text</seg></tuv>. "
+            "Put each text in a <seg>."
+        )
+    if variants and not found and wanted is not None:
+        choose_languages(variants, wanted, stream.path)
     if variants and languages is None and target is None:
         raise TextError(
             f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
             "are what you want to learn, name one of them otherwise."
         )
+
+
+def _has_text_outside(variant: Element) -> bool:
+    """Whether a variant of a unit has text of its own."""
+    return _local_name(variant) == "tuv" and bool((variant.text or "").strip())
 
 
 def _segments(unit: Element) -> dict[str, str]:
@@ -136,20 +156,6 @@ def find_variant(tags: Iterable[str], wanted: str) -> str | None:
     variants = [tag for tag in tags if same_language(tag, wanted)]
     exact = [tag for tag in variants if tag.replace("_", "-") == wanted.replace("_", "-")]
     return exact[0] if exact else variants[0] if len(variants) == 1 else None
-
-
-def same_language(tag: str, other: str) -> bool:
-    """Whether two tags name the same language in the same script, whatever the country: en and en-US, not zh-TW."""
-    (language, script), (other_language, other_script) = _language_and_script(tag), _language_and_script(other)
-    return language == other_language and (script == other_script or not (script and other_script))
-
-
-def _language_and_script(tag: str) -> tuple[str, str]:
-    language, *rest = tag.lower().replace("_", "-").split("-")
-    script = next((part for part in rest if len(part) == 4 and part.isalpha()), "")
-    if language == "zh" and not script:
-        script = next((_CHINESE_SCRIPTS[part] for part in rest if part in _CHINESE_SCRIPTS), "")
-    return language, script
 
 
 def _plain_pieces(element: Element) -> Iterator[str | None]:

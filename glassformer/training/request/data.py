@@ -5,7 +5,7 @@ BPE-dropout, each epoch has its own tokens, the same whenever it is repeated.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -25,9 +25,17 @@ from glassformer.text.corpus.batches import (
     window_indices,
 )
 from glassformer.text.corpus.bpe_dropout import BpeDropout, text_keys
-from glassformer.text.corpus.corpus import Pair, check_direction, describe_pairs, fingerprint, read_pairs
+from glassformer.text.corpus.corpus import (
+    Pair,
+    check_direction,
+    describe_pairs,
+    find_languages,
+    fingerprint,
+    read_pairs,
+)
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
 from glassformer.text.corpus.prepare import PreparedText
+from glassformer.text.languages import Languages, same_language
 from glassformer.world import ALONE, World
 
 _TEXTS_PER_CALL = 2**15
@@ -56,13 +64,17 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files or one file of pairs, for validation, too; ``turned``: from target to source."""
+    """Two aligned files or one file of pairs, for validation, too; ``turned``: from target to source.
+
+    ``languages`` are those to take of a file of pairs, where it has others, too, or another direction.
+    """
 
     src: Path
     tgt: Path | None = None
     valid_src: Path | None = None
     valid_tgt: Path | None = None
     turned: bool = False
+    languages: Languages | None = None
 
     def __post_init__(self) -> None:
         if self.valid_src is None and self.valid_tgt is not None:
@@ -78,22 +90,36 @@ class FileSource:
         """A new stream of the validation pairs, or None to split some off."""
         if self.valid_src is None:
             return None
-        if self.tgt is None:
+        if self.tgt is None and self.languages is None:
             check_direction(self.src, self.valid_src)
         return self._read(self.valid_src, self.valid_tgt)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the files' bytes, marked if the pairs are turned."""
-        return ("turned " if self.turned else "") + fingerprint(list(self.files().values()))
+        """SHA-256 over the files' bytes, marked if the pairs are turned, or of other languages than the first."""
+        chosen = "" if self.languages is None else f"{'-'.join(self.languages)} "
+        return ("turned " if self.turned else "") + chosen + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths, which do not depend on the working directory, and whether the pairs are turned."""
         files = {name: str(real_path(path)) for name, path in self.files().items()}
-        return {"files": files, **({"turned": True} if self.turned else {})}
+        found: dict[str, Any] = {"files": files, **({"turned": True} if self.turned else {})}
+        return found if self.languages is None else {**found, "languages": list(self.languages)}
+
+    def take_languages(self, languages: Languages | None) -> Self:
+        """The same, with ``languages`` if a file of pairs would be read in others; ``TextError`` if it has not them."""
+        if languages is None or self.tgt is not None:
+            return self
+        files = list(filter(None, (self.src, self.valid_src)))
+        read = [find_languages(file) for file in files]
+        if all(not found or list(map(same_language, found, languages)) == [True, True] for found in read):
+            return self
+        for file in files:
+            find_languages(file, languages)
+        return replace(self, languages=languages)
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
-        return describe_pairs(self.src) if self.tgt is None else None
+        return describe_pairs(self.src, self.languages) if self.tgt is None else None
 
     def files(self) -> dict[str, Path]:
         """The files by the names of their options."""
@@ -101,7 +127,7 @@ class FileSource:
         return {name: path for name, path in places.items() if path is not None}
 
     def _read(self, src: Path, tgt: Path | None) -> Iterator[Pair]:
-        pairs = read_pairs(src, tgt)
+        pairs = read_pairs(src, tgt, self.languages)
         return (Pair(pair.tgt, pair.src) for pair in pairs) if self.turned else pairs
 
 

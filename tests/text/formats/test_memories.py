@@ -7,8 +7,9 @@ import pytest
 from glassformer.errors import TextError
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats.segment import FileSegment, apply_edits
-from glassformer.text.formats.tmx import describe_tmx, find_variant, same_language, tmx_segments
+from glassformer.text.formats.tmx import describe_tmx, find_variant, tmx_segments
 from glassformer.text.formats.xliff import describe_xliff, xliff_languages, xliff_segments
+from glassformer.text.languages import same_language
 
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="{}"/><body>{}</body></tmx>'
 XLIFF = '<xliff version="1.2"><file source-language="en-US" target-language="de"><body>{}</body></file></xliff>'
