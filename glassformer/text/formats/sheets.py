@@ -14,22 +14,18 @@ from zipfile import ZipFile
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
 from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.columns import MAX_COLUMNS, find_columns, header_languages, named_columns
 from glassformer.text.formats.encodings import START, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
-from glassformer.text.languages import Languages, choose_languages, find_language, same_language
+from glassformer.text.languages import Languages
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
 _DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
 _SAMPLE = 50  # rows by which delimiters and columns are judged
-_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as spreadsheets have; of an Excel file, empty ones too
+_MAX_CELLS = 10_000_000  # of an Excel file, empty ones too
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
-# Names of columns, by which a first row is known to be a header.
-_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
-_TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
-_LONGEST_CODE = 3  # of a language; such words occur in texts
 _FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
-_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$")  # behind the name of a column: (en-US)
 # Numbers, and names of messages: menu.file, btn_ok.
 _ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
 # A cell of tab-separated values in quotation marks.
@@ -81,8 +77,7 @@ def table_languages(path: Path, languages: Languages | None = None) -> list[str]
         rows = (row for _, row in _csv_rows(path)[1])
     first = next(iter(rows), [])
     source, target, header = find_columns(first, languages=languages, path=path)
-    found = [find_language(_ADDITION.sub("", first[place])) for place in (source, target)] if header else [""]
-    return found if all(found) else []
+    return header_languages(first, (source, target)) if header else []
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -92,7 +87,7 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
         rows = ((reader.line_num, row) for row in reader)
     else:
-        rows = ((number, line.split("\t", _MAX_COLUMNS)) for number, line in enumerate(lines, 1))
+        rows = ((number, line.split("\t", MAX_COLUMNS)) for number, line in enumerate(lines, 1))
     for number, row in dropwhile(lambda each: not any(map(str.strip, each[1])), rows):
         _check_columns(len(row), path, number)
         if len(row) > 1 or any(map(str.strip, row)):
@@ -104,9 +99,9 @@ class _ColumnsError(TextError):
 
 
 def _check_columns(count: int, path: Path, line: int) -> None:
-    if count > _MAX_COLUMNS:
+    if count > MAX_COLUMNS:
         raise _ColumnsError(
-            f"{path}:{line}: found more than {_MAX_COLUMNS:,} columns, expected source and target, and at most as "
+            f"{path}:{line}: found more than {MAX_COLUMNS:,} columns, expected source and target, and at most as "
             "many as spreadsheets have. Break the row up, or remove columns."
         )
 
@@ -158,7 +153,7 @@ def _evenness(text: str, delimiter: str) -> float:
     try:
         counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
     except _ColumnsError:
-        counts[_MAX_COLUMNS] += 1
+        counts[MAX_COLUMNS] += 1
     except TextError:
         wrong = 1
     return max((rows for columns, rows in counts.items() if columns > 1), default=0) / (counts.total() or 1) - wrong
@@ -196,7 +191,7 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
         raw = found[1]
         value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
         row.append(Cell(value, *found.span(1)))
-        if len(row) > _MAX_COLUMNS:
+        if len(row) > MAX_COLUMNS:
             _check_columns(len(row), path, line_number(text, row[0].start))
         position = found.end()
         if found[2] == delimiter and position == len(text):
@@ -204,83 +199,6 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
         if found[2] != delimiter or position == len(text):
             yield row
             row = []
-
-
-def _named_columns(
-    first: Sequence[str], wanted: Languages | None = None, path: Path | None = None
-) -> tuple[int, int] | None:
-    """Where a header has source and target, by their names or as names of two languages.
-
-    Of languages, English is one of them, or both are written out: is and no are words, too.
-    """
-    written = [cell.strip().lower() for cell in first]
-    if len(set(filter(None, written))) < len(list(filter(None, written))):
-        return None
-    names = [_ADDITION.sub("", cell) for cell in written]
-    source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
-    target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
-    places = dict[str, int]()
-    for index, name in enumerate(names):
-        tag = find_language(name)
-        if tag:
-            places.setdefault(tag, index)
-    if source is None and target is None:
-        has_wanted = wanted is not None and all(any(same_language(each, tag) for tag in places) for each in wanted)
-        is_written = sum(len(names[index]) > _LONGEST_CODE for index in places.values()) > 1
-        if len(places) < 2 or not (has_wanted or is_written or any(same_language("en", tag) for tag in places)):
-            return None
-        if wanted is not None:
-            src, tgt = choose_languages(places, wanted, path)
-            return places[src], places[tgt]
-    languages = list(places.values())
-    if len(languages) < (source is None) + (target is None):
-        return None
-    source = languages.pop(0) if source is None else source
-    return source, languages.pop(0) if target is None else target
-
-
-def find_columns(
-    first: Sequence[str],
-    src: str | None = None,
-    tgt: str | None = None,
-    *,
-    languages: Languages | None = None,
-    path: Path | None = None,
-) -> tuple[int, int, bool]:
-    """Where source and target stand, from 0, and whether the first row is a header.
-
-    ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
-    column and the one after it; ``TextError`` if that one has another name, or if the header of the table at
-    ``path`` names other languages than ``languages``.
-    """
-    lower, named = [cell.strip().lower() for cell in first], _named_columns(first, languages, path)
-    header = named is not None
-
-    def place(name: str) -> int:
-        nonlocal header
-        if name.isdecimal() and len(name) < 10 and 0 < int(name) <= _MAX_COLUMNS:
-            return int(name) - 1
-        if name.strip().lower() not in lower:
-            raise TextError(
-                f"column {name!r:.50}: found {', '.join(cell[:50] for cell in first[:10])}, expected it in the first "
-                f"row. Name one of these, or give its number, from 1 to {_MAX_COLUMNS:,}."
-            )
-        header = True
-        return lower.index(name.strip().lower())
-
-    source = place(src) if src is not None else named[0] if named else 0
-    if src is not None and source >= len(first):
-        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
-    if tgt is not None:
-        return source, place(tgt), header
-    if named is not None and named[1] != source:
-        return source, named[1], True
-    if header and any(lower[source + 1 : source + 2]):
-        raise TextError(
-            f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
-            f"translation. Give into, a name or a number, {len(first) + 1} for a new one."
-        )
-    return source, source + 1, header
 
 
 def read_csv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
@@ -412,7 +330,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # openpyxl lets through whatever its parsers raise
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
-    with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
+    with_header = [name for name, rows in sheets.items() if rows and named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
     name = next(iter([*with_header, *with_columns, *sheets]), "")
     return name, sheets.get(name, [])

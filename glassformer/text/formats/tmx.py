@@ -86,9 +86,32 @@ class _LimitedUnits:
 def _units(
     stream: _LimitedUnits, target: str | None, wanted: Languages | None
 ) -> Iterator[tuple[tuple[str, str], ...]]:
-    parent, srclang, found = None, "", 0
     languages = None if wanted is None else (wanted[0].lower(), wanted[1].lower())
-    variants, outside = dict[str, None](), 0
+    variants, outside, found = dict[str, None](), 0, 0
+    for srclang, unit in _unit_elements(stream):
+        segments = _segments(unit)
+        languages = languages or _choose_languages(segments, srclang)
+        if wanted is not None or not variants:
+            variants |= dict.fromkeys(segments if len(segments) > 1 else ())
+        outside += any(_has_text_outside(variant) for variant in unit)
+        if languages is not None:
+            languages = languages[0], target.lower() if target else languages[1]
+            src, tgt = (find_variant(segments, language) for language in languages)
+            if src and tgt and segments[src] and segments[tgt]:
+                found += 1
+                yield languages, (src, tgt), (segments[src], segments[tgt])
+    if not found:
+        _check_texts(stream.path, variants, outside, wanted)
+    if variants and languages is None and target is None:
+        raise TextError(
+            f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
+            "are what you want to learn, name one of them otherwise."
+        )
+
+
+def _unit_elements(stream: _LimitedUnits) -> Iterator[tuple[str, Element]]:
+    """Each unit, with the source language that the header names."""
+    parent, srclang = None, ""
     for event, element in iterparse(stream, events=("start", "end")):
         name = _local_name(element)
         if event == "start":
@@ -98,31 +121,20 @@ def _units(
                 srclang = element.get("srclang", "")
         elif name == "tu":
             stream.since_unit = 0
-            segments = _segments(element)
-            languages = languages or _choose_languages(segments, srclang)
-            if wanted is not None or not variants:
-                variants |= dict.fromkeys(segments if len(segments) > 1 else ())
-            outside += any(_has_text_outside(variant) for variant in element)
-            if languages is not None:
-                languages = languages[0], target.lower() if target else languages[1]
-                src, tgt = (find_variant(segments, language) for language in languages)
-                if src and tgt and segments[src] and segments[tgt]:
-                    found += 1
-                    yield languages, (src, tgt), (segments[src], segments[tgt])
+            yield srclang, element
             if parent is not None:
                 parent.clear()  # frees the unit
-    if outside and not found:
+
+
+def _check_texts(path: Path, variants: Iterable[str], outside: int, wanted: Languages | None) -> None:
+    """Raise ``TextError`` if no pair was found because texts are not in <seg>, or not in the languages wanted."""
+    if outside:
         raise TextError(
-            f"{stream.path}: found {outside:,} units with text outside <seg>, expected <tuv><seg>text</seg></tuv>. "
+            f"{path}: found {outside:,} units with text outside <seg>, expected <tuv><seg>text</seg></tuv>. "
             "Put each text in a <seg>."
         )
-    if variants and not found and wanted is not None:
-        choose_languages(variants, wanted, stream.path)
-    if variants and languages is None and target is None:
-        raise TextError(
-            f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
-            "are what you want to learn, name one of them otherwise."
-        )
+    if wanted is not None:
+        choose_languages(variants, wanted, path)
 
 
 def _has_text_outside(variant: Element) -> bool:
