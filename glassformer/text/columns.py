@@ -38,8 +38,9 @@ def named_columns(
     target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
     found = [(find_language(name), index) for index, name in enumerate(names)]
     places = {tag: index for tag, index in reversed(found) if tag}
+    missing = (source is None) + (target is None)
     others = {tag: index for tag, index in places.items() if names[index] not in _ID_NAMES}
-    places = dict(reversed((others if len(others) > 1 else places).items()))
+    places = dict(reversed((others if len(others) >= missing else places).items()))
     if source is None and target is None:
         has_wanted = wanted is not None and all(any(same_language(each, tag) for tag in places) for each in wanted)
         is_written = sum(len(names[index]) > _LONGEST_CODE for index in places.values()) > 1
@@ -49,7 +50,7 @@ def named_columns(
             src, tgt = choose_languages(places, wanted, path)
             return places[src], places[tgt]
     languages = list(places.values())
-    if len(languages) < (source is None) + (target is None):
+    if len(languages) < missing:
         return None
     source = languages.pop(0) if source is None else source
     return source, languages.pop(0) if target is None else target

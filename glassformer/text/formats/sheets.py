@@ -48,28 +48,23 @@ def _pairs(
     for number, row in rows if header else chain([(1, first)], rows):
         if header and row == first:
             continue
-        where, extra = f"{path}:{number}", [cell for cell in row[len(first) :] if cell.strip()]
-        if len(row) < 2:
-            raise TextError(
-                f"{where}: found no tab, expected source, tab, target on each line. Put one between them."
-            )
         if len(row) <= max(source, target):
+            found = "no tab" if len(row) < 2 and _is_tsv(path) else f"{len(row)} columns"
             raise TextError(
-                f"{where}: found {len(row)} columns, expected source and target in columns {source + 1} and "
+                f"{path}:{number}: found {found}, expected source and target in columns {source + 1} and "
                 f"{target + 1}, as in the first row. Correct the line."
             )
-        if extra:
-            raise TextError(
-                f"{where}: found {len(row)} columns, expected {len(first)}, as in the first row: a delimiter may "
-                "stand inside a text. Correct the line, or name all columns in a header."
-            )
         yield row[source], row[target]
+
+
+def _is_tsv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".tsv")
 
 
 def table_languages(path: Path, languages: Languages | None = None) -> list[str]:
     """Source and target language by the header; none if it names none. Raises what ``find_columns`` raises."""
     rows: Iterable[Sequence[str]]
-    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
+    if _is_tsv(path):
         rows = (row for _, row in _tsv_rows(path))
     elif path.name.lower().endswith(".xlsx"):
         rows = _xlsx_sheet(path)[1]
@@ -110,19 +105,20 @@ def describe_tsv(
     path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
 ) -> str:
     """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
-    return f"{path}: {_describe_columns((row for _, row in _tsv_rows(path)), path, column, into, languages)}."
+    return f"{path}: {_describe_columns(_tsv_rows(path), path, column, into, languages)}."
 
 
 def _describe_columns(
-    all_rows: Iterable[Sequence[str]],
+    numbered: Iterable[tuple[int, Sequence[str]]],
     path: Path,
     column: str | None = None,
     into: str | None = None,
     languages: Languages | None = None,
 ) -> str:
-    """Which columns are taken, whether one of them holds no texts, and how often the header is repeated."""
-    waiting = iter(all_rows)
-    rows = list(islice(waiting, _SAMPLE))
+    """Which columns are taken, whether one of them holds no texts, and which rows are not like the first."""
+    waiting = iter(numbered)
+    sample = list(islice(waiting, _SAMPLE))
+    rows = [row for _, row in sample]
     first = rows[0] if rows else []
     source, target, header = find_columns(first, column, into, languages=languages, path=path)
     named = header and target < len(first)
@@ -133,9 +129,17 @@ def _describe_columns(
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):
             said += f"; column {place + 1} {advice}"
-    repeats = sum(row == first for row in chain(rows[1:], waiting)) if header else 0
-    counted = "1 row repeats" if repeats == 1 else f"{repeats:,} rows repeat"
-    return f"{said}; {counted} the header: left out" if repeats else said
+    repeats, longer = 0, list[int]()
+    for number, row in chain(sample[1:], waiting):
+        repeats += header and row == first
+        if any(map(str.strip, row[max(len(first), target + 1) :])):
+            longer.append(number)
+    if repeats:
+        said += f"; {repeats:,} {'row repeats' if repeats == 1 else 'rows repeat'} the header: left out"
+    if longer:
+        more = f", and {len(longer) - 1:,} later," if len(longer) > 1 else ""
+        said += f"; line {longer[0]}{more} has more columns than the first: a text may be cut at a delimiter"
+    return said
 
 
 def csv_delimiter(text: str) -> str:
@@ -219,7 +223,7 @@ def describe_csv(
 ) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     delimiter, rows = _csv_rows(path)
-    said = _describe_columns((row for _, row in rows), path, column, into, languages)
+    said = _describe_columns(rows, path, column, into, languages)
     return f"{path}: cells are separated by {delimiter!r}; {said}."
 
 
@@ -304,7 +308,7 @@ def read_xlsx(path: Path, languages: Languages | None = None) -> Iterator[tuple[
 def describe_xlsx(path: Path, languages: Languages | None = None) -> str:
     """Which sheet and which columns ``read_xlsx`` takes, in a line."""
     name, rows = _xlsx_sheet(path)
-    return f"{path}: sheet {name!r}; {_describe_columns(rows, path, languages=languages)}."
+    return f"{path}: sheet {name!r}; {_describe_columns(enumerate(rows, 1), path, languages=languages)}."
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:

@@ -106,7 +106,7 @@ class FileSource:
         return found if self.languages is None else {**found, "languages": list(self.languages)}
 
     def take_languages(self, languages: Languages | None) -> Self:
-        """The same, with ``languages`` if pairs would be read in others; ``TextError`` if a file names only others."""
+        """The same, with ``languages`` if pairs would be read in others; ``TextError`` if a file has only others."""
         if languages is None or self.tgt is not None:
             return self
         files = list(filter(None, (self.src, self.valid_src)))
