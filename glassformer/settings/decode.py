@@ -111,6 +111,9 @@ class DecodeConfig(Section):
     src_language: str = _batching(
         "", "the language of the sources, such as de, whose abbreviations end no sentence; empty: not known"
     )
+    tgt_language: str = _batching(
+        "", "the target language of texts that name none, such as spa, for a model that has several"
+    )
     match_style: bool = _batching(
         False,
         "read upper-case texts, and those with a lower-case start, as sentences, and answer in their style; emoji at "

@@ -32,7 +32,7 @@ from glassformer.text.corpus.dataset import EncodedPairs
 from glassformer.text.corpus.encoding import ChunkEncoder, chunks, encode_pairs
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.lines import normalize_source
+from glassformer.text.lines import normalize_source, read_returns
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -49,10 +49,11 @@ class PreparedText:
     """Everything that training needs of the text; ``src_tokenizer`` and ``tgt_tokenizer`` are one object when joint.
 
     ``valid_text``: all validation pairs, for metrics; ``valid``: those neither too long nor lopsided, for the loss.
-    ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
-    lower_starts (a side begins with a lower-case letter), copied (both sides are the same), garbled (in a wrong
-    encoding), moved_from (0, or about the first pair that is out of step), repeats (of validation pairs), valid, the
-    same of these from valid_too_long on, and valid_seen: those whose source the training pairs have too.
+    ``counts``: read, empty, returns (targets with carriage returns), too_long, lopsided, kept (for training),
+    wordless (sources without a letter), lower_starts (a side begins with a lower-case letter), copied (both sides are
+    the same), garbled (in a wrong encoding), moved_from (0, or about the first pair that is out of step), repeats (of
+    validation pairs), valid, the same of these from valid_too_long on, and valid_seen: those whose source the
+    training pairs have too.
     """
 
     src_tokenizer: Tokenizer
@@ -199,10 +200,12 @@ def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
     repeats = f", {counts['repeats']:,} repeats of validation pairs" if counts.get("repeats") else ""
+    returns = counts.get("returns")
+    spaces = f"; the carriage returns of {returns:,} targets are read as spaces" if returns else ""
     return (
         f"{counts['read']:,} pairs read, {counts['kept']:,} for training, {counts['valid']:,} for validation; left "
-        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
-        f"{tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
+        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}"
+        f"{spaces}; {tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
     )
 
 
@@ -223,7 +226,14 @@ def _build(
     remove_unfinished(directory)
     sync(directory)
     workers = min(config.workers or available_cores(), most_workers())
-    counting = _with_progress("pairs read", map(_normalize, pairs()), None, on_progress)
+    returns = 0
+
+    def note_returns(pair: Pair) -> Pair:
+        nonlocal returns
+        returns += "\r" in pair.tgt.replace("\r\n", "\n")
+        return _normalize(pair)
+
+    counting = _with_progress("pairs read", map(note_returns, pairs()), None, on_progress)
     valid_pairs = None if valid is None else valid()
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
@@ -255,6 +265,7 @@ def _build(
     return {
         "read": stats.read,
         "empty": stats.read - stats.usable,
+        "returns": returns,
         "moved_from": stats.moved_from,
         **train_counts,
         "repeats": 0 if given else len(split_off) - len(valid_text),
@@ -265,8 +276,8 @@ def _build(
 
 
 def _normalize(pair: Pair) -> Pair:
-    """The pair with its source as a translator will give it to the model; the target keeps its white space."""
-    return Pair(normalize_source(pair.src), pair.tgt)
+    """The pair with its source as a translator will give it to the model; the target keeps its spaces and lines."""
+    return Pair(normalize_source(pair.src), read_returns(pair.tgt))
 
 
 def _with_progress(
