@@ -15,6 +15,8 @@ from glassformer.text.formats.xml import (
     Node,
     fill_element,
     indent,
+    join_lines,
+    join_spaces,
     parse_xml,
     plain_text,
     set_attributes,
@@ -112,15 +114,19 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     """
     root, line_of = parse_xml(text, path), line_finder(text)
     units = [
-        (unit, sides) for unit in _translatable_units(root, translate=True) for sides in _sides_to_fill(text, unit)
+        (unit, sides, is_kept)
+        for unit, is_kept in _translatable_units(root, translate=True)
+        for sides in _sides_to_fill(text, unit)
     ]
     name_target = _name_target(text, path, root, language) if units else lambda _: []
     segments: list[FileSegment] = []
-    for unit, sides in units:
+    for unit, sides, is_kept in units:
         marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
         others = [*name_target(unit), *([] if marked is None else set_attributes(text, marked, state))]
         edits = _edits(text, unit, sides, others)
-        segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
+        parts = xml_parts(text, sides[1])
+        parts = join_lines(parts) if is_kept else join_spaces(parts)
+        segments.append(FileSegment(parts, line_of(unit.start), edits))
     return segments
 
 
@@ -147,15 +153,20 @@ def _name_target(text: str, path: Path, root: Node, language: str | None) -> Cal
     return lambda _: named
 
 
-def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
-    """The units (1.2) and segments (2) in their order; ``translate`` holds for what an element encloses."""
+def _translatable_units(node: Node, *, translate: bool, keeps_spaces: bool = False) -> Iterator[tuple[Node, bool]]:
+    """The units (1.2) and segments (2) in their order, and whether their white space is kept (xml:space).
+
+    What is said of an element holds for what it encloses, too.
+    """
     for child in node.children:
         own = child.attributes.get("translate", "yes" if translate else "no") == "yes"
+        is_kept = child.attributes.get("xml:space", "preserve" if keeps_spaces else "") == "preserve"
         if child.name in ("trans-unit", "segment"):
+            source = child.child("source")
             if own:
-                yield child
+                yield child, is_kept or (source is not None and source.attributes.get("xml:space") == "preserve")
         else:
-            yield from _translatable_units(child, translate=own)
+            yield from _translatable_units(child, translate=own, keeps_spaces=is_kept)
 
 
 def _sides(unit: Node) -> list[_Sides]:

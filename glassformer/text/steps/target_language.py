@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from glassformer.text.codes.code import Parts, has_words
 from glassformer.text.steps.step import Change, TextOptions
 
+UNKNOWN_TARGET = "the target language is not known"
 _TOKEN = re.compile(r"\s*>>([^\s<>]+)<<\s*")
 _ENTRY = re.compile(r"▁?>>(.+)<<")
 
@@ -38,5 +39,4 @@ def read_target(parts: Parts, options: TextOptions) -> Change | None:
     if wanted in options.targets:
         return TargetLanguage((rest,), f">>{wanted}<<")
     known = ", ".join(f">>{each}<<" for each in options.targets)
-    said = f"names the target language {wanted!r}, which the model lacks" if wanted else "names no target language"
-    return TargetLanguage((rest,), "", (f"{said}, expected one of {known}",))
+    return TargetLanguage((rest,), "", (f"{UNKNOWN_TARGET}: found {wanted or 'none'}, expected one of {known}",))
