@@ -20,6 +20,7 @@ from glassformer.text.formats.xml import (
     parse_xml,
     plain_text,
     set_attributes,
+    trim_breaks,
     xml_parts,
 )
 from glassformer.text.languages import Languages, choose_languages, same_language
@@ -216,8 +217,9 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
     source, whole = unit.child("source"), unit.child("target")
     mid, _, target = sides
     assert source is not None
+    read = text[source.inner : source.inner_end]
     if target is not None:
-        return lambda parts: [*others, fill_element(text, target, write_parts(parts, escape))]
+        return lambda parts: [*others, fill_element(text, target, write_parts(trim_breaks(parts, read), escape))]
     prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     if whole is not None:
         place, before, after = whole.inner_end, f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>', f"</{prefix}mrk>"
@@ -225,4 +227,7 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
         state = f' state="{_REVIEW}"' if unit.name == "trans-unit" else ""
         place = (unit.child("seg-source") or source).end
         before, after = f"{indent(text, source.start)}<{prefix}target{state}>", f"</{prefix}target>"
-    return lambda parts: [*others, Edit(place, place, f"{before}{write_parts(parts, escape)}{after}")]
+    return lambda parts: [
+        *others,
+        Edit(place, place, f"{before}{write_parts(trim_breaks(parts, read), escape)}{after}"),
+    ]
