@@ -218,8 +218,12 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
     mid, _, target = sides
     assert source is not None
     read = text[source.inner : source.inner_end]
+
+    def write(parts: Sequence[Part]) -> str:
+        return write_parts(trim_breaks(parts, read), escape)
+
     if target is not None:
-        return lambda parts: [*others, fill_element(text, target, write_parts(trim_breaks(parts, read), escape))]
+        return lambda parts: [*others, fill_element(text, target, write(parts))]
     prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     if whole is not None:
         place, before, after = whole.inner_end, f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>', f"</{prefix}mrk>"
@@ -229,5 +233,5 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
         before, after = f"{indent(text, source.start)}<{prefix}target{state}>", f"</{prefix}target>"
     return lambda parts: [
         *others,
-        Edit(place, place, f"{before}{write_parts(trim_breaks(parts, read), escape)}{after}"),
+        Edit(place, place, f"{before}{write(parts)}{after}"),
     ]

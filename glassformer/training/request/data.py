@@ -5,13 +5,14 @@ BPE-dropout, each epoch has its own tokens, the same whenever it is repeated.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, TextError
 from glassformer.files import real_path
 from glassformer.settings import RunConfig, TrainConfig
 from glassformer.tasks import Task, load_task
@@ -110,9 +111,10 @@ class FileSource:
         if languages is None or self.tgt is not None:
             return self
         files = list(filter(None, (self.src, self.valid_src)))
-        read = [find_languages(file) for file in files]
-        if all(not found or list(map(same_language, found, languages)) == [True, True] for found in read):
-            return self
+        with suppress(TextError):  # of more than two languages, or damaged: it is said below
+            read = [find_languages(file) for file in files]
+            if all(not found or list(map(same_language, found, languages)) == [True, True] for found in read):
+                return self
         for file in files:
             find_languages(file, languages)
         return replace(self, languages=languages)
