@@ -176,7 +176,7 @@ def _sides(unit: Node) -> list[_Sides]:
     sources, targets = _divisions(unit.child("seg-source")), _divisions(target)
     if sources and targets:
         return [(mid, part, targets.get(mid)) for mid, part in sources.items()]
-    if sources and target is None:  # a target with a part for each
+    if sources and source is not None and target is None:  # a target with a part for each
         return [("", unit.child("seg-source") or source, None)]
     return [] if source is None else [("", source, target)]
 

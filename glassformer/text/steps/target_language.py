@@ -33,8 +33,9 @@ def read_target(parts: Parts, options: TextOptions) -> Change | None:
     """Take the target language from the start of a text, or from the options."""
     if not options.targets or not has_words(parts):
         return None
-    found = _TOKEN.match(parts[0]) if isinstance(parts[0], str) else None
-    rest = parts if found is None else tuple([part for part in (parts[0][found.end() :], *parts[1:]) if part])
+    first = parts[0] if isinstance(parts[0], str) else ""
+    found = _TOKEN.match(first)
+    rest = parts if found is None else tuple([part for part in (first[found.end() :], *parts[1:]) if part])
     wanted = options.target if found is None else found[1]
     if wanted in options.targets:
         return TargetLanguage((rest,), f">>{wanted}<<")

@@ -182,4 +182,5 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
-    return FileSource(**{names.get(key, key): Path(value) for key, value in data.items()}, turned=False)
+    files = {names.get(key, key): Path(value) for key, value in data.items()}
+    return FileSource(**files, turned=False, languages=None)
