@@ -20,7 +20,6 @@ from glassformer.decoding.sentences import SentenceRequest
 from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
-from glassformer.text.lines import read_returns
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            piece = certain_text(self._tokenizer, certain)[len(given) :]
+            piece = certain_text(self._tokenizer, certain)[len(given) :].replace("\r", " ")
             yield piece
             given += piece
         yield best.text[len(given) :]
@@ -233,11 +232,11 @@ class BatchTranslator:
         return [replace(hypotheses[index], utility=utility) for index, utility in best]
 
     def _hypothesis(self, candidate: Output) -> Hypothesis:
-        text, tokens = read_returns(self._tokenizer.to_text(candidate.ids)), self._tokenizer.to_tokens(candidate.ids)
+        text, tokens = self._tokenizer.to_text(candidate.ids), self._tokenizer.to_tokens(candidate.ids)
         unmet = tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet)
-        return Hypothesis(text, tokens, **{**vars(candidate), "unmet": unmet})
+        return Hypothesis(text.replace("\r", " "), tokens, **{**vars(candidate), "unmet": unmet})
 
 
 def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of growing ids that later ones leave as it is: a broken character at its end may be completed."""
-    return read_returns(tokenizer.to_text(ids)).rstrip(_BROKEN)
+    return tokenizer.to_text(ids).rstrip(_BROKEN)

@@ -61,7 +61,7 @@ def _english_names() -> tuple[dict[str, str], dict[str, str]]:
     from babel.core import get_global
 
     names = Locale("en").languages
-    codes = {code: code for code in names}
+    codes = {str(code): str(code) for code in names}
     codes |= {str(old): str(new) for old, new in get_global("language_aliases").items()}
     return codes, {name.lower(): code.lower().replace("_", "-") for code, name in names.items()}
 
