@@ -25,6 +25,10 @@ class Words:
     def __init__(self) -> None:
         self.known: list[str] = []
 
+    def entries(self) -> list[str]:
+        """The words so far."""
+        return self.known
+
     def pieces(self, text: str) -> list[str]:
         """The words and the signs, each with the white space before it."""
         return _PIECE.findall(text)

@@ -15,8 +15,8 @@ LEVELS = """
 axes errors files lazy version
 settings trace
 model
-text.lines text.scripts
-text.codes text.sentence_splitter text.tokenizer
+text.languages text.lines text.scripts
+text.codes text.columns text.sentence_splitter text.tokenizer
 text.formats text.steps
 text.corpus
 text tasks

@@ -151,7 +151,8 @@ def translate_document(
 
 
 def _warn_of_languages(path: Path, src: str, language: str | None, languages: tuple[str, str] | None) -> None:
-    from glassformer.text.formats.tmx import same_language
+    """Warn of languages of the file that are not those of the model."""
+    from glassformer.text.languages import same_language
 
     read = find_format(path).languages
     named = [*([] if read is None else read(path)), "", ""]

@@ -81,7 +81,9 @@ def _print_scores(scores: "Scores") -> None:
         typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
 
 
-@opt.options("scoring", "batching", without=["split_sentences", "src_language", "copy_wordless", "keep_codes"])
+@opt.options(
+    "scoring", "batching", without=["split_sentences", "src_language", "tgt_language", "copy_wordless", "keep_codes"]
+)
 def score(
     *,
     src: Annotated[Path, option("Source texts, one a line, plain or .gz")],

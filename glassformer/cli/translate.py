@@ -16,6 +16,7 @@ from glassformer.cli.options import argument, option
 from glassformer.cli.shards import translate_shards
 from glassformer.cli.streams import count_lines, from_shell, one_line, piece_in_one_line, read_requests, read_stdin
 from glassformer.errors import ConfigError
+from glassformer.text.steps.target_language import UNKNOWN_TARGET
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request, Translation
@@ -210,3 +211,6 @@ def _warn(where: str, translation: "Translation") -> None:
         typer.echo(f"warning: {where}: does not contain {', '.join(map(repr, unmet))}, which must occur.", err=True)
     if doubt:
         typer.echo(f"warning: {where}: {doubt}.", err=True)
+    for flag in translation.flags:
+        if flag.startswith(UNKNOWN_TARGET):
+            typer.echo(f"warning: {where}: {flag}.", err=True)

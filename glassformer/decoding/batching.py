@@ -40,14 +40,22 @@ class ModelInput:
 
 
 def read_sources(
-    texts: Sequence[str], tokenizer: Tokenizer, config: ModelConfig, name: str = "texts"
+    texts: Sequence[str],
+    tokenizer: Tokenizer,
+    config: ModelConfig,
+    name: str = "texts",
+    tokens: Sequence[str] = (),
 ) -> list[EncodedSource]:
-    """Each text as ids; ``InputError`` with ``name`` unless a list of str."""
+    """Each text as ids; ``InputError`` with ``name`` unless a list of str.
+
+    ``tokens`` of target languages are read before the texts.
+    """
     check_texts(name, texts)
     room = config.max_length - 1  # eos needs a position
+    read = [f"{token} {text}" for token, text in zip(tokens, texts, strict=True)] if any(tokens) else texts
     return [
         EncodedSource(text, [*ids[:room], config.eos_id], truncated=len(ids) > room)
-        for text, ids in zip(texts, tokenizer.to_ids_batch(texts), strict=True)
+        for text, ids in zip(texts, tokenizer.to_ids_batch(read), strict=True)
     ]
 
 

@@ -70,10 +70,16 @@ class SentenceTranslator:
             attempts = list(map(doubt_numbers, attempts))
         doubts = [one.translation.warnings for one in attempts]
         if check_content:
-            self._check_content(attempts, doubts, options)
+            self._check_content(sentences, attempts, doubts, options)
         return [one.finish(more, attention=attention) for one, more in zip(attempts, doubts, strict=True)]
 
-    def _check_content(self, attempts: Sequence[Attempt], doubts: list[list[str]], options: DecodeConfig) -> None:
+    def _check_content(
+        self,
+        sentences: Sequence[SentenceRequest],
+        attempts: Sequence[Attempt],
+        doubts: list[list[str]],
+        options: DecodeConfig,
+    ) -> None:
         """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
         asked = dict[int, Translation]()
         for number, one in enumerate(attempts):
@@ -87,9 +93,9 @@ class SentenceTranslator:
                 asked[number] = found
             else:
                 doubts[number] += content_doubts(found, self.confidence, self._token_ends)
-        texts = [(None, found.source) for found in asked.values()]
+        texts = [(number, found.source) for number, found in asked.items()]
         ids = [found.hypotheses[0].ids for found in asked.values()]
-        weights = self._batches.attention(self._inputs(texts, ()), ids, options) if asked else iter(())
+        weights = self._batches.attention(self._inputs(texts, sentences), ids, options) if asked else iter(())
         for (number, found), one_weights in zip(asked.items(), weights, strict=True):
             best = replace(found.hypotheses[0], attention=one_weights, mean_attention=self.engine.mean_attention)
             seen = replace(found, hypotheses=[best])
@@ -100,7 +106,10 @@ class SentenceTranslator:
 
     def _inputs(self, texts: Sequence[NumberedText], sentences: Sequence[SentenceRequest]) -> list[ModelInput]:
         """What the model is given of ``texts``, with the constraints of their sentences."""
-        sources = read_sources([text for _, text in texts], self._tokenizers[0], self.engine.config)
+        of_all = sentences[0].token if len({one.token for one in sentences}) == 1 else ""
+        tokens = [of_all if number is None else sentences[number].token for number, _ in texts]
+        read = [text for _, text in texts]
+        sources = read_sources(read, self._tokenizers[0], self.engine.config, tokens=tokens)
         return [
             ModelInput(source, Constraints(), 0)
             if number is None
@@ -194,7 +203,7 @@ class BatchTranslator:
             except StopIteration as end:
                 best = self._hypotheses(end.value, options)[0]
                 break
-            piece = certain_text(self._tokenizer, certain)[len(given) :]
+            piece = certain_text(self._tokenizer, certain)[len(given) :].replace("\r", " ")
             yield piece
             given += piece
         yield best.text[len(given) :]
@@ -225,7 +234,7 @@ class BatchTranslator:
     def _hypothesis(self, candidate: Output) -> Hypothesis:
         text, tokens = self._tokenizer.to_text(candidate.ids), self._tokenizer.to_tokens(candidate.ids)
         unmet = tuple(self._tokenizer.to_text(ids).strip() for ids in candidate.unmet)
-        return Hypothesis(text, tokens, **{**vars(candidate), "unmet": unmet})
+        return Hypothesis(text.replace("\r", " "), tokens, **{**vars(candidate), "unmet": unmet})
 
 
 def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:

@@ -19,6 +19,7 @@ from glassformer.text.lines import is_blank, normalize_source
 from glassformer.text.steps.passage import STEPS, Passage
 from glassformer.text.steps.step import Step, TextOptions
 from glassformer.text.steps.style import Case
+from glassformer.text.steps.target_language import TargetLanguage
 from glassformer.text.tokenizer.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class SentenceRequest:
     constraints: Constraints
     sample_key: int
     """Seeds the random numbers of sampling, together with the seed."""
+    token: str = ""
+    """Names the target language to a model of several: the model reads it before the sentence."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ class RequestPassage:
     request: Request
     passage: Passage
     sentences: list[SentenceRequest]
+
+    def _read(self, results: Sequence[Translation]) -> list[str]:
+        both = zip(self.sentences, results, strict=True)
+        return [f"{sentence.token} {one.source}".lstrip() for sentence, one in both if one.source]
 
     def join(self, results: Sequence[Translation]) -> Translation:
         """The translation of the request, from those of its sentences."""
@@ -64,7 +71,7 @@ class RequestPassage:
             source_truncated=any(one.source_truncated for one in results),
             hypotheses=joined,
             engine=" and ".join(sorted({one.engine for one in results} - {""})),
-            read=" ".join(one.source for one in results if one.source) or self.request.source.strip(),
+            read=" ".join(self._read(results)) or self.request.source.strip(),
             doubt=None if worst is None else worst.doubt,
             flags=tuple(flags),
             notes=tuple(dict.fromkeys(note for one in results for note in one.notes)),
@@ -80,6 +87,7 @@ def read_requests(
     *,
     steps: Sequence[Step] = STEPS,
     plain_signs: Mapping[str, str] | None = None,
+    targets: tuple[str, ...] = (),
 ) -> list[RequestPassage]:
     """Let the text of each request pass the steps; the first request is number ``start`` of the whole input.
 
@@ -89,7 +97,7 @@ def read_requests(
     capital = partial(keeps_capital, tokenizer=tokenizer)
     found = list[RequestPassage]()
     for number, request in enumerate(requests, start):
-        passage = Passage(request.parts, text_options(options, request, capital, plain_signs), steps)
+        passage = Passage(request.parts, text_options(options, request, capital, plain_signs, targets), steps)
         constraints = Constraints()
         if request.is_constrained or request.ban:
             constraints = _constraints(request, passage, tokenizer, f"texts[{number}]")
@@ -101,8 +109,9 @@ def read_requests(
                 "and split_sentences = false."
             )
         later = replace(constraints, prefix=()) if constraints.prefix else constraints
+        token = _token(passage)
         sentences = [
-            SentenceRequest(text, later if index else constraints, number + index * _NEXT_SENTENCE)
+            SentenceRequest(text, later if index else constraints, number + index * _NEXT_SENTENCE, token)
             for index, text in enumerate(passage.texts)
         ]
         found.append(RequestPassage(request, passage, sentences))
@@ -114,6 +123,7 @@ def text_options(
     request: Request,
     capital: partial[bool] | None = None,
     plain_signs: Mapping[str, str] | None = None,
+    targets: tuple[str, ...] = (),
 ) -> TextOptions:
     """How the text of a request is read; ``plain_signs`` are read for those that the model does not know."""
     return TextOptions(
@@ -123,6 +133,8 @@ def text_options(
         matches_style=options.match_style,
         copies_wordless=options.copy_wordless,
         plain_signs=plain_signs or {},
+        targets=targets,
+        target=options.tgt_language,
         keeps_capital=capital,
         prefix=request.prefix,
         phrases=request.must,
@@ -130,13 +142,23 @@ def text_options(
 
 
 def read_source_sentences(
-    text: str, options: DecodeConfig, plain_signs: Mapping[str, str] | None = None
+    text: str,
+    options: DecodeConfig,
+    plain_signs: Mapping[str, str] | None = None,
+    targets: tuple[str, ...] = (),
 ) -> list[str]:
     """The lines or sentences of a text as a model reads them, one after the other; an empty one of a blank text."""
-    reads_all = replace(text_options(options, Request(text), plain_signs=plain_signs), copies_wordless=False)
-    texts = Passage((text,), reads_all).texts
-    drafts = (make_draft(parts, 0) or make_draft(parts) for parts in texts)
-    return [draft.text for draft in drafts if draft is not None and draft.text] or [normalize_source(text)]
+    asked = text_options(options, Request(text), plain_signs=plain_signs, targets=targets)
+    passage = Passage((text,), replace(asked, copies_wordless=False))
+    drafts = (make_draft(parts, 0) or make_draft(parts) for parts in passage.texts)
+    found = [draft.text for draft in drafts if draft is not None and draft.text]
+    token = _token(passage)
+    return [f"{token} {each}".lstrip() for each in found] or [normalize_source(text)]
+
+
+def _token(passage: Passage) -> str:
+    """The token of the target language; empty if there is none."""
+    return next((change.token for change in passage.changes if isinstance(change, TargetLanguage)), "")
 
 
 def _constraints(request: Request, passage: Passage, tokenizer: Tokenizer, name: str) -> Constraints:

@@ -36,6 +36,7 @@ from glassformer.text.codes.code import Parts, join_parts
 from glassformer.text.steps.passage import STEPS
 from glassformer.text.steps.signs import plain_signs
 from glassformer.text.steps.step import Step
+from glassformer.text.steps.target_language import find_targets
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, check_tokenizers
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Translator:
         self.src_tokenizer, self.tgt_tokenizer = self._tokenizers = tokenizers
         self.config, self.confidence, self.languages = config, confidence, languages
         self.plain_signs = {} if confidence is None else plain_signs(confidence.seen.characters)
+        self.targets = find_targets(tokenizers[0].entries())
         self._sentences = SentenceTranslator(engine, tokenizers, confidence, languages)
 
     @classmethod
@@ -269,7 +271,7 @@ class Translator:
             text = Request(text)
         config = self._sentences.engine.config
         (of_request,) = read_requests(
-            [text], start, options, config, self.tgt_tokenizer, plain_signs=self.plain_signs
+            [text], start, options, config, self.tgt_tokenizer, plain_signs=self.plain_signs, targets=self.targets
         )
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
@@ -331,10 +333,14 @@ class Translator:
         options = self._options(options)
         config = self._sentences.engine.config
         read = read_requests(
-            requests, start, options, config, self.tgt_tokenizer, steps=steps, plain_signs=self.plain_signs
-        )
+            requests, start, options, config, self.tgt_tokenizer,
+            steps=steps, plain_signs=self.plain_signs, targets=self.targets,
+        )  # fmt: skip
         sentences = [one for of_request in read for one in of_request.sentences]
-        keys = [index if options.sample else (one.parts, one.constraints) for index, one in enumerate(sentences)]
+        keys = [
+            index if options.sample else (one.parts, one.constraints, one.token)
+            for index, one in enumerate(sentences)
+        ]
         unique = dict(zip(keys, sentences, strict=True))
         results = self._sentences.translate(list(unique.values()), options, attention, check_content)
         if review is not None:

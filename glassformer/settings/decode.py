@@ -108,6 +108,9 @@ class DecodeConfig(Section):
     src_language: str = _batching(
         "", "code of the sources' language, whose abbreviations end no sentence, such as de"
     )
+    tgt_language: str = _batching(
+        "", "the target language of texts that name none, such as spa, for a model that has several"
+    )
     match_style: bool = _batching(
         False,
         "read upper-case texts, and those with a lower-case start, as sentences, and answer in their style; emoji at "

@@ -216,6 +216,14 @@ def normalize_source(text: str) -> str:
     return " ".join((text if text.isascii() else _UNREAD.sub("", text)).split())
 
 
+def read_returns(text: str) -> str:
+    r"""A text with ``\r\n`` as a line feed, and other carriage returns as spaces, none at an end."""
+    if "\r" not in text:  # fast path
+        return text
+    text = text.replace("\r\n", "\n")
+    return re.sub(r" *\r[ \r]*", " ", text).strip(" ") if "\r" in text else text
+
+
 def normalize_spaces(text: str) -> str:
     """The same of a part of a text, which may have a space at its ends."""
     inner = normalize_source(text)

@@ -17,7 +17,10 @@ OFFERED = {
     translate: (GENERATING, set()),
     evaluate: (GENERATING, {"n_best"}),
     trace: (GENERATING - {"batching"}, {"mbr"}),
-    score: ({"scoring", "batching"}, {"split_sentences", "src_language", "copy_wordless", "keep_codes"}),
+    score: (
+        {"scoring", "batching"},
+        {"split_sentences", "src_language", "tgt_language", "copy_wordless", "keep_codes"},
+    ),
 }
 # The options before they were made from the fields.
 EARLIER = {

@@ -453,7 +453,7 @@ def test_training_reads_pairs_of_csv_xliff_and_excel(tmp_path: Path) -> None:
     with pytest.raises(TextError, match="is not a readable Excel file"):
         list(read_pairs(tmp_path / "d.xlsx"))
     (tmp_path / "e.csv").write_text("One,Eins\nTwo\n")
-    with pytest.raises(TextError, match=r"e\.csv:2: found 1 columns, expected at least 2"):
+    with pytest.raises(TextError, match=r"e\.csv:2: found 1 columns, expected source and target in columns 1 and 2"):
         list(read_pairs(tmp_path / "e.csv"))
 
 

@@ -19,10 +19,10 @@ from glassformer.errors import ConfigError, TextError
 from glassformer.settings import RunConfig
 from glassformer.settings.section import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
+from glassformer.text.columns import find_columns
 from glassformer.text.corpus.corpus import fingerprint, read_pairs
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
-from glassformer.text.formats.sheets import find_columns
 from glassformer.text.lines import LONGEST_LINE
 
 MAX_MEMORY_MB = 200

@@ -106,8 +106,12 @@ def token_ends(translation: Translation, src: Tokenizer, tgt: Tokenizer) -> tupl
     best, read = translation.hypotheses[0], translation.source
     src_ends = _label_ends(translation.source_tokens[:-1], read)  # without </s>
     tgt_ends = _label_ends(best.tokens, best.text)
+    if src_ends is None:
+        src_ends = [end for _, end in src.offsets(read)]
+        before = len(translation.source_tokens) - 1 - len(src_ends)  # a token of the target language is no text
+        src_ends = [0] * before + src_ends
     return (
-        [end for _, end in src.offsets(read)] if src_ends is None else src_ends,
+        src_ends,
         tgt.ends(best.ids) if tgt_ends is None else tgt_ends,
     )
 

@@ -76,8 +76,8 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         raise InputError("sources: found no sentence, expected at least one.")
     options = translator.config if targets is None else replace(translator.config, keep_codes=False)
     signs = translator.plain_signs
-    read = [read_source_sentences(without_surrogates(text), options, signs) for text in sources]
-    if targets is None:  # one by one, as translate does
+    read = [read_source_sentences(without_surrogates(text), options, signs, translator.targets) for text in sources]
+    if targets is None:  # as translate does, each sentence by itself
         sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
     else:
         sources = [" ".join(sentences) for sentences in read]
@@ -143,7 +143,9 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     ids = ids[:-1] if ids[-1] == config.eos_id else ids
     text = tokenizer.to_text(ids)
     [read] = read_sources(
-        [" ".join(read_source_sentences(text, translator.config, translator.plain_signs))], tokenizer, config
+        [" ".join(read_source_sentences(text, translator.config, translator.plain_signs, translator.targets))],
+        tokenizer,
+        config,
     )
     if read.ids != [*ids, config.eos_id]:
         raise InputError(

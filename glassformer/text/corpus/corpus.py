@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from glassformer.errors import TextError, check_path, check_type
 from glassformer.files import sha256, storage_errors, write_durably
-from glassformer.text.formats import endings, find_format
+from glassformer.text.formats import Format, endings, find_format
+from glassformer.text.languages import Languages, same_language
 from glassformer.text.lines import is_blank, read_lines
 
 _HASH_BITS = 53  # a float's precision
@@ -28,18 +29,27 @@ class Pair(NamedTuple):
         return is_blank(self.src) or is_blank(self.tgt)
 
 
-def read_pairs(path: Path, tgt_path: Path | None = None) -> Iterator[Pair]:
-    """Pairs of two aligned files, or of one, gzip or not; ``TextError``."""
+def read_pairs(path: Path, tgt_path: Path | None = None, languages: Languages | None = None) -> Iterator[Pair]:
+    """The pairs of two aligned text files, or of one file by its ending; all may be gzip. Raises ``TextError``.
+
+    ``languages`` are those to take, from the first to the second, of a file of pairs that names its languages.
+    """
     path = check_path("path", path)
     if tgt_path is not None:
         return _read_aligned(path, check_path("tgt_path", tgt_path))
-    reader = find_format(path, packed=True).pairs
+    file_format = find_format(path, packed=True)
+    reader = file_format.pairs
     if reader is None:
         raise TextError(
             f"{path}: expected a file of pairs ending in {', '.join(endings(lambda each: each.pairs))} (or that and "
             ".gz). Two text files with a sentence on each line are given as two paths."
         )
-    return (Pair(*sides) for sides in reader(path))
+    return (Pair(*sides) for sides in reader(path, **_choice(file_format, languages)))
+
+
+def _choice(file_format: Format, languages: Languages | None) -> dict[str, Languages]:
+    """``languages`` as a keyword, for a format that has some to choose from."""
+    return {} if languages is None or file_format.languages is None else {"languages": languages}
 
 
 def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
@@ -56,10 +66,8 @@ def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
 
 
 def check_direction(train: Path, valid: Path) -> None:
-    """Raise ``TextError`` if files name other languages than these."""
-    from glassformer.text.formats.tmx import same_language
-
-    train_way, valid_way = _languages(train), _languages(valid)
+    """Raise ``TextError`` if two files that name their languages go from other languages or to other languages."""
+    train_way, valid_way = find_languages(train), find_languages(valid)
     if train_way and valid_way and not all(map(same_language, train_way, valid_way)):
         raise TextError(
             f"{valid}: found translations from {' to '.join(valid_way)}, expected from {' to '.join(train_way)}, "
@@ -67,18 +75,20 @@ def check_direction(train: Path, valid: Path) -> None:
         )
 
 
-def _languages(path: Path) -> list[str]:
-    read = find_format(path, packed=True).languages
-    return [] if read is None else read(path)
+def find_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """Source and target language of a file of pairs, or those that are wanted; none if it names none."""
+    file_format = find_format(path, packed=True)
+    read = file_format.languages
+    return [] if read is None else read(path, **_choice(file_format, languages))
 
 
-def describe_pairs(path: Path) -> str | None:
-    """What ``read_pairs`` takes from a file, in a line."""
-    describe = find_format(path, packed=True).describe_pairs
-    if describe is not None:
-        return describe(path)
-    languages = _languages(path)
-    return f"{path}: translations from {' to '.join(languages)}." if languages else None
+def describe_pairs(path: Path, languages: Languages | None = None) -> str | None:
+    """What ``read_pairs`` takes for source and target where a file leaves a choice, in a line to show."""
+    file_format = find_format(path, packed=True)
+    if file_format.describe_pairs is not None:
+        return file_format.describe_pairs(path, **_choice(file_format, languages))
+    found = find_languages(path, languages)
+    return f"{path}: translations from {' to '.join(found)}." if found else None
 
 
 def source_fraction(src: str) -> float:

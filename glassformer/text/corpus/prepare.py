@@ -31,7 +31,7 @@ from glassformer.text.corpus.dataset import EncodedPairs
 from glassformer.text.corpus.encoding import ChunkEncoder, chunks, encode_pairs
 from glassformer.text.corpus.filtering import CorpusStats, count_chunk, training_texts
 from glassformer.text.corpus.workers import available_cores, map_chunks, most_workers
-from glassformer.text.lines import normalize_source
+from glassformer.text.lines import normalize_source, read_returns
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers, load_tokenizers
 
 PairSource = Callable[[], Iterator[Pair]]
@@ -48,10 +48,10 @@ class PreparedText:
     """What training needs of the text; joint tokenizers are one object.
 
     ``valid_text``: all validation pairs, for metrics; ``valid``: those neither too long nor lopsided, for the loss.
-    ``counts``: read, empty, too_long, lopsided, kept (for training), wordless (sources without a letter),
-    lower_starts (a side begins in lower case), copied (equal sides), garbled (wrong encoding), moved_from (0, or the
-    first pair out of step), repeats (of validation pairs), valid, the same of these from valid_too_long on, and
-    valid_seen: those whose source is in training pairs.
+    ``counts``: read, empty, returns (targets with carriage returns), too_long, lopsided, kept (for training),
+    wordless (sources without a letter), lower_starts (a side begins in lower case), copied (equal sides), garbled
+    (wrong encoding), moved_from (0, or the first pair out of step), repeats (of validation pairs), valid, the same of
+    these from valid_too_long on, and valid_seen: those whose source is in training pairs.
     """
 
     src_tokenizer: Tokenizer
@@ -196,10 +196,12 @@ def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
 
 def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
     repeats = f", {counts['repeats']:,} repeats of validation pairs" if counts.get("repeats") else ""
+    returns = counts.get("returns")
+    spaces = f"; the carriage returns of {returns:,} targets are read as spaces" if returns else ""
     return (
         f"{counts['read']:,} pairs read, {counts['kept']:,} for training, {counts['valid']:,} for validation; left "
-        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}; "
-        f"{tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
+        f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}"
+        f"{spaces}; {tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
     )
 
 
@@ -220,7 +222,14 @@ def _build(
     remove_unfinished(directory)
     sync(directory)
     workers = min(config.workers or available_cores(), most_workers())
-    counting = _with_progress("pairs read", map(_normalize, pairs()), None, on_progress)
+    returns = 0
+
+    def note_returns(pair: Pair) -> Pair:
+        nonlocal returns
+        returns += "\r" in pair.tgt.replace("\r\n", "\n")
+        return _normalize(pair)
+
+    counting = _with_progress("pairs read", map(note_returns, pairs()), None, on_progress)
     valid_pairs = None if valid is None else valid()
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
@@ -252,6 +261,7 @@ def _build(
     return {
         "read": stats.read,
         "empty": stats.read - stats.usable,
+        "returns": returns,
         "moved_from": stats.moved_from,
         **train_counts,
         "repeats": 0 if given else len(split_off) - len(valid_text),
@@ -263,7 +273,7 @@ def _build(
 
 def _normalize(pair: Pair) -> Pair:
     """The source as translators read it; the target keeps its spaces."""
-    return Pair(normalize_source(pair.src), pair.tgt)
+    return Pair(normalize_source(pair.src), read_returns(pair.tgt))
 
 
 def _with_progress(

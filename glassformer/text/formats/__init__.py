@@ -35,11 +35,12 @@ class Format:
     name: str
     endings: tuple[str, ...]
     """In lower case; help shows the first one."""
-    pairs: Callable[[Path], Iterator[tuple[str, str]]] | None = None
-    """Reads pairs of a source and its target."""
-    languages: Callable[[Path], list[str]] | None = None
-    """Source and target language of the pairs, or only the former; empty if the file names none."""
-    describe_pairs: Callable[[Path], str | None] | None = None
+    pairs: Callable[..., Iterator[tuple[str, str]]] | None = None
+    """Reads pairs of a source and its target; with ``languages`` those from one to the other, if it has any."""
+    languages: Callable[..., list[str]] | None = None
+    """Source and target language of the pairs, or only the former; empty if the file names none. It takes
+    ``languages``, too: these are to be found, else ``TextError``."""
+    describe_pairs: Callable[..., str | None] | None = None
     """Says in a line what ``pairs`` takes for source and target, if the file leaves a choice."""
     segments: Callable[..., list[FileSegment]] | None = None
     """Finds what is to be translated in a ``text`` of the file at ``path``; takes ``options`` as keywords, too."""
@@ -92,10 +93,12 @@ _COLUMNS, _LANGUAGE = ("column", "into"), ("language",)
 FORMATS = (
     Format("text", (".txt",), segments=_lazy("segment:line_segments"), lines="texts"),
     Format("TSV", (".tsv",), options=_COLUMNS,
-           pairs=_lazy("sheets:read_tsv"), describe_pairs=_lazy("sheets:describe_tsv"),
+           pairs=_lazy("sheets:read_tsv"), languages=_lazy("sheets:table_languages"),
+           describe_pairs=_lazy("sheets:describe_tsv"),
            segments=_lazy("sheets:csv_segments", tsv=True), describe_segments=_lazy("sheets:describe_tsv")),
     Format("CSV", (".csv",), options=_COLUMNS,
-           pairs=_lazy("sheets:read_csv"), describe_pairs=_lazy("sheets:describe_csv"),
+           pairs=_lazy("sheets:read_csv"), languages=_lazy("sheets:table_languages"),
+           describe_pairs=_lazy("sheets:describe_csv"),
            segments=_lazy("sheets:csv_segments"), describe_segments=_lazy("sheets:describe_csv")),
     Format("JSONL", (".jsonl",), lines="requests",
            pairs=_lazy("jsonl:read_jsonl"), languages=_lazy("jsonl:first_languages"),
@@ -111,7 +114,8 @@ FORMATS = (
            has_menu_marks=True,
            pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
            segments=_lazy("xliff:xliff_segments"), describe_segments=_lazy("xliff:describe_xliff")),
-    Format("Excel", (".xlsx",), pairs=_lazy("sheets:read_xlsx"), describe_pairs=_lazy("sheets:describe_xlsx")),
+    Format("Excel", (".xlsx",), pairs=_lazy("sheets:read_xlsx"), languages=_lazy("sheets:table_languages"),
+           describe_pairs=_lazy("sheets:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),
     Format("HTML", (".html", ".htm", ".xhtml"), charset=HTML_CHARSET, has_references=True,

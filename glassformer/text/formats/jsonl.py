@@ -9,19 +9,20 @@ from typing import Any
 from glassformer.errors import TextError
 from glassformer.text.codes.code import Part, join_parts
 from glassformer.text.formats.segment import Edit, FileSegment
+from glassformer.text.languages import Languages, choose_languages
 from glassformer.text.lines import LONGEST_LINE, read_lines, without_surrogates
 
 _SHAPE = 'Expected {"src": "...", "tgt": "..."} or {"translation": {"en": "...", "de": "..."}} on each line.'
 _KEY = re.compile(r'[\s,]*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
-    """Objects with ``src`` and ``tgt``, or with a ``translation``."""
-    languages: list[str] = []
+def read_jsonl(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """Objects with ``src`` and ``tgt``, or with a ``translation``: between ``languages``, or its first and second."""
+    taken: Sequence[str] = ()
     for where, record in _read_objects(path):
         if "translation" in record:
-            languages = languages or _languages(record, where)
-            yield _translation(record, languages, where)
+            taken = taken or _languages(record, where, languages)
+            yield _translation(record, taken, where)
         elif "src" in record and "tgt" in record:
             yield _clean(record["src"], where), _clean(record["tgt"], where)
         else:
@@ -29,10 +30,10 @@ def read_jsonl(path: Path) -> Iterator[tuple[str, str]]:
             raise TextError(f"{where}: found the keys {found}. {_SHAPE}")
 
 
-def first_languages(path: Path) -> list[str]:
-    """Languages of a JSONL file's first line, if named."""
+def first_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """Source and target language that are read from a JSONL file; none if its first line names no languages."""
     where, record = next(_read_objects(path), ("", {}))
-    return _languages(record, where) if "translation" in record else []
+    return list(_languages(record, where, languages)) if "translation" in record else []
 
 
 def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -42,21 +43,22 @@ def _read_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield where, _object(line, where)
 
 
-def _languages(record: dict[str, Any], where: str) -> list[str]:
+def _languages(record: dict[str, Any], where: str, wanted: Languages | None) -> Sequence[str]:
     texts = record["translation"]
-    if not isinstance(texts, dict) or len(texts) != 2:
+    if not isinstance(texts, dict) or len(texts) < 2 or (len(texts) > 2 and wanted is None):
         raise TextError(f"{where}: 'translation' is not an object with exactly two languages. {_SHAPE}")
-    return list(texts)
+    return list(texts) if wanted is None else choose_languages(texts, wanted, where)
 
 
-def _translation(record: dict[str, Any], languages: list[str], where: str) -> tuple[str, str]:
-    found = _languages(record, where)
-    if set(found) != set(languages):
+def _translation(record: dict[str, Any], languages: Sequence[str], where: str) -> tuple[str, str]:
+    texts = record["translation"]
+    if not isinstance(texts, dict) or not set(languages) <= set(texts):
+        found = " and ".join(texts) if isinstance(texts, dict) else "none"
         raise TextError(
-            f"{where}: found a translation of {' and '.join(found)}, expected {' and '.join(languages)}, as in "
+            f"{where}: found a translation of {found}, expected {' and '.join(languages)}, as in "
             "the first one. Put each pair of languages in a file of its own."
         )
-    src, tgt = (_clean(record["translation"][language], where) for language in languages)
+    src, tgt = (_clean(texts[language], where) for language in languages)
     return src, tgt
 
 

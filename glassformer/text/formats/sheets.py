@@ -14,53 +14,65 @@ from zipfile import ZipFile
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
 from glassformer.text.codes.code import Part, join_parts
+from glassformer.text.columns import MAX_COLUMNS, find_columns, header_languages, named_columns
 from glassformer.text.formats.encodings import START, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
+from glassformer.text.languages import Languages
 from glassformer.text.lines import LARGEST_WHOLE, read_lines
 
-_DELIMITERS = "\t;|,"  # in ties, a comma is likelier text
-_SAMPLE = 50  # rows that delimiters and columns are judged by
-_MAX_COLUMNS, _MAX_CELLS = 16_384, 10_000_000  # of a row, as in spreadsheets; of a file
+_DELIMITERS = "\t;|,"  # of two that fit a comma is the likelier one to be text
+_SAMPLE = 50  # rows by which delimiters and columns are judged
+_MAX_CELLS = 10_000_000  # of an Excel file, empty ones too
 _SEPARATOR_LINE = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's, above the table
-# Names of columns that tell a header.
-_SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source segment", "source language", "msgid"}
-_TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
-_ENGLISH = {"en", "english"}
-_LANGUAGES = _ENGLISH | {
-    "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hu", "it", "ja", "ko", "nl", "no", "pl", "pt", "ro", "ru", "sv",
-    "tr", "uk", "zh", "arabic", "chinese", "czech", "danish", "dutch", "finnish", "french", "german", "greek",
-    "hungarian", "italian", "japanese", "korean", "norwegian", "polish", "portuguese", "romanian", "russian",
-    "spanish", "swedish", "turkish", "ukrainian", "deutsch", "español", "français", "italiano", "nederlands",
-    "polski", "português",
-}  # fmt: skip
-_FORMULA_SIGNS = ("=", "+", "-", "@")  # spreadsheets compute what begins so
-# After a column's name: (en-US); after a language: -US, -Hans-CN.
-_ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$|(?<=^[a-z]{2})(?:[-_][a-z]{2,4}){1,2}$")
-# Numbers, and message names: menu.file, btn_ok.
+_FORMULA_SIGNS = ("=", "+", "-", "@")  # with which spreadsheets begin what they compute
+# Numbers, and names of messages: menu.file, btn_ok.
 _ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
 # A quoted cell of tab-separated values.
 _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
-def read_tsv(path: Path) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or a header's columns; or ``TextError``."""
-    rows = _tsv_rows(path)
-    first = next(rows, None)
+def read_tsv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with other columns."""
+    return _pairs(_tsv_rows(path), path, languages)
+
+
+def _pairs(
+    rows: Iterator[tuple[int, list[str]]], path: Path, languages: Languages | None
+) -> Iterator[tuple[str, str]]:
+    """The pairs of numbered rows, without a header and its repeats."""
+    _, first = next(rows, (0, None))
     if first is None:
         return
-    source, target, header = find_columns(first[1])
-    for number, row in rows if header else chain([first], rows):
-        if len(row) < 2:
-            raise TextError(
-                f"{path}:{number}: found no tab, expected source, tab, target on each line. Put one between them."
-            )
+    source, target, header = find_columns(first, languages=languages, path=path)
+    for number, row in rows if header else chain([(1, first)], rows):
+        if header and row == first:
+            continue
         if len(row) <= max(source, target):
+            found = "no tab" if len(row) < 2 and _is_tsv(path) else f"{len(row)} columns"
             raise TextError(
-                f"{path}:{number}: found {len(row)} columns, expected source and target in columns {source + 1} "
-                f"and {target + 1}, where the header has them. Correct the line."
+                f"{path}:{number}: found {found}, expected source and target in columns {source + 1} and "
+                f"{target + 1}, as in the first row. Correct the line."
             )
         yield row[source], row[target]
+
+
+def _is_tsv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".tsv")
+
+
+def table_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """Source and target language by the header; none if it names none. Raises what ``find_columns`` raises."""
+    rows: Iterable[Sequence[str]]
+    if _is_tsv(path):
+        rows = (row for _, row in _tsv_rows(path))
+    elif path.name.lower().endswith(".xlsx"):
+        rows = _xlsx_sheet(path)[1]
+    else:
+        rows = (row for _, row in _csv_rows(path)[1])
+    first = next(iter(rows), [])
+    source, target, header = find_columns(first, languages=languages, path=path)
+    return header_languages(first, (source, target)) if header else []
 
 
 def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -70,7 +82,7 @@ def _tsv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader((f"{line}\n" for line in lines), delimiter="\t")
         rows = ((reader.line_num, row) for row in reader)
     else:
-        rows = ((number, line.split("\t", _MAX_COLUMNS)) for number, line in enumerate(lines, 1))
+        rows = ((number, line.split("\t", MAX_COLUMNS)) for number, line in enumerate(lines, 1))
     for number, row in dropwhile(lambda each: not any(map(str.strip, each[1])), rows):
         _check_columns(len(row), path, number)
         if len(row) > 1 or any(map(str.strip, row)):
@@ -82,23 +94,33 @@ class _ColumnsError(TextError):
 
 
 def _check_columns(count: int, path: Path, line: int) -> None:
-    if count > _MAX_COLUMNS:
+    if count > MAX_COLUMNS:
         raise _ColumnsError(
-            f"{path}:{line}: found more than {_MAX_COLUMNS:,} columns, expected source and target, and at most as "
+            f"{path}:{line}: found more than {MAX_COLUMNS:,} columns, expected source and target, and at most as "
             "many as spreadsheets have. Break the row up, or remove columns."
         )
 
 
-def describe_tsv(path: Path, column: str | None = None, into: str | None = None) -> str:
-    """Which columns ``read_tsv`` or ``csv_segments`` takes, in a line."""
-    rows = [row for _, row in islice(_tsv_rows(path), _SAMPLE)]
-    return f"{path}: {_describe_columns(rows, column, into)}."
+def describe_tsv(
+    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
+) -> str:
+    """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
+    return f"{path}: {_describe_columns(_tsv_rows(path), path, column, into, languages)}."
 
 
-def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, into: str | None = None) -> str:
-    """Which columns are taken, and whether one holds no texts."""
+def _describe_columns(
+    numbered: Iterable[tuple[int, Sequence[str]]],
+    path: Path,
+    column: str | None = None,
+    into: str | None = None,
+    languages: Languages | None = None,
+) -> str:
+    """Which columns are taken, whether one of them holds no texts, and which rows are not like the first."""
+    waiting = iter(numbered)
+    sample = list(islice(waiting, _SAMPLE))
+    rows = [row for _, row in sample]
     first = rows[0] if rows else []
-    source, target, header = find_columns(first, column, into)
+    source, target, header = find_columns(first, column, into, languages=languages, path=path)
     named = header and target < len(first)
     names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
     said = f"columns {names}"
@@ -107,6 +129,16 @@ def _describe_columns(rows: Sequence[Sequence[str]], column: str | None = None, 
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):
             said += f"; column {place + 1} {advice}"
+    repeats, longer = 0, list[int]()
+    for number, row in chain(sample[1:], waiting):
+        repeats += header and row == first
+        if any(map(str.strip, row[max(len(first), target + 1) :])):
+            longer.append(number)
+    if repeats:
+        said += f"; {repeats:,} {'row repeats' if repeats == 1 else 'rows repeat'} the header: left out"
+    if longer:
+        more = f", and {len(longer) - 1:,} later," if len(longer) > 1 else ""
+        said += f"; line {longer[0]}{more} has more columns than the first: a text may be cut at a delimiter"
     return said
 
 
@@ -125,7 +157,7 @@ def _evenness(text: str, delimiter: str) -> float:
     try:
         counts.update(len(row) for row in islice(_read_rows(text, Path(), delimiter), _SAMPLE))
     except _ColumnsError:
-        counts[_MAX_COLUMNS] += 1
+        counts[MAX_COLUMNS] += 1
     except TextError:
         wrong = 1
     return max((rows for columns, rows in counts.items() if columns > 1), default=0) / (counts.total() or 1) - wrong
@@ -164,7 +196,7 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
         raw = found[1]
         value = raw[1:-1].replace('""', '"') if quotes and raw[:1] == '"' else raw
         row.append(Cell(value, *found.span(1)))
-        if len(row) > _MAX_COLUMNS:
+        if len(row) > MAX_COLUMNS:
             _check_columns(len(row), path, line_number(text, row[0].start))
         position = found.end()
         if found[2] == delimiter and position == len(text):
@@ -174,83 +206,26 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
             row = []
 
 
-def _named_columns(first: Sequence[str]) -> tuple[int, int] | None:
-    """Columns whose header names source and target, or two languages."""
-    written = [cell.strip().lower() for cell in first]
-    if len(set(filter(None, written))) < len(list(filter(None, written))):
-        return None
-    names = [_ADDITION.sub("", cell) for cell in written]
-    source = next((index for index, name in enumerate(names) if name in _SOURCE_NAMES), None)
-    target = next((index for index, name in enumerate(names) if name in _TARGET_NAMES), None)
-    languages = [names.index(name) for name in dict.fromkeys(names) if name in _LANGUAGES]
-    if source is None and target is None and not _ENGLISH.intersection(names):
-        return None
-    missing = (source is None) + (target is None)
-    if len(languages) < missing:
-        return None
-    source = languages.pop(0) if source is None else source
-    return source, languages.pop(0) if target is None else target
+def read_csv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
+    return _pairs(_csv_rows(path)[1], path, languages)
 
 
-def find_columns(first: Sequence[str], src: str | None = None, tgt: str | None = None) -> tuple[int, int, bool]:
-    """Columns of source and target, from 0, and whether there is a header.
-
-    ``src`` and ``tgt`` name a column or its number, from 1. Otherwise the header decides, else the first two columns;
-    ``TextError`` if the second has another name.
-    """
-    lower, named = [cell.strip().lower() for cell in first], _named_columns(first)
-    header = named is not None
-
-    def place(name: str) -> int:
-        nonlocal header
-        if name.isdecimal() and len(name) < 10 and 0 < int(name) <= _MAX_COLUMNS:
-            return int(name) - 1
-        if name.strip().lower() not in lower:
-            raise TextError(
-                f"column {name!r:.50}: found {', '.join(cell[:50] for cell in first[:10])}, expected it in the first "
-                f"row. Name one of these, or give its number, from 1 to {_MAX_COLUMNS:,}."
-            )
-        header = True
-        return lower.index(name.strip().lower())
-
-    source = place(src) if src is not None else named[0] if named else 0
-    if src is not None and source >= len(first):
-        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
-    if tgt is not None:
-        return source, place(tgt), header
-    if named is not None and named[1] != source:
-        return source, named[1], True
-    if header and any(lower[source + 1 : source + 2]):
-        raise TextError(
-            f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
-            f"translation. Give into, a name or a number, {len(first) + 1} for a new one."
-        )
-    return source, source + 1, header
-
-
-def read_csv(path: Path) -> Iterator[tuple[str, str]]:
-    """A CSV file's pairs; ``TextError`` without a target."""
+def _csv_rows(path: Path) -> tuple[str, Iterator[tuple[int, list[str]]]]:
+    """The delimiter, and the rows with their line numbers."""
     text = read_text(path)[0].removeprefix("\ufeff")
-    rows, line_of = table_rows(text, path, csv_delimiter(text)), line_finder(text)
-    first = next(rows, None)
-    if first is None:
-        return
-    source, target, header = find_columns([cell.text for cell in first])
-    for row in rows if header else chain([first], rows):
-        if max(source, target) >= len(row):
-            raise TextError(
-                f"{path}:{line_of(row[0].start)}: found {len(row)} columns, expected at least "
-                f"{max(source, target) + 1}. Correct the row, or save the file as .tsv."
-            )
-        yield row[source].text, row[target].text
+    delimiter, line_of = csv_delimiter(text), line_finder(text)
+    rows = table_rows(text, path, delimiter)
+    return delimiter, ((line_of(row[0].start), [cell.text for cell in row]) for row in rows)
 
 
-def describe_csv(path: Path, column: str | None = None, into: str | None = None) -> str:
-    """Delimiter and columns of ``read_csv`` or ``csv_segments``."""
-    text = read_text(path)[0].removeprefix("\ufeff")
-    delimiter = csv_delimiter(text)
-    rows = [[cell.text for cell in row] for row in islice(table_rows(text, path, delimiter), _SAMPLE)]
-    return f"{path}: cells are separated by {delimiter!r}; {_describe_columns(rows, column, into)}."
+def describe_csv(
+    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
+) -> str:
+    """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
+    delimiter, rows = _csv_rows(path)
+    said = _describe_columns(rows, path, column, into, languages)
+    return f"{path}: cells are separated by {delimiter!r}; {said}."
 
 
 def csv_segments(
@@ -322,19 +297,19 @@ def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
     return [f"begins with {begin}, so that a spreadsheet may compute it"]
 
 
-def read_xlsx(path: Path) -> Iterator[tuple[str, str]]:
-    """The pairs of an Excel file's sheet, see ``describe_xlsx``."""
+def read_xlsx(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
     _, rows = _xlsx_sheet(path)
-    source, target, header = find_columns(rows[0] if rows else [])
+    source, target, header = find_columns(rows[0] if rows else [], languages=languages, path=path)
     for row in rows[header:]:
-        if source < len(row):
+        if source < len(row) and not (header and row == rows[0]):
             yield row[source], "".join(row[target : target + 1])
 
 
-def describe_xlsx(path: Path) -> str:
-    """The sheet and columns of ``read_xlsx``, in a line."""
+def describe_xlsx(path: Path, languages: Languages | None = None) -> str:
+    """Which sheet and which columns ``read_xlsx`` takes, in a line."""
     name, rows = _xlsx_sheet(path)
-    return f"{path}: sheet {name!r}; {_describe_columns(rows[:_SAMPLE])}."
+    return f"{path}: sheet {name!r}; {_describe_columns(enumerate(rows, 1), path, languages=languages)}."
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
@@ -360,7 +335,7 @@ def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:
         raise TextError(f"{path}: cannot be read: {error.strerror or error}. Expected an Excel file.") from error
     except Exception as error:  # its parsers' exceptions come through
         raise TextError(f"{path}: is not a readable Excel file: {error}. Save it as CSV.") from error
-    with_header = [name for name, rows in sheets.items() if rows and _named_columns(rows[0]) is not None]
+    with_header = [name for name, rows in sheets.items() if rows and named_columns(rows[0]) is not None]
     with_columns = [name for name, rows in sheets.items() if any(sum(map(bool, row)) > 1 for row in rows)]
     name = next(iter([*with_header, *with_columns, *sheets]), "")
     return name, sheets.get(name, [])

@@ -21,39 +21,41 @@ from glassformer.text.formats.xml import (
     parse_xml,
     xml_parts,
 )
+from glassformer.text.languages import Languages, choose_languages, same_language
 from glassformer.text.lines import LONGEST_LINE, open_text
 
-_CHINESE_SCRIPTS = {"cn": "hans", "sg": "hans", "tw": "hant", "hk": "hant", "mo": "hant"}
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
-def read_tmx(path: Path) -> Iterator[tuple[str, str]]:
-    """Units with both languages of the first unit that has two, streamed.
+def read_tmx(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """The units of a translation memory that have both ``languages``, streamed. Raises ``TextError``.
 
-    The source is the header's ``srclang`` if that unit has it, else its first; ``TextError``.
+    Without ``languages`` those of the first unit with two. Its source is the header's ``srclang``, else its first.
     """
-    return (pair for _, _, pair in _read_units(path))
+    return (pair for _, _, pair in _read_units(path, languages=languages))
 
 
-def tmx_languages(path: Path) -> list[str]:
-    """Languages of ``read_tmx`` in lower case; none without a pair."""
-    return list(next((languages for languages, _, _ in _read_units(path)), ()))
+def tmx_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """The source and the target language that ``read_tmx`` takes, in lower case; none if it finds no pair."""
+    return list(next((found for found, _, _ in _read_units(path, languages=languages)), ()))
 
 
-def describe_tmx(path: Path, language: str | None = None) -> str | None:
-    """Languages and counts of variants, in a line; None without pairs."""
-    languages, variants = ("", ""), Counter[str]()
-    for languages, tags, _ in _read_units(path, language):
-        variants.update(set(tags) - set(languages))
+def describe_tmx(path: Path, language: str | None = None, languages: Languages | None = None) -> str | None:
+    """Which languages are taken, and of how many units a variant of them, in a line; None if no unit has both."""
+    taken, variants = ("", ""), Counter[str]()
+    for taken, tags, _ in _read_units(path, language, languages):
+        variants.update(set(tags) - set(taken))
     others = "".join(f"; {tag} where it is alone, in {count:,} units" for tag, count in sorted(variants.items()))
-    return f"{path}: translations from {' to '.join(languages)}{others}." if any(languages) else None
+    return f"{path}: translations from {' to '.join(taken)}{others}." if any(taken) else None
 
 
-def _read_units(path: Path, language: str | None = None) -> Iterator[tuple[tuple[str, str], ...]]:
-    """The languages taken, then each unit's languages and texts."""
+def _read_units(
+    path: Path, language: str | None = None, languages: Languages | None = None
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    """The languages that are taken, and those and the texts of each unit."""
     with open_text(path) as stream:
         try:
-            yield from _units(_LimitedUnits(stream, path), language)
+            yield from _units(_LimitedUnits(stream, path), language, languages)
         except ParseError as error:
             line, column = error.position
             raise TextError(f"{path}:{line}:{column + 1}: is not well-formed TMX: {error}.") from error
@@ -81,9 +83,35 @@ class _LimitedUnits:
         return found
 
 
-def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[str, str], ...]]:
-    parent, srclang, languages = None, "", None
-    variants: list[str] = []
+def _units(
+    stream: _LimitedUnits, target: str | None, wanted: Languages | None
+) -> Iterator[tuple[tuple[str, str], ...]]:
+    languages = None if wanted is None else (wanted[0].lower(), wanted[1].lower())
+    variants, outside, found = dict[str, None](), 0, 0
+    for srclang, unit in _unit_elements(stream):
+        segments = _segments(unit)
+        languages = languages or _choose_languages(segments, srclang)
+        if wanted is not None or not variants:
+            variants |= dict.fromkeys(segments if len(segments) > 1 else ())
+        outside += any(_has_text_outside(variant) for variant in unit)
+        if languages is not None:
+            languages = languages[0], target.lower() if target else languages[1]
+            src, tgt = (find_variant(segments, language) for language in languages)
+            if src and tgt and segments[src] and segments[tgt]:
+                found += 1
+                yield languages, (src, tgt), (segments[src], segments[tgt])
+    if not found:
+        _check_texts(stream.path, variants, outside, wanted)
+    if variants and languages is None and target is None:
+        raise TextError(
+            f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
+            "are what you want to learn, name one of them otherwise."
+        )
+
+
+def _unit_elements(stream: _LimitedUnits) -> Iterator[tuple[str, Element]]:
+    """Each unit, with the source language that the header names."""
+    parent, srclang = None, ""
     for event, element in iterparse(stream, events=("start", "end")):
         name = _local_name(element)
         if event == "start":
@@ -93,21 +121,25 @@ def _units(stream: _LimitedUnits, target: str | None) -> Iterator[tuple[tuple[st
                 srclang = element.get("srclang", "")
         elif name == "tu":
             stream.since_unit = 0
-            segments = _segments(element)
-            languages = languages or _choose_languages(segments, srclang)
-            variants = variants or (list(segments) if len(segments) > 1 else [])
-            if languages is not None:
-                languages = languages[0], target.lower() if target else languages[1]
-                src, tgt = (find_variant(segments, language) for language in languages)
-                if src and tgt and segments[src] and segments[tgt]:
-                    yield languages, (src, tgt), (segments[src], segments[tgt])
+            yield srclang, element
             if parent is not None:
                 parent.clear()  # frees the unit
-    if variants and languages is None and target is None:
+
+
+def _check_texts(path: Path, variants: Iterable[str], outside: int, wanted: Languages | None) -> None:
+    """Raise ``TextError`` if no pair was found because texts are not in <seg>, or not in the languages wanted."""
+    if outside:
         raise TextError(
-            f"{stream.path}: found texts in {' and '.join(variants)}, which are one language, expected two. If they "
-            "are what you want to learn, name one of them otherwise."
+            f"{path}: found {outside:,} units with text outside <seg>, expected <tuv><seg>text</seg></tuv>. "
+            "Put each text in a <seg>."
         )
+    if wanted is not None:
+        choose_languages(variants, wanted, path)
+
+
+def _has_text_outside(variant: Element) -> bool:
+    """Whether a variant of a unit has text of its own."""
+    return _local_name(variant) == "tuv" and bool((variant.text or "").strip())
 
 
 def _segments(unit: Element) -> dict[str, str]:
@@ -135,20 +167,6 @@ def find_variant(tags: Iterable[str], wanted: str) -> str | None:
     variants = [tag for tag in tags if same_language(tag, wanted)]
     exact = [tag for tag in variants if tag.replace("_", "-") == wanted.replace("_", "-")]
     return exact[0] if exact else variants[0] if len(variants) == 1 else None
-
-
-def same_language(tag: str, other: str) -> bool:
-    """Whether language and script agree: en and en-US, not zh and zh-TW."""
-    (language, script), (other_language, other_script) = _language_and_script(tag), _language_and_script(other)
-    return language == other_language and (script == other_script or not (script and other_script))
-
-
-def _language_and_script(tag: str) -> tuple[str, str]:
-    language, *rest = tag.lower().replace("_", "-").split("-")
-    script = next((part for part in rest if len(part) == 4 and part.isalpha()), "")
-    if language == "zh" and not script:
-        script = next((_CHINESE_SCRIPTS[part] for part in rest if part in _CHINESE_SCRIPTS), "")
-    return language, script
 
 
 def _plain_pieces(element: Element) -> Iterator[str | None]:

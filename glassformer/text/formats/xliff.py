@@ -1,7 +1,7 @@
 """XLIFF 1.2 and 2: their pairs, and the units that lack a translation."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from xml.etree.ElementTree import ParseError, iterparse
@@ -11,16 +11,19 @@ from glassformer.errors import TextError
 from glassformer.text.codes.code import Part, write_parts
 from glassformer.text.formats.encodings import XML_CHARSET, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder
-from glassformer.text.formats.tmx import same_language
 from glassformer.text.formats.xml import (
     Node,
     fill_element,
     indent,
+    join_lines,
+    join_spaces,
     parse_xml,
     plain_text,
     set_attributes,
+    trim_breaks,
     xml_parts,
 )
+from glassformer.text.languages import Languages, choose_languages, same_language
 from glassformer.text.lines import open_text
 
 # What is filled is to be reviewed: the state of a target of 1.2, and of a segment of 2.
@@ -29,11 +32,27 @@ _Sides = tuple[str, Node, Node | None]
 _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}  # of targets that nobody has translated
 
 
-def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
-    """The units that have a source and a target, without their codes and without those to be reviewed."""
+def read_xliff(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+    """The units that have a source and a target, without their codes and without those to be reviewed.
+
+    With ``languages``, those of each file between these, in either direction.
+    """
     text = read_text(path, XML_CHARSET)[0].removeprefix("\ufeff")
     root = parse_xml(text, path)
-    for unit in (*root.find_all("trans-unit"), *root.find_all("segment")):
+    top = root.child("xliff")
+    for file in root.find_all("file"):
+        way = _named_languages({**(top.attributes if top else {}), **file.attributes})
+        is_turned = False
+        if languages is not None and way:
+            if not _is_between(way, languages):
+                continue
+            is_turned = not same_language(way[0], languages[0])
+        for pair in _pairs(text, file):
+            yield pair[::-1] if is_turned else pair
+
+
+def _pairs(text: str, file: Node) -> Iterator[tuple[str, str]]:
+    for unit in (*file.find_all("trans-unit"), *file.find_all("segment")):
         target = unit.child("target")
         states = unit.attributes.get("subState"), target.attributes.get("state") if target else None
         if (
@@ -48,16 +67,35 @@ def read_xliff(path: Path) -> Iterator[tuple[str, str]]:
                 yield plain_text(text, src), plain_text(text, tgt)
 
 
-def xliff_languages(path: Path) -> list[str]:
-    """Source and target language that the file names, or only the former; 1.2 names them in each ``file``."""
-    named: dict[str, str] = {}
+def xliff_languages(path: Path, languages: Languages | None = None) -> list[str]:
+    """Source and target language that the file names, or only the former; 1.2 names them in each ``file``.
+
+    With ``languages``, these, if one of its files is between them, else ``TextError``.
+    """
+    ways, top = list[list[str]](), dict[str, str]()
     with open_text(path) as stream, suppress(ParseError, ValueError, LookupError):  # what is damaged, its reader says
         for _, element in iterparse(stream, events=("start",)):
-            named |= element.attrib
             if element.tag.endswith("file"):
-                break
-    found = named.get("srcLang") or named.get("source-language"), named.get("trgLang") or named.get("target-language")
-    return [name for name in found if name] if found[0] else []
+                ways.append(_named_languages(top | element.attrib))
+                if languages is None or _is_between(ways[-1], languages):
+                    break
+            elif not ways:
+                top |= element.attrib
+    if languages is None or not any(ways):
+        return ways[0] if ways else []
+    return list(languages if _is_between(ways[-1], languages) else choose_languages(ways[0], languages, path))
+
+
+def _named_languages(attributes: Mapping[str, str]) -> list[str]:
+    names = (("srcLang", "source-language"), ("trgLang", "target-language"))
+    src, tgt = (next(filter(None, map(attributes.get, each)), "") for each in names)
+    return [name for name in (src, tgt) if name] if src else []
+
+
+def _is_between(way: Sequence[str], languages: Languages) -> bool:
+    """Whether both languages are those of the way, in one direction or the other; the way may have no target."""
+    turned = languages[::-1]
+    return bool(way) and (all(map(same_language, way, languages)) or all(map(same_language, way, turned)))
 
 
 def describe_xliff(path: Path, language: str | None = None) -> str | None:
@@ -77,15 +115,19 @@ def xliff_segments(text: str, path: Path, language: str | None = None) -> list[F
     """
     root, line_of = parse_xml(text, path), line_finder(text)
     units = [
-        (unit, sides) for unit in _translatable_units(root, translate=True) for sides in _sides_to_fill(text, unit)
+        (unit, sides, is_kept)
+        for unit, is_kept in _translatable_units(root, translate=True)
+        for sides in _sides_to_fill(text, unit)
     ]
     name_target = _name_target(text, path, root, language) if units else lambda _: []
     segments: list[FileSegment] = []
-    for unit, sides in units:
+    for unit, sides, is_kept in units:
         marked, state = (unit, _REVIEW_2) if unit.name == "segment" else (unit.child("target"), {"state": _REVIEW})
         others = [*name_target(unit), *([] if marked is None else set_attributes(text, marked, state))]
         edits = _edits(text, unit, sides, others)
-        segments.append(FileSegment(xml_parts(text, sides[1]), line_of(unit.start), edits))
+        parts = xml_parts(text, sides[1])
+        parts = join_lines(parts) if is_kept else join_spaces(parts)
+        segments.append(FileSegment(parts, line_of(unit.start), edits))
     return segments
 
 
@@ -112,15 +154,20 @@ def _name_target(text: str, path: Path, root: Node, language: str | None) -> Cal
     return lambda _: named
 
 
-def _translatable_units(node: Node, *, translate: bool) -> Iterator[Node]:
-    """The units (1.2) and segments (2) in their order; ``translate`` holds for what an element encloses."""
+def _translatable_units(node: Node, *, translate: bool, keeps_spaces: bool = False) -> Iterator[tuple[Node, bool]]:
+    """The units (1.2) and segments (2) in their order, and whether their white space is kept (xml:space).
+
+    What is said of an element holds for what it encloses, too.
+    """
     for child in node.children:
         own = child.attributes.get("translate", "yes" if translate else "no") == "yes"
+        is_kept = child.attributes.get("xml:space", "preserve" if keeps_spaces else "") == "preserve"
         if child.name in ("trans-unit", "segment"):
+            source = child.child("source")
             if own:
-                yield child
+                yield child, is_kept or (source is not None and source.attributes.get("xml:space") == "preserve")
         else:
-            yield from _translatable_units(child, translate=own)
+            yield from _translatable_units(child, translate=own, keeps_spaces=is_kept)
 
 
 def _sides(unit: Node) -> list[_Sides]:
@@ -171,8 +218,13 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
     source, whole = unit.child("source"), unit.child("target")
     mid, _, target = sides
     assert source is not None
+    read = text[source.inner : source.inner_end]
+
+    def write(parts: Sequence[Part]) -> str:
+        return write_parts(trim_breaks(parts, read), escape)
+
     if target is not None:
-        return lambda parts: [*others, fill_element(text, target, write_parts(parts, escape))]
+        return lambda parts: [*others, fill_element(text, target, write(parts))]
     prefix = text[source.start + 1 : source.inner].partition("source")[0]  # of a namespace
     if whole is not None:
         place, before, after = whole.inner_end, f'<{prefix}mrk mtype="seg" mid={quoteattr(mid)}>', f"</{prefix}mrk>"
@@ -180,4 +232,7 @@ def _edits(text: str, unit: Node, sides: _Sides, others: list[Edit]) -> Callable
         state = f' state="{_REVIEW}"' if unit.name == "trans-unit" else ""
         place = (unit.child("seg-source") or source).end
         before, after = f"{indent(text, source.start)}<{prefix}target{state}>", f"</{prefix}target>"
-    return lambda parts: [*others, Edit(place, place, f"{before}{write_parts(parts, escape)}{after}")]
+    return lambda parts: [
+        *others,
+        Edit(place, place, f"{before}{write(parts)}{after}"),
+    ]

@@ -1,7 +1,7 @@
 """XML as a tree whose elements know where they stand in the text, so that a file keeps what is not translated."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from html.entities import html5
 from pathlib import Path
@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from glassformer.errors import TextError
-from glassformer.text.codes.code import Code, Part
+from glassformer.text.codes.code import Code, Part, Parts, join_parts, join_texts, mark_codes, trim
 from glassformer.text.formats.segment import Edit
 from glassformer.text.scripts import is_unspaced
 
@@ -21,6 +21,10 @@ _BLOCK = 256  # bytes
 ENCLOSES_TEXT = {"g", "hi", "mrk", "pc", "sub"}
 STANDS_ALONE = {"ph", "x"}
 """Elements that stand for something between words, such as a picture or a line break."""
+_SPACES = re.compile(r"[ \t\r\n]+")
+_SPACE_BEFORE_BREAK = re.compile(r"[ \t]+(?=\r?\n)")
+# A line that ends in a word or a comma, and the next one in lower case.
+_BREAK_IN_SENTENCE = re.compile(r"(?<=[\w,])[ \t]*\r?\n[ \t]*(?=[a-zß-öø-ÿα-ώа-џ])")
 _ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*("[^"]*"|'[^']*')""")
 
 
@@ -45,6 +49,30 @@ class Node:
                 yield child
             else:
                 yield from child.find_all(name)
+
+
+def join_spaces(parts: Sequence[Part]) -> Parts:
+    """The parts with runs of white space as one space, but for those at the ends of the text."""
+    before, inner, after = trim(parts)
+    joined = [_SPACES.sub(" ", part) if isinstance(part, str) else part for part in inner]
+    return tuple([part for part in join_texts([before, *joined, after]) if part])
+
+
+def join_lines(parts: Sequence[Part]) -> Parts:
+    """The parts with line breaks inside a sentence as codes, so that it is read as a whole.
+
+    If the first line begins in lower case, the lines may be words of a list.
+    """
+    if join_parts(part for part in parts if isinstance(part, str)).lstrip()[:1].islower():
+        return tuple(parts)
+    return mark_codes(parts, _BREAK_IN_SENTENCE, lambda found: Code(found[0], is_text=True))
+
+
+def trim_breaks(parts: Sequence[Part], source: str) -> Parts:
+    """The parts without spaces before line breaks, unless the source has some."""
+    if _SPACE_BEFORE_BREAK.search(source):
+        return tuple(parts)
+    return tuple([_SPACE_BEFORE_BREAK.sub("", part) if isinstance(part, str) else part for part in parts])
 
 
 def parse_xml(text: str, path: Path) -> Node:

@@ -13,9 +13,11 @@ from glassformer.text.steps.sentences import read_sentences, read_wordless
 from glassformer.text.steps.signs import read_signs
 from glassformer.text.steps.step import Change, Step, TextOptions
 from glassformer.text.steps.style import read_case, read_emoji, read_punctuation
+from glassformer.text.steps.target_language import read_target
 
 STEPS: tuple[Step, ...] = (
-    read_messages, read_codes, read_signs, read_sentences, read_wordless, read_punctuation, read_emoji, read_case
+    read_target, read_messages, read_codes, read_signs, read_sentences, read_wordless, read_punctuation, read_emoji,
+    read_case,
 )  # fmt: skip
 """Files add steps to these: what a memory has, the marks of menus."""
 

@@ -24,6 +24,10 @@ class TextOptions:
     """How typographic signs that the model does not know are read."""
     keeps_capital: Callable[[str], bool] | None = None
     """Whether an answer of one word, such as a German noun, has a capital wherever it stands."""
+    targets: tuple[str, ...] = ()
+    """The target languages that a model of several has."""
+    target: str = ""
+    """The one of them for texts that name none."""
     prefix: str = ""
     phrases: tuple[str, ...] = ()
 

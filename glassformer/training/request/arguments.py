@@ -85,7 +85,11 @@ class TrainRequest:
                 f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
                 f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
             )
-        return cls(run, source, config, initial, None if mix is None else FileSource(Path(mix)), force)
+        others = None if mix is None else FileSource(Path(mix))
+        if isinstance(source, FileSource):
+            source = source.take_languages(config.text.language_pair)
+            others = others and others.take_languages(config.text.language_pair)
+        return cls(run, source, config, initial, others, force)
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,4 +176,5 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
-    return FileSource(**{names.get(key, key): Path(value) for key, value in data.items()}, turned=False)
+    files = {names.get(key, key): Path(value) for key, value in data.items()}
+    return FileSource(**files, turned=False, languages=None)

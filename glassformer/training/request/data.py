@@ -1,13 +1,14 @@
 """Where pairs come from, and an endless stream of batches. Section 5.1."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, TextError
 from glassformer.files import real_path
 from glassformer.settings import RunConfig, TrainConfig
 from glassformer.tasks import Task, load_task
@@ -21,9 +22,17 @@ from glassformer.text.corpus.batches import (
     window_indices,
 )
 from glassformer.text.corpus.bpe_dropout import BpeDropout, text_keys
-from glassformer.text.corpus.corpus import Pair, check_direction, describe_pairs, fingerprint, read_pairs
+from glassformer.text.corpus.corpus import (
+    Pair,
+    check_direction,
+    describe_pairs,
+    find_languages,
+    fingerprint,
+    read_pairs,
+)
 from glassformer.text.corpus.dataset import EncodedPairs, EncodedSide, EncodedTexts, Sides, join_texts
 from glassformer.text.corpus.prepare import PreparedText
+from glassformer.text.languages import Languages, same_language
 from glassformer.world import ALONE, World
 
 _TEXTS_PER_CALL = 2**15
@@ -52,13 +61,14 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files or one of pairs; ``turned``: from target to source."""
+    """Two aligned files or one of pairs, of ``languages``; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None
     valid_src: Path | None = None
     valid_tgt: Path | None = None
     turned: bool = False
+    languages: Languages | None = None
 
     def __post_init__(self) -> None:
         if self.valid_src is None and self.valid_tgt is not None:
@@ -74,22 +84,37 @@ class FileSource:
         """A new stream of the validation pairs, or None to split some off."""
         if self.valid_src is None:
             return None
-        if self.tgt is None:
+        if self.tgt is None and self.languages is None:
             check_direction(self.src, self.valid_src)
         return self._read(self.valid_src, self.valid_tgt)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the files' bytes, marked if the pairs are turned."""
-        return ("turned " if self.turned else "") + fingerprint(list(self.files().values()))
+        """SHA-256 over the files' bytes, marked if the pairs are turned, or of other languages than the first."""
+        chosen = "" if self.languages is None else f"{'-'.join(self.languages)} "
+        return ("turned " if self.turned else "") + chosen + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
         """The absolute paths, and whether the pairs are turned."""
         files = {name: str(real_path(path)) for name, path in self.files().items()}
-        return {"files": files, **({"turned": True} if self.turned else {})}
+        found: dict[str, Any] = {"files": files, **({"turned": True} if self.turned else {})}
+        return found if self.languages is None else {**found, "languages": list(self.languages)}
+
+    def take_languages(self, languages: Languages | None) -> Self:
+        """The same, with ``languages`` if pairs would be read in others; ``TextError`` if a file has only others."""
+        if languages is None or self.tgt is not None:
+            return self
+        files = list(filter(None, (self.src, self.valid_src)))
+        with suppress(TextError):  # of more than two languages, or damaged: it is said below
+            read = [find_languages(file) for file in files]
+            if all(not found or list(map(same_language, found, languages)) == [True, True] for found in read):
+                return self
+        for file in files:
+            find_languages(file, languages)
+        return replace(self, languages=languages)
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
-        return describe_pairs(self.src) if self.tgt is None else None
+        return describe_pairs(self.src, self.languages) if self.tgt is None else None
 
     def files(self) -> dict[str, Path]:
         """The files by the names of their options."""
@@ -97,7 +122,7 @@ class FileSource:
         return {name: path for name, path in places.items() if path is not None}
 
     def _read(self, src: Path, tgt: Path | None) -> Iterator[Pair]:
-        pairs = read_pairs(src, tgt)
+        pairs = read_pairs(src, tgt, self.languages)
         return (Pair(pair.tgt, pair.src) for pair in pairs) if self.turned else pairs
 
 

@@ -183,7 +183,11 @@ def recorded_source(run: Path) -> TrainingText:
     missing = [name for name in files.values() if not Path(name).is_file()]
     if missing:
         raise RunError(f"{run}: was trained on {missing[0]}, which is not there now. {advice}")
-    source = FileSource(**{name: Path(place) for name, place in files.items()}, turned=bool(data.get("turned")))
+    source = FileSource(
+        **{name: Path(place) for name, place in files.items()},
+        turned=bool(data.get("turned")),
+        languages=tuple(data["languages"]) if "languages" in data else None,
+    )
     if source.fingerprint() != data.get("fingerprint"):
         raise RunError(f"{run}: was trained on {files['src']}, which has changed since. {advice}")
     return source

@@ -128,7 +128,7 @@ OTHERS = {  # another value of each setting that is not the default
     "word_penalty": 0.2, "allow_unk": False, "repetition_penalty": 1.2, "no_repeat_ngram": 2, "coverage_penalty": 0.2,
     "max_length_a": 2.0, "max_length_b": 7, "cache": False, "sample": True, "temperature": 0.5, "top_k": 3,
     "top_p": 0.9, "min_p": 0.1, "typical_p": 0.9, "seed": 1, "mbr": 4, "split_sentences": True, "batch_tokens": 100,
-    "src_language": "de", "match_style": True, "copy_wordless": False, "keep_codes": False,
+    "src_language": "de", "tgt_language": "spa", "match_style": True, "copy_wordless": False, "keep_codes": False,
 }  # fmt: skip
 CARRIED_OUT = {
     "beam",
@@ -145,6 +145,7 @@ CHANGES_NO_OUTPUT = {"cache", "batch_tokens"}
 BEFORE_THE_SEARCH = {
     "split_sentences",
     "src_language",
+    "tgt_language",
     "match_style",
     "copy_wordless",
     "keep_codes",

@@ -469,3 +469,14 @@ def test_validation_sources_that_are_learned_too_are_counted(tmp_path):
     assert len(prepared.valid_text) == 3
     prepared, _ = run(tmp_path / "split", pairs)
     assert prepared.counts["valid_seen"] == 0
+
+
+def test_carriage_returns_of_targets_are_spaces_and_counted(tmp_path):
+    from glassformer.text.lines import read_returns
+
+    texts = {"a\rb": "a b", "\ra \r": "a", "a\r\nb": "a\nb", "a \r\r b": "a b", "a": "a", "a \n": "a \n"}
+    assert {text: read_returns(text) for text in texts} == texts
+    prepared, lines = run(tmp_path / "text", [Pair(pair.src, f"{pair.tgt}\rb") for pair in corpus(90)])
+    assert prepared.counts["returns"] == 90
+    assert "the carriage returns of 90 targets are read as spaces" in lines[-1]
+    assert not any("\r" in pair.tgt for pair in (*training_pairs(prepared), *prepared.valid_text))

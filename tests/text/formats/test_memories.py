@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
+from glassformer.text.codes.code import Code
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats.segment import FileSegment, apply_edits
-from glassformer.text.formats.tmx import describe_tmx, find_variant, same_language, tmx_segments
+from glassformer.text.formats.tmx import describe_tmx, find_variant, tmx_segments
 from glassformer.text.formats.xliff import describe_xliff, xliff_languages, xliff_segments
+from glassformer.text.languages import same_language
 
 TMX = '<?xml version="1.0" encoding="UTF-8"?>\n<tmx version="1.4"><header srclang="{}"/><body>{}</body></tmx>'
 XLIFF = '<xliff version="1.2"><file source-language="en-US" target-language="de"><body>{}</body></file></xliff>'
@@ -163,3 +165,28 @@ def test_xliff_says_its_languages(tmp_path: Path, head: str, found: list[str], s
     assert (describe_xliff(path, "fr") or "").endswith((said or "").replace("de.", "de, not fr: the file says so."))
     assert (describe_xliff(path) is None) == (len(found) < 2)
     assert describe_pairs(path) == (f"{path}: translations from {' to '.join(found)}." if found else None)
+
+
+SENTENCE = "I know\n   why my brother\n\twants it.\nThank  you."
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"), [("", False), ('xml:space="default"', False), ('xml:space="preserve"', True)]
+)
+@pytest.mark.parametrize("place", ["file", "trans-unit", "source"])
+def test_white_space_is_kept_where_the_file_says_so(at, kept, place):
+    body = f'<trans-unit id="1"><source>\n {SENTENCE} </source></trans-unit>'
+    text = XLIFF.format(body).replace(f"<{place}", f"<{place} {at}", 1)
+    (segment,) = xliff_segments(text, Path("a.xlf"))
+    if not kept:
+        assert segment.parts == ("\n I know why my brother wants it. Thank you. ",)
+        return
+    codes = [part.raw for part in segment.parts if isinstance(part, Code)]
+    assert (segment.text, codes) == (f"\n {SENTENCE} ", ["\n   ", "\n\t"])  # each line break inside a sentence
+    written = apply_edits(text, segment.edits(("Ich weiß \n es.",)))
+    assert "Ich weiß\n es.</target>" in written
+
+
+def test_lines_of_a_list_stay_apart():
+    text = XLIFF.format('<trans-unit id="1" xml:space="preserve"><source>read\nwrite</source></trans-unit>')
+    assert xliff_segments(text, Path("a.xlf"))[0].parts == ("read\nwrite",)
