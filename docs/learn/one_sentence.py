@@ -18,7 +18,7 @@ import torch
 
 from glassformer import Translator, tracing
 from glassformer.explain import walk
-from glassformer.explain.recording import attribution
+from glassformer.explain import attribution
 from glassformer.trace.palette import share_colours
 
 plt.rcParams["figure.dpi"] = 150
