@@ -149,9 +149,9 @@ def _each(
     if not isinstance(token_id, int):
         counts["token_id"] = len(token_id)
     if len(set(counts.values())) > 1 or (isinstance(token_id, int) and len(src_ids) != 1):
-        found = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        counted = ", ".join(f"{count} of {name}" for name, count in counts.items())
         raise TraceError(
-            f"token_id: found {token_id} for {found}, expected one id for one sentence, or a list with an id for "
+            f"token_id: found {token_id} for {counted}, expected one id for one sentence, or a list with an id for "
             "each."
         )
     if isinstance(token_id, int):
