@@ -43,7 +43,7 @@ explain.recording
 explain.render
 explain.compare
 explain.page
-explain.walk explain.walks explain.gradients explain.verify
+explain.attribution explain.walk explain.walks explain.gradients explain.verify
 explain documents
 serving
 cli __main__

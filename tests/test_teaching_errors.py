@@ -458,7 +458,7 @@ def test_the_checks_leave_a_compiled_decoder_one_graph_for_all_shapes(small_mode
 
 
 PUBLIC_ROOMS = ("run_directory.py", "files.py", "checkpoint.py", "decoding", "documents", "text", "trace", "model",
-                "explain/walk.py", "explain/recording/walk_data.py", "explain/recording/attribution.py")  # fmt: skip
+                "explain/walk.py", "explain/recording/walk_data.py", "explain/attribution.py")  # fmt: skip
 
 
 def test_messages_of_python_do_not_speak_of_options_of_the_command_line():

@@ -17,8 +17,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from glassformer import Translator, tracing
-from glassformer.explain import walk
-from glassformer.explain.recording import attribution
+from glassformer.explain import attribution, walk
 from glassformer.trace.palette import share_colours
 
 plt.rcParams["figure.dpi"] = 150

@@ -218,8 +218,9 @@ assert own_untied.mean() < 0.01
 # %% [markdown]
 # The token that it has just read. Residual connections carry the read token's row through all layers to the end;
 # there it is multiplied with every row, and with none does it agree as much as with itself. An untrained tied model
-# repeats what it reads, with 83 %. The first thing it has to learn is to stop that: this is the price of tying, paid
-# in the first updates.
+# of this size, 2 + 2 layers, repeats what it reads, with 83 %; one of 6 + 6, also with norms behind the residual
+# connections, does not (0.3 %). Where it does, the first thing it has to learn is to stop that: this is the price of
+# tying, paid in the first updates.
 #
 # So the two jobs ask for two lengths: about √d_model where the matrix embeds, about 1 where it answers. The factor
 # lets one matrix have both.

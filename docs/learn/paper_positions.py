@@ -243,8 +243,7 @@ print(f"  {example.tgt[:60]} ... ({len(example.tgt.split())} actions)")
 # %% [markdown]
 # Nothing is needed for a long one that the short ones do not show: "twice", "around" and "and" mean the same. Yet
 # Transformers as in the paper are known to fail here, with below 20 % right. Csordás et al. 2021 (arXiv 2108.12284)
-# found that relative positions mend most of it: with training on up to 26 actions, a little more than the official
-# 22, they report 100 %.
+# report 100 % with relative positions and training on up to 26 actions, a little more than the official 22.
 #
 # `python benchmarks/positions_scan.py` trains one small model for each of three kinds, for the same minutes each,
 # with `glassformer train`, and tests it on all longer commands. If it has been run, then here is what it found.

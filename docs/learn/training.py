@@ -688,7 +688,7 @@ plt.close("all")
 
 # %% [markdown]
 # Attention gets dear with long sequences, recurrence and convolution with wide vectors. Sentences are short: as
-# long as n is below d, the products of attention are the cheapest part.
+# long as n is below d, the products of attention cost less than a recurrent or convolutional layer.
 #
 # ## One after the other
 #
@@ -749,7 +749,7 @@ lesson.states("Why attention?", "forward passes for a whole sequence, in trainin
 # inputs, and hop along until the last position hears of the first.
 #
 # Convolution reaches log_k n only when each layer skips more than the one before (dilation 1, k, k² ...). With
-# layers all alike it takes n / k.
+# layers all alike it takes (n - 1) / (k - 1), rounded up.
 
 
 # %% tags=["more"]

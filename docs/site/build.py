@@ -44,8 +44,12 @@ GROUPS = {
 }  # fmt: skip
 EXPLAIN = (
     "walk", "Walk", "record_pass", "print_walk", "print_attention", "print_heads", "print_heatmap", "narrate_step",
+    "save_activations",
 )  # fmt: skip
-ATTRIBUTION = ("direct_logit_attribution", "logit_lens", "occlusion", "patch_sweep", "integrated_gradients")
+ATTRIBUTION = (
+    "direct_logit_attribution", "logit_lens", "occlusion", "patch_sweep", "attribution_patching", "path_patching",
+    "integrated_gradients",
+)  # fmt: skip
 _LIVE = re.compile(r"^(- )?\*\*See it live:\*\*(?:(?!\n\n|\n- ).)+", re.M | re.S)
 _ADDRESS = re.compile(r"`(#[\w.]+)`")
 _FRAME = (

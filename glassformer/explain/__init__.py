@@ -1,7 +1,8 @@
 """What each tensor of a run is, its size and values, as text and JSON."""
 
 from glassformer.explain.addresses import resolved_axes, symbols
-from glassformer.explain.recording import attribution
+from glassformer.explain import attribution
+from glassformer.explain.recording.activations import save_activations
 from glassformer.explain.recording.narration import narrate_step
 from glassformer.explain.recording.recording import record_pass
 from glassformer.explain.render.heatmap import print_attention, print_heads, print_heatmap
@@ -14,6 +15,6 @@ from glassformer.explain.walks import walk
 
 __all__ = [
     "Story", "SummaryRow", "Walk", "WalkStep", "attribution", "narrate_step", "print_attention", "print_heads",
-    "print_heatmap", "print_summary", "print_walk", "record_pass", "resolved_axes", "story_of", "summary_rows",
-    "symbols", "walk",
+    "print_heatmap", "print_summary", "print_walk", "record_pass", "resolved_axes", "save_activations",
+    "story_of", "summary_rows", "symbols", "walk",
 ]  # fmt: skip

@@ -34,6 +34,7 @@ class _Recorder:
         self.edits, self.only, self.gradients = edits, only, gradients
         self.shown: bool = shown
         self.used_edits: set[str] = set()
+        self.passed: set[str] = set()  # the addresses, where there are edits
         self.calls: Counter[str] = Counter()
         self.trace = Trace()
 
@@ -78,6 +79,8 @@ class _Recorder:
         return getattr(self.config, field, None) if field else None
 
     def _apply_edits(self, address: str, value: Tensor, *, editable: bool) -> Tensor:
+        if self.edits:
+            self.passed.add(address)
         for pattern, edit in self.edits.items():
             if not fnmatchcase(address, pattern):
                 continue
@@ -202,9 +205,10 @@ def tracing(
             yield recorder.trace
     finally:
         _recorder.reset(token)
-    unused = set(recorder.edits) - recorder.used_edits
+    unused = sorted(set(recorder.edits) - recorder.used_edits)
     if unused:
+        known = [*recorder.passed, *(name for name, _ in model.named_parameters())]
         raise TraceError(
-            f"edits: {', '.join(sorted(unused))} matched no tap that was passed and no weight. "
+            f"edits: {', '.join(unused)} matched no tap that was passed and no weight.{nearest(unused[0], known)} "
             "See the addresses of a trace, and model.named_parameters()."
         )

@@ -215,6 +215,7 @@ def _report(trainer: Trainer, final: Validation) -> None:
     lines = describe(
         final.examples, records, len(text.train), seen=_valid_seen(text, trainer.mix),
         loss_is_comparable=trainer.loss_is_comparable, limited=final.scores.limited,
+        kept_first=trainer.kept_first,
     )  # fmt: skip
     for line in lines:
         trainer.display.log(line)
@@ -223,6 +224,7 @@ def _report(trainer: Trainer, final: Validation) -> None:
     facts = {
         "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+        "first model": "none" if trainer.init is None else trainer.init.to_mapping()["checkpoint"],
         "directory": str(run.path.absolute()),
         "version": f"glassformer {__version__}, PyTorch {torch.__version__}",
         "settings": describe_settings(trainer.config, len(text.train), init=trainer.init is not None),

@@ -498,3 +498,13 @@ def test_an_idle_show_does_not_compute():
         raise AssertionError("computed for nobody")
 
     show(nn.Module(), "x", compute, "batch")
+
+
+@pytest.mark.parametrize(("wrong", "right"), [
+    ("decoder.layers.0.cros_attention.weights", "decoder.layers.0.cross_attention.weights"),
+    ("encoder.layers.0.feed_forward.w_1.weigth", "encoder.layers.0.feed_forward.w_1.weight"),
+])  # fmt: skip
+def test_a_mistyped_address_of_an_edit_is_told_the_nearest(small_model, wrong, right) -> None:
+    model, ids = small_model(), torch.tensor([[5, 6, 2]])
+    with pytest.raises(TraceError, match=f"Did you mean '{right}'"), tracing(model, {wrong: torch.zeros_like}):
+        model(ids, ids)

@@ -85,6 +85,7 @@ class Trainer:
     ) -> None:
         self.run, self.config, self.text, self.display, self.world = run, config, text, display, world
         self.init, self.mix = init, mix
+        self.kept_first = False  # whether the final model is the one of ``init``
         self.loss_is_comparable = init is None or init.loss_is_comparable
         self.device = pick_device(world.device(config.train.device))
         if self.device.type == "cuda" and self.device.index is not None:
@@ -186,6 +187,8 @@ class Trainer:
         )
         for line in lines:
             self.display.log(line)
+        is_best = [path.parent for path in chosen.candidate.checkpoints] == [self.run.best]
+        self.kept_first = self.init is not None and self.state.best_update == 0 and is_best
         self._load(chosen.candidate)
         averaged = len(chosen.candidate.checkpoints)
         self.checkpoints.save_weights(self.state, self.run.final, keep=1, averaged=averaged)

@@ -117,6 +117,9 @@ def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
 def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:
     """Whether more minutes or more pairs would help, by metrics.jsonl."""
     curve = [(record["update"], record["valid_loss"]) for record in records if "valid_loss" in record]
+    first, last = (curve[0][1], curve[-1][1]) if curve else (0.0, 0.0)
+    if len(curve) > 1 and curve[0][0] == 0 and first == min(loss for _, loss in curve) < last:
+        return f"The loss on held-out sentences rose from {first:.2f} to {last:.2f}: more minutes will not help."
     if len(curve) < 4:
         return "It was too short to say what would help most: train longer first."
     half = curve[-1][0] / 2
@@ -141,9 +144,15 @@ def describe(
     seen: int = 0,
     loss_is_comparable: bool = True,
     limited: int = 0,
+    kept_first: bool = False,
 ) -> list[str]:
-    """The lines that end a training: what is right, wrong, and would help."""
-    lines = [Shares.count(examples).line(seen=seen)]
+    """The lines that end a training: what is right, wrong, and would help; ``kept_first``: nothing was learned."""
+    lines = []
+    if kept_first:
+        lines.append(
+            "Nothing was learned: no update was better than update 0, and the weights are those of the first model."
+        )
+    lines.append(Shares.count(examples).line(seen=seen))
     if limited:
         lines.append(
             f"The length limit cut {limited:,} of these translations: raise decode.max_length_a or max_length_b."
@@ -155,7 +164,9 @@ def describe(
             shortest = min(wrong, key=lambda one: len(one.reference))
             output, source, reference = map(_quote, (shortest.output, shortest.source, shortest.reference))
             lines.append(f"  {name} ({len(wrong):,}): {output} for {source}, expected {reference}")
-    return [*lines, advise(records, pairs)] if loss_is_comparable else lines
+    if loss_is_comparable:
+        lines.append(advise(records, pairs))
+    return lines
 
 
 def _quote(text: str) -> str:

@@ -1,9 +1,9 @@
-"""Why this word: the page computes what ``glassformer.explain.recording.attribution`` computes."""
+"""Why this word: the page computes what ``glassformer.explain.attribution`` computes."""
 
 import pytest
 import torch
 
-from glassformer.explain.recording.attribution import direct_logit_attribution, logit_lens, occlusion
+from glassformer.explain.attribution import direct_logit_attribution, logit_lens, occlusion
 from glassformer.explain.recording.recording import record_pass
 from glassformer.trace import tracing
 

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * Why this word? The computations of `glassformer/explain/recording/attribution.py`, from a record and the model.
+ * Why this word? The computations of `glassformer/explain/attribution.py`, from a record and the model.
  *
  * A logit is a sum of parts as soon as each norm's standard deviation is held as recorded: then a norm is a linear
  * map and an offset. Going backwards from the logit, `direction` is what a part of the residual stream is multiplied

@@ -1,15 +1,19 @@
 """Parts of a logit, the lens, hidden tokens, patches and integrated gradients state what is so."""
 
+import importlib
+
 import pytest
 import torch
 
 from glassformer.errors import TraceError
-from glassformer.explain.recording.attribution import (
+from glassformer.explain.attribution import (
+    attribution_patching,
     direct_logit_attribution,
     integrated_gradients,
     logit_lens,
     occlusion,
     patch_sweep,
+    path_patching,
 )
 from glassformer.explain.recording.recording import record_pass
 from glassformer.model.norm import LayerNorm
@@ -119,3 +123,104 @@ def test_integrated_gradients_add_up_to_the_difference_of_both_ends(small_model)
     assert found.shape == (5,)
     assert float(found.sum()) == pytest.approx(float(whole - empty), abs=2e-3)
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def metric(logits: torch.Tensor) -> torch.Tensor:
+    return logits[:, -1, TOKEN]
+
+
+OTHER_IDS, HEADS = torch.tensor([[9, 4, 12, 8, 2]]), "encoder.layers.0.self_attention.heads"
+
+
+def test_patching_heads_one_by_one(small_model) -> None:
+    model = small_model()
+    source = record_pass(model, OTHER_IDS, TGT_IDS)
+    found = patch_sweep(model, source, SRC_IDS, TGT_IDS, metric, [HEADS])
+
+    def patch(value: torch.Tensor) -> torch.Tensor:
+        value[:, 1] = source[HEADS][:, 1]
+        return value
+
+    expected = record_pass(model, SRC_IDS, TGT_IDS, edits={HEADS: patch})["output_projection.logits"]
+    assert found.shape == (1, model.config.n_heads)
+    assert float(found[0, 1]) == pytest.approx(float(metric(expected)), abs=1e-5)
+
+
+@pytest.mark.parametrize("addresses", [ENCODER_STREAM, [HEADS]])
+def test_attribution_patching_is_the_slope_of_a_small_patch(small_model, addresses) -> None:
+    model = small_model().double()
+    source, plain = record_pass(model, OTHER_IDS, TGT_IDS), record_pass(model, SRC_IDS, TGT_IDS)
+    found = attribution_patching(model, source, SRC_IDS, TGT_IDS, metric, addresses)
+    for row, address in enumerate(addresses):
+        for position in range(found.shape[1]):
+            ends = []
+            for share in (1e-5, -1e-5):
+
+                def patch(value: torch.Tensor) -> torch.Tensor:
+                    value[:, position] += share * (source[address] - plain[address])[:, position]  # noqa: B023
+                    return value
+
+                moved = record_pass(model, SRC_IDS, TGT_IDS, edits={address: patch})
+                ends.append(float(metric(moved["output_projection.logits"])))
+            assert float(found[row, position]) == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-4, abs=1e-6)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_path_patching_is_what_the_receiver_computes_from_the_other_head(small_model) -> None:
+    model = small_model(norm="pre")
+    source, plain = record_pass(model, OTHER_IDS, TGT_IDS), record_pass(model, SRC_IDS, TGT_IDS)
+    receiver, layer = "encoder.layers.1.self_attention.q", model.encoder.layers[1]
+    found = path_patching(model, source, SRC_IDS, TGT_IDS, metric, HEADS, receiver, head=1)
+    with torch.no_grad():  # by hand: the stream before layer 1 changes by what head 1 writes
+        changed = plain[HEADS].clone()
+        changed[:, 1] = source[HEADS][:, 1]
+        written = (changed - plain[HEADS]).transpose(1, 2).flatten(2) @ model.encoder.layers[
+            0
+        ].self_attention.w_o.weight.T
+        stream = plain["encoder.layers.0.output"] + written
+        q = layer.self_attention.w_q(layer.self_attention_add_norm.norm(stream))
+        q = q.unflatten(-1, (model.config.n_heads, -1)).transpose(1, 2)
+    expected = record_pass(model, SRC_IDS, TGT_IDS, edits={receiver: lambda _: q.clone()})["output_projection.logits"]
+    assert float(found) == pytest.approx(float(metric(expected)), abs=1e-5)
+    assert float(found) != pytest.approx(float(metric(plain["output_projection.logits"])), abs=1e-6)
+
+
+def test_all_paths_from_the_last_head_to_the_logits_are_the_patch_itself(small_model) -> None:
+    model, last = small_model(norm="post"), "decoder.layers.1.feed_forward.output"
+    source = record_pass(model, OTHER_IDS, TGT_IDS)
+    found = path_patching(model, source, SRC_IDS, TGT_IDS, metric, last, "output_projection.logits")
+    patched = record_pass(model, SRC_IDS, TGT_IDS, edits={last: lambda _: source[last].clone()})
+    assert float(found) == pytest.approx(float(metric(patched["output_projection.logits"])), abs=1e-5)
+
+
+@pytest.mark.parametrize("explain", [occlusion, integrated_gradients])
+def test_a_batch_with_padding_is_its_sentences_one_by_one(small_model, explain) -> None:
+    model, pad = small_model(), small_model().config.pad_id
+    src_ids = torch.tensor([[5, 6, 7, 8, 2], [9, 4, 2, pad, pad]])
+    tgt_ids = torch.tensor([[1, 9, pad], [1, 4, 5]])
+    found = explain(model, src_ids, tgt_ids, [TOKEN, 7])
+    torch.testing.assert_close(found[0], explain(model, src_ids[:1], tgt_ids[:1, :2], TOKEN))
+    torch.testing.assert_close(found[1, :3], explain(model, src_ids[1:, :3], tgt_ids[1:], 7))
+    assert found[1, 3:].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("explain", [occlusion, integrated_gradients])
+def test_one_id_for_a_batch_is_refused(small_model, explain) -> None:
+    src_ids, tgt_ids = SRC_IDS.expand(2, -1), TGT_IDS.expand(2, -1)
+    for wrong in (TOKEN, [TOKEN], [TOKEN] * 3):
+        with pytest.raises(TraceError, match="expected one id for one sentence, or a list with an id for each"):
+            explain(small_model(), src_ids, tgt_ids, wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"position": 99}, {"position": -1}, {"token_id": 99_999}, {"row": 1}])
+def test_parts_of_a_logit_that_is_not_there(small_model, wrong) -> None:
+    model = small_model()
+    trace = record_pass(model, SRC_IDS, TGT_IDS)
+    name, value = next(iter(wrong.items()))
+    with pytest.raises(TraceError, match=f"{name}: found {value}, expected 0 to"):
+        direct_logit_attribution(model, trace, **{"position": POSITION, "token_id": TOKEN} | wrong)
+
+
+def test_the_module_is_imported_as_the_docs_say() -> None:
+    attribution = importlib.import_module("glassformer.explain.attribution")
+    assert all(callable(getattr(attribution, name)) for name in attribution.__all__ if name != "Metric")
