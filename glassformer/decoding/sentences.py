@@ -52,8 +52,8 @@ class RequestPassage:
     sentences: list[SentenceRequest]
 
     def _read(self, results: Sequence[Translation]) -> list[str]:
-        both = zip(self.sentences, results, strict=True)
-        return [f"{sentence.token} {one.source}".lstrip() for sentence, one in both if one.source]
+        tokens = [one.token for one in self.sentences] or [""] * len(results)
+        return [f"{token} {one.source}".lstrip() for token, one in zip(tokens, results, strict=True) if one.source]
 
     def join(self, results: Sequence[Translation]) -> Translation:
         """The translation of the request, from those of its sentences."""

@@ -34,7 +34,7 @@ def choose_languages(found: Iterable[str], wanted: Languages, where: object) -> 
     if not all(alike):
         named = "-".join(tags) if len(tags) == 2 else ", ".join(tags)
         raise TextError(
-            f"{where}: found {named}, expected {'-'.join(wanted)}, as --langs (text.languages) says. Name the "
+            f"{where}: found {named}, expected {'-'.join(wanted)}, as text.languages says. Name the "
             "languages that the file has, or give another file."
         )
     src, tgt = (each if each in some else some[0] for each, some in zip(wanted, alike, strict=True))

@@ -216,11 +216,7 @@ def _build(
     held_out: Sequence[Pair],
 ) -> dict[str, int]:
     """Write all but ``prepared.json``; returns counts."""
-    make_directory(directory)
-    for left in ("prepared.json", "train", "valid", "valid.jsonl"):
-        remove(directory / left)
-    remove_unfinished(directory)
-    sync(directory)
+    _empty_directory(directory)
     workers = min(config.workers or available_cores(), most_workers())
     returns = 0
 
@@ -269,6 +265,14 @@ def _build(
         "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
+
+
+def _empty_directory(directory: Path) -> None:
+    make_directory(directory)
+    for left in ("prepared.json", "train", "valid", "valid.jsonl"):
+        remove(directory / left)
+    remove_unfinished(directory)
+    sync(directory)
 
 
 def _normalize(pair: Pair) -> Pair:

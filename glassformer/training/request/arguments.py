@@ -85,10 +85,9 @@ class TrainRequest:
                 f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
                 f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
             )
-        others = None if mix is None else FileSource(Path(mix))
-        if isinstance(source, FileSource):
-            source = source.take_languages(config.text.language_pair)
-            others = others and others.take_languages(config.text.language_pair)
+        pair = config.text.language_pair
+        others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
+        source = source.take_languages(pair) if isinstance(source, FileSource) else source
         return cls(run, source, config, initial, others, force)
 
 

@@ -96,7 +96,7 @@ def test_the_languages_that_are_wanted_are_taken(tmp_path, name):
 )  # fmt: skip
 def test_other_languages_are_refused_with_both_pairs(tmp_path, name, text):
     path = write(tmp_path / name, text)
-    with pytest.raises(TextError, match=r"found fr-de, expected en-de, as --langs"):
+    with pytest.raises(TextError, match=r"found fr-de, expected en-de, as text.languages"):
         FileSource(path).take_languages(("en", "de"))
 
 
