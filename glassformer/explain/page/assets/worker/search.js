@@ -61,8 +61,7 @@ export const lengthPenalty = (length, { length_penalty: alpha, length_norm: norm
 
 /** The sum less the word penalty, divided by the length penalty.
  * @param {number} sum @param {number} length @param {SearchConfig} settings */
-const scoreOf = (sum, length, settings) =>
-  (sum - settings.word_penalty * length) / lengthPenalty(length, settings);
+const scoreOf = (sum, length, settings) => (sum - settings.word_penalty * length) / lengthPenalty(length, settings);
 
 /** Log-probabilities of the next id: x - log Σ e^x, rounded to float32.
  * @param {Float32Array} logits @returns {Float32Array} */
@@ -146,7 +145,8 @@ export function beam(model, srcIds, options = {}) {
       live,
       tree,
     );
-    const nothingBetter = !shrinks && ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
+    const nothingBetter =
+      !shrinks && ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
     if (nothingBetter || (endsWithBeam(settings) && nEnded >= settings.beam) || step >= limit || live.length === 0)
       break;
   }

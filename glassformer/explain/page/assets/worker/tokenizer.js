@@ -212,12 +212,7 @@ function byteLabel(entry) {
 
 // The library's classes by their Unicode names: JavaScript's \s and \w have other members.
 const inUnicode = (/** @type {string} */ pattern) =>
-  new RegExp(
-    pattern
-      .replaceAll("\\s", "\\p{White_Space}")
-      .replaceAll("\\S", "\\P{White_Space}"),
-    "gu",
-  );
+  new RegExp(pattern.replaceAll("\\s", "\\p{White_Space}").replaceAll("\\S", "\\P{White_Space}"), "gu");
 const BYTE_WORD_PATTERN = inUnicode(BYTE_WORDS);
 const OLD_BYTE_PATTERN =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
@@ -486,7 +481,14 @@ class WordLevel {
   }
 }
 
-const KINDS = { bpe: Bpe, wordpiece: WordPiece, unigram: Unigram, words: WordLevel, whitespace: WordLevel, characters: WordLevel };
+const KINDS = {
+  bpe: Bpe,
+  wordpiece: WordPiece,
+  unigram: Unigram,
+  words: WordLevel,
+  whitespace: WordLevel,
+  characters: WordLevel,
+};
 
 // ---------------------------------------------------------------------------------------------------------- decoders
 
