@@ -60,6 +60,9 @@ class SentencePieceExport:
     """The entries of the target's tokenizer, by id, as the model decodes them."""
 
 
+_JOINERS = "\u200c\u200d"
+
+
 def to_sentencepiece(src: Tokenizer, tgt: Tokenizer) -> SentencePieceExport:
     """The model that cuts like ``src`` and decodes like ``tgt``; ``ConfigError`` for kinds that it does not have."""
     for side, tokenizer in (("source", src), ("target", tgt)):
@@ -167,7 +170,10 @@ def _spell_bytes(values: bytes, alphabet: int) -> str:
 
 
 def _alphabet(character: str) -> int:
-    return {"L": 0, "N": _NUMBERS}.get(unicodedata.category(character)[0], _SIGNS)
+    """Marks and joiners are spelled as the letters that they belong to."""
+    if character in _JOINERS:
+        return 0
+    return {"L": 0, "M": 0, "N": _NUMBERS}.get(unicodedata.category(character)[0], _SIGNS)
 
 
 def _spell(text: str, alphabet: int | None = None) -> str:
