@@ -18,7 +18,7 @@ BUDGET = {
     "model": 1_690,
     "trace": 700,
     "text": 7_410,
-    "interop": 3_030,
+    "interop": 3_040,
     "decoding": 5_500,
     "training": 4_760,
     "explain": 8_130,
@@ -26,9 +26,9 @@ BUDGET = {
     "cli": 2_190,
     "serving": 2_620,
     OTHERS: 2_450,
-    ASSETS: 9_940,
+    ASSETS: 9_960,
 }
-ALL_PYTHON = 39_360
+ALL_PYTHON = 39_370
 
 
 def count_lines() -> dict[str, int]:

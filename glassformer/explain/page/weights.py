@@ -37,6 +37,7 @@ def pack_model(translator: Translator) -> dict[str, Any]:
             "doubtful": confidence.doubtful, "reasons": REASONS,
             "weights": {name: vars(one) for name, one in confidence.weights.items()},
         },
+        "plain_signs": translator.plain_signs,
         "weights": pack_weights(translator.model),
     }  # fmt: skip
 

@@ -433,7 +433,9 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file):
     with open_page(browser, bundled_file, "#text") as page:
         living(page)
         for text in ("</script><b>x</b>", "שלום 👩‍👩‍👧", "\u202eevil"):
-            expected = walk(translator, [" ".join(read_source_sentences(text, translator.config))], ["x"]).sentences
+            expected = walk(
+                translator, [" ".join(read_source_sentences(text, translator.config, translator.plain_signs))], ["x"]
+            ).sentences
             type_text(page, text, expected.sources[0])
             assert page.evaluate("document.querySelector('blockquote').textContent") == expected.sources[0]
             assert page.evaluate("window.glassformer.record.sentence.src_ids") == expected.batch.src_ids[0].tolist()
@@ -443,7 +445,14 @@ def test_a_hostile_text_is_typed_and_shown_as_text(browser, bundled_file):
 def test_a_text_beyond_the_models_length_is_typed_and_said_in_words(browser, bundled, bundled_file):
     text = normalize_source((MIXED * 60)[:2000])
     translator, longest = Translator.load(), bundled.config.max_length
-    tokens = len(translator.src_tokenizer.to_ids(" ".join(read_source_sentences(text, translator.config)))) + 1
+    tokens = (
+        len(
+            translator.src_tokenizer.to_ids(
+                " ".join(read_source_sentences(text, translator.config, translator.plain_signs))
+            )
+        )
+        + 1
+    )
     assert tokens > longest
     with open_page(browser, bundled_file) as page:
         living(page)

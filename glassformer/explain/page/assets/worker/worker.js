@@ -12,7 +12,8 @@ import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
 /** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any,
- *   confidence?: import("./confidence.js").Packed | null}} Living */
+ *   confidence?: import("./confidence.js").Packed | null,
+ *   plain_signs?: Record<string, string>}} Living */
 
 /** What one page computes with; `calls` are what it answers. */
 export class PageWorker {
@@ -26,6 +27,8 @@ export class PageWorker {
     this.matchesStyle = false;
     this.splits = false;
     this.setsCodesAside = false;
+    /** How typographic signs are read that the model does not know. @type {Record<string, string>} */
+    this.plainSigns = {};
     /** @type {ReturnType<typeof createConfidence>} */
     this.estimate = null;
   }
@@ -38,11 +41,12 @@ export class PageWorker {
   /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the
    * searches leave out.
    * @param {Living} living */
-  load({ config, weights, tokenizers, decode = {}, confidence = null }) {
+  load({ config, weights, tokenizers, decode = {}, confidence = null, plain_signs: plainSigns = {} }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
     this.matchesStyle = Boolean(decode.match_style);
     this.splits = Boolean(decode.split_sentences);
     this.setsCodesAside = Boolean(decode.keep_codes);
+    this.plainSigns = plainSigns;
     this.estimate = confidence && createConfidence(confidence);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
@@ -58,7 +62,7 @@ export class PageWorker {
   /** The texts that are translated by themselves. @param {string} text */
   split(text) {
     if (!this.splits) return [text];
-    const { coded, codes } = this.marked(text);
+    const { coded, codes } = this.marked(this.readSigns(text));
     return splitSentences(coded).map((one) => restoreCodes(one, codes));
   }
 
@@ -68,9 +72,20 @@ export class PageWorker {
     return found && /\p{L}/u.test(found.coded) ? found : { coded: text, codes: new Map() };
   }
 
+  /** A text without marks of direction, and with plain signs. @param {string} text */
+  readSigns(text) {
+    if (!this.matchesStyle) return text;
+    let read = text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
+    for (const [sign, plain] of Object.entries(this.plainSigns))
+      read = plain.startsWith(" ")
+        ? read.replace(new RegExp(`\\s*${sign}\\s*`, "gu"), plain)
+        : read.replaceAll(sign, plain);
+    return read;
+  }
+
   /** A source as the model reads it. @param {string} text */
   readSource(text) {
-    const { coded, codes } = this.marked(text);
+    const { coded, codes } = this.marked(this.readSigns(text));
     return readCodes((this.matchesStyle ? readSentence : normalizeSource)(dropTags(coded, codes)), codes);
   }
 
