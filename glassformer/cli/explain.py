@@ -224,13 +224,15 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
 
 def _agree(one: "Translation", other: "Translation") -> bool:
     """Whether two engines wrote the same; where their scores are equal up to rounding, the texts may differ."""
+    from glassformer.decoding.engines.agreement import are_tied
+
     lists = one.hypotheses, other.hypotheses
     return len(lists[0]) == len(lists[1]) and all(
-        a.text == b.text or abs(a.score - b.score) < _SCORE_TOLERANCE for a, b in zip(*lists, strict=True)
+        a.text == b.text or are_tied(a.score, b.score, _SCORE_TOLERANCE) for a, b in zip(*lists, strict=True)
     )
 
 
-_SCORE_TOLERANCE = 1e-3  # of a log-probability, between engines
+_SCORE_TOLERANCE = 1e-4  # between engines
 _WAYS = "plain, cached, translated, float32, packed, alone, padded, fused, compiled, bf16, double"
 _A = "A run, a checkpoint, a saved trace, or a model of Hugging Face, Marian or CTranslate2; default: bundled"
 _TOLERANCE = (

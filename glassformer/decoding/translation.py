@@ -102,9 +102,9 @@ REASONS = {
     "language": "the text seems to be in another language than the model reads",
     "characters": "the text has characters that the model does not know: {}",
     "words": "the text has words that the model has hardly seen: {}",
-    "number": "its numbers are not those of the text: {}",
     "length": "the text is longer than those that the model learned from",
     "unsure": "the model was unsure which words to write",
+    "number": "its numbers are not those of the text: {}",
 }
 """Why a translation is doubted; the first one that applies is given."""
 _MAX_NAMED = 5

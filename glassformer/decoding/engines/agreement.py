@@ -34,8 +34,12 @@ class OutputPair:
 
     def is_tie(self, tolerance: float) -> bool:
         """Whether scores differ by at most ``tolerance`` · (1 + their size)."""
-        one, other = (output.score for output in self.outputs)
-        return one == other or abs(one - other) <= tolerance * (1 + abs(one))
+        return are_tied(*(output.score for output in self.outputs), tolerance)
+
+
+def are_tied(one: float, other: float, tolerance: float) -> bool:
+    """Whether two scores differ by at most ``tolerance`` · (1 + their size)."""
+    return one == other or abs(one - other) <= tolerance * (1 + abs(one))
 
 
 def compare_outputs(
