@@ -34,7 +34,8 @@ class OutputPair:
 
     def is_tie(self, tolerance: float) -> bool:
         """Whether scores differ by at most ``tolerance`` · (1 + their size)."""
-        return are_tied(*(output.score for output in self.outputs), tolerance)
+        one, other = self.outputs
+        return are_tied(one.score, other.score, tolerance)
 
 
 def are_tied(one: float, other: float, tolerance: float) -> bool:
