@@ -27,6 +27,7 @@ _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULT
 _START = "page.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
+_CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
 _STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
 
 FRAME_HEIGHT = 760  # pixels
@@ -59,7 +60,7 @@ def page_html(
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
-        import_map=import_map({name: _read(name) for name in _modules() if not name.startswith(_WORKER)}),
+        import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
         scripts="\n".join(scripts),
         start=_START,
     )
@@ -159,7 +160,11 @@ def _data_url(name: str, source: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(bare, source).encode()).decode("ascii")
 
 
+def _is_of_worker(name: str) -> bool:
+    return name.startswith(_WORKER) and name != _CLIENT
+
+
 def _worker_source() -> str:
     """The computing modules as one script."""
-    names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
+    names = (_SHARED, *filter(_is_of_worker, _modules()))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

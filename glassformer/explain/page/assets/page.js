@@ -15,6 +15,7 @@ import { sentenceBand } from "./views/sentence.js";
 import { showStop, stopsOf, tourCard } from "./views/tour.js";
 import { treeView } from "./views/tree.js";
 import { whyView } from "./views/why.js";
+import { createTranslatorApi, openModelEngine, readModelData } from "./worker/translator.js";
 
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
@@ -44,6 +45,8 @@ function createApp({ about, records }, root) {
     /** @type {import("./record/record.js").PassRecord} */ record: records[0],
     /** @type {import("./record/record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
+    /** The model that the page carries, once it is asked for; both views speak to it.
+     * @type {Promise<import("./worker/translator.js").ModelEngine> | null} */ engine: null,
     /** Whether the page carries a model, which wakes after the first paint. */ carriesModel:
       document.getElementById("living") !== null,
     /** The address that the view shows. */ drawn: "",
@@ -399,10 +402,10 @@ function goUp(app) {
 /** Wake the model behind the first paint, where the page carries one.
  * @param {App} app @param {URLSearchParams} asked */
 function wake(app, asked) {
-  const packed = document.getElementById("living");
-  const source = document.getElementById("worker-source");
-  if (!packed || !source) return;
-  app.living = new Living(app, JSON.parse(packed.textContent ?? ""), source.textContent ?? "");
+  const data = readModelData(document);
+  if (data) app.engine = openModelEngine(data);
+  if (!app.engine) return;
+  app.living = new Living(app, app.engine);
   for (const record of app.records) record.parameters = () => (app.living.ready ? app.living.weights() : new Map());
   app.panels.why = {
     title: "Why this word?",
@@ -474,7 +477,15 @@ async function start() {
     app.scaleCache = new WeakMap();
     draw(app);
   });
-  /** @type {any} */ (window).glassformer = Object.assign(app, { originOf });
+  /** @type {any} */ (window).glassformer = Object.assign(app, {
+    originOf,
+    /** For other scripts. @param {string[]} texts @param {any} [options] */
+    translate: async (texts, options) => /** @type {any} */ (await app.engine).translate(texts, options),
+    Translator: createTranslatorApi(async () => {
+      if (!app.engine) throw new Error("This page carries no model.");
+      return app.engine;
+    }),
+  });
 }
 
 start();
