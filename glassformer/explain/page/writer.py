@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.decoding import Translator
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
@@ -24,11 +24,11 @@ _ASSETS = files("glassformer.explain.page") / "assets"
 _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
-_START = "page.js"
+_START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
 _CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
+_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow", "translate")
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
@@ -44,10 +44,12 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
+    first: Literal["translate", "inside"] = "inside",
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
+    it opens with.
     """
     block = Block(most)
     still = _why_recorded(translator)
@@ -63,6 +65,7 @@ def page_html(
         import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
         scripts="\n".join(scripts),
         start=_START,
+        first=first,
     )
 
 
@@ -98,7 +101,7 @@ def compress(numbers: bytes) -> str:
 
 
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en" data-first="{first}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -113,6 +116,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 <script type="importmap">{import_map}</script>
 </head>
 <body>
+<div id="translate" hidden></div>
 <div id="app"><noscript>This page computes and draws with JavaScript, which is switched off.</noscript></div>
 {scripts}
 <script type="module">import "page/{start}";</script>

@@ -7,6 +7,7 @@ import { findWords } from "./result.js";
  * @typedef {import("./result.js").Sentence} Sentence */
 
 const MANY = 8; // outputs of the model, of which several begin alike
+const WIDTH = 380; // of the panel, px, as in the style sheet
 
 /** Chances in words. @param {number} chance */
 const sureness = (chance) =>
@@ -58,7 +59,11 @@ export class Alternatives {
         word && word.confidence !== null
           ? `The model is ${sureness(word.confidence)}: ${percent(word.confidence)}. `
           : "",
-        sentence.doubt ? `The sentence is probably wrong: ${sentence.doubt}.` : null,
+        sentence.doubt
+          ? `The sentence is probably wrong: ${sentence.doubt}.`
+          : sentence.confidence
+            ? `The sentence is good with a chance of ${percent(sentence.confidence)}.`
+            : null,
       ),
       ...(word ? [element("h3", {}, "In its place"), others, own] : []),
       element("h3", {}, "The whole sentence"),
@@ -70,50 +75,50 @@ export class Alternatives {
       if (event.key === "Enter" && value && word) this.follow(meaning, sentence.text.slice(0, word.start) + value);
     });
     this.show(at);
-    if (word) this.list(others, meaning, sentence.text.slice(0, word.start));
-    this.list(whole, meaning, null);
+    if (word) this.list(others, meaning, word);
+    this.list(whole, meaning);
   }
 
   /** Below the word, or above where there is more room; on a phone the style sheet has it at the bottom.
    * @param {HTMLElement} at */
   show(at) {
     const box = at.getClientRects()[0] ?? at.getBoundingClientRect();
+    const isBelow = innerHeight - box.bottom > Math.min(box.top, 420);
+    const places = {
+      left: `${Math.max(8, Math.min(box.left, document.body.clientWidth - WIDTH - 8))}px`,
+      top: isBelow ? `${box.bottom + 6}px` : "auto",
+      bottom: isBelow ? "auto" : `${innerHeight - box.top + 6}px`,
+      room: `${(isBelow ? innerHeight - box.bottom : box.top) - 14}px`,
+    };
+    for (const [name, value] of Object.entries(places)) this.root.style.setProperty(`--${name}`, value);
     this.root.showPopover();
-    const { offsetWidth: width, offsetHeight: height } = this.root;
-    const left = Math.max(8, Math.min(box.left, document.documentElement.clientWidth - width - 8));
-    const below = box.bottom + 6 + height < innerHeight || box.top < height;
-    this.root.style.setProperty("--left", `${left}px`);
-    this.root.style.setProperty(
-      "--top",
-      `${below ? Math.min(box.bottom + 6, innerHeight - height - 8) : box.top - 6 - height}px`,
-    );
     /** @type {HTMLElement} */ (this.root.querySelector("header button")).focus();
   }
 
-  /** What else could stand there: with a prefix other next words, else other sentences.
-   * @param {HTMLElement} place @param {Meaning} meaning @param {string | null} prefix */
-  async list(place, meaning, prefix) {
-    const { sentence, word } = meaning;
-    const found = await this.ask(sentence, { prefix: (prefix ?? "").trim(), nBest: MANY });
+  /** Other sentences, or what else could stand at a word, each with what follows then.
+   * @param {HTMLElement} place @param {Meaning} meaning @param {import("./result.js").Word} [word] */
+  async list(place, meaning, word) {
+    const { sentence } = meaning;
+    const prefix = word ? sentence.text.slice(0, word.start) : "";
+    const found = await this.ask(sentence, { prefix: prefix.trim(), nBest: MANY, differAt: word?.text });
     if (!found) return place.replaceChildren(element("p.note", {}, "None can be had now."));
-    const texts = found.alternatives.map((one) => one.text).filter((text) => text.startsWith((prefix ?? "").trim()));
-    const start = prefix?.length ?? 0;
-    const named = texts.map((text) => ({ text, name: prefix === null ? text : firstWord(text.slice(start)) }));
-    const now = prefix === null ? sentence.text : word?.text;
-    const fit = named.filter(({ name }) => name && name !== now);
-    const first = fit.filter(({ name }, at) => fit.findIndex((one) => one.name === name) === at);
-    const buttons = first.map(({ name, text }) =>
+    const named = found.alternatives
+      .filter(({ text }) => text.startsWith(prefix.trim()) && text !== sentence.text)
+      .map(({ text }) => ({ text, name: word ? firstWord(text.slice(prefix.length)) : text }));
+    const other = named.filter(
+      ({ name }, at) => name && name !== word?.text && named.findIndex((one) => one.name === name) === at,
+    );
+    const buttons = other.map(({ text }) =>
       element(
         "button.choice",
         { dir: "auto", onclick: () => this.choose(meaning, text) },
-        element("b", {}, name),
-        prefix === null ? null : element("span.rest", {}, text.slice(start + name.length)),
+        ...difference(sentence.text, text, word ? prefix.length : 0),
       ),
     );
-    place.replaceChildren(...(buttons.length ? buttons : [element("p.note", {}, "The model has no other.")]));
+    return place.replaceChildren(...(buttons.length ? buttons : [element("p.note", {}, "The model has no other.")]));
   }
 
-  /** @param {Sentence} sentence @param {{prefix: string, nBest?: number}} asked
+  /** @param {Sentence} sentence @param {{prefix: string, nBest?: number, differAt?: string}} asked
    * @returns {Promise<Sentence | null>} */
   async ask(sentence, asked) {
     const { signal } = this.stop;
@@ -153,6 +158,24 @@ const joined = ({ text, sentences }) => ({ text, words: [], alternatives: senten
 function firstWord(text) {
   const [first] = findWords(text);
   return first ? text.slice(0, first[1]).trimStart() : "";
+}
+
+/** Another text from a character on, in which the words stand out that the first one has not.
+ * @param {string} text @param {string} other @param {number} start @returns {(Node | string)[]} */
+function difference(text, other, start) {
+  const [own, its] = [text, other].map((one) => findWords(one).map((range) => one.slice(...range)));
+  const places = findWords(other);
+  let head = 0;
+  while (head < its.length && own[head] === its[head]) head += 1;
+  let tail = 0;
+  while (tail < its.length - head && tail < own.length - head && own.at(-1 - tail) === its.at(-1 - tail)) tail += 1;
+  const from = Math.max(places[head]?.[0] ?? other.length, start);
+  const to = Math.max(places[its.length - 1 - tail]?.[1] ?? 0, from);
+  return [
+    element("span.t-rest", {}, other.slice(start, from)),
+    element("b", {}, other.slice(from, to)),
+    element("span.t-rest", {}, other.slice(to)),
+  ];
 }
 
 /** @param {number} share */

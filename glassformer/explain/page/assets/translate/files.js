@@ -80,7 +80,7 @@ export class FilesView {
   say(line, file, leave, ...rest) {
     const label = `Remove ${file.name}`;
     const remove = element("button.plain", { "aria-label": label, onclick: leave }, "✕");
-    line.replaceChildren(element("bdi.name", {}, file.name), ...rest, remove);
+    line.replaceChildren(element("bdi.file-name", {}, file.name), ...rest, remove);
   }
 
   /** @param {File} file @param {HTMLElement} line @param {AbortController} stop */
@@ -95,8 +95,8 @@ export class FilesView {
       element("progress", { "aria-label": `${file.name}: translating` })
     );
     this.say(line, file, leave, bar);
-    const onPartial = (/** @type {number} */ done, /** @type {string} */ total) => {
-      bar.max = Number(total);
+    const onProgress = (/** @type {number} */ done, /** @type {number} */ total) => {
+      bar.max = total;
       bar.value = done;
     };
     try {
@@ -104,7 +104,7 @@ export class FilesView {
       const known = this.engine.files?.endings ?? [];
       if (!known.includes(ending))
         throw new Error(`Found a file ending in ${ending || "nothing"}, expected ${known.join(" ")}.`);
-      const done = await this.engine.files?.translate(file, { ...this.options(), signal, onPartial });
+      const done = await this.engine.files?.translate(file, { ...this.options(), signal, onProgress });
       if (!done || signal.aborted) return;
       const button = element("button", { onclick: () => save(done.name, done.content) }, "Save");
       const { length } = done.checks;
@@ -120,7 +120,7 @@ export class FilesView {
   }
 }
 
-/** @param {import("./result.js").Done["checks"]} checks */
+/** @param {import("./result.js").Check[]} checks */
 function checkList(checks) {
   const rows = checks
     .slice(0, MOST_SHOWN)
@@ -130,7 +130,7 @@ function checkList(checks) {
         {},
         element("b", {}, `Line ${line}: ${remark}`),
         element("bdi", {}, source.slice(0, 300)),
-        element("bdi.rest", {}, text.slice(0, 300)),
+        element("bdi.t-rest", {}, text.slice(0, 300)),
       ),
     );
   const others = checks.length - rows.length;

@@ -191,7 +191,7 @@ export class History {
           "button.choice",
           { onclick: () => this.restore(entry) },
           element("bdi", { lang: entry.source }, String(entry.text).slice(0, 200)),
-          element("bdi.rest", { lang: entry.target }, String(entry.translation).slice(0, 200)),
+          element("bdi.t-rest", { lang: entry.target }, String(entry.translation).slice(0, 200)),
         ),
       ),
     );

@@ -60,7 +60,7 @@ export class Output {
 
   /** @param {Row | undefined} row @param {Shown[]} pieces @returns {Row} */
   update(row, pieces) {
-    const line = row?.element ?? element("p.line", { dir: "auto" });
+    const line = row?.element ?? element("p.t-line", { dir: "auto" });
     const made = pieces.map((one) => one.result ?? one.partial);
     const waiting = made.filter((one) => one === undefined).length;
     const isStale = waiting > 0 && waiting <= MOST_AWAITED && line.textContent !== "";
@@ -85,7 +85,7 @@ export class Output {
     let end = 0;
     const parts = result.sentences.flatMap((sentence, at) => {
       const doubt = sentence.doubt ? ".doubted" : "";
-      const made = element(`span.sentence${doubt}`, {}, sentence.text);
+      const made = element(`span.t-sentence${doubt}`, {}, sentence.text);
       this.meanings.set(made, { piece, sentence, at: sources[at][0] });
       this.seen.observe(made);
       const before = result.text.slice(end, places[at][0]);
@@ -103,9 +103,9 @@ export class Output {
     const { text, words } = meaning.sentence;
     let end = 0;
     const parts = words.flatMap((word) => {
-      const level = UNSURE.findIndex((most) => (word.confidence ?? 1) < most);
+      const level = levelOf(word);
       const one = element(
-        level < 0 ? "span.word" : `span.word.unsure-${level}`,
+        level < 0 ? "span.t-word" : `span.t-word.unsure-${level}`,
         {},
         text.slice(word.start, word.end),
       );
@@ -119,7 +119,7 @@ export class Output {
 
   /** @param {Element} target */
   lightAt(target) {
-    const found = target.closest(".word, .sentence");
+    const found = target.closest(".t-word, .t-sentence");
     if (found && !found.closest(".stale")) this.light(found);
     else this.light(null);
   }
@@ -127,17 +127,17 @@ export class Output {
   /** @param {Element | null} found a word or a sentence */
   light(found) {
     const meaning = found && this.meanings.get(found);
-    for (const one of this.root.querySelectorAll(".lit, .near")) one.classList.remove("lit", "near");
+    for (const one of this.root.querySelectorAll(".t-lit, .near")) one.classList.remove("t-lit", "near");
     if (!found || !meaning) return this.hooks.light([]);
-    if (meaning.word) found.classList.add("lit");
-    found.closest(".sentence")?.classList.add("near");
+    if (meaning.word) found.classList.add("t-lit");
+    found.closest(".t-sentence")?.classList.add("near");
     return this.hooks.light(rangesOf(meaning));
   }
 
   /** Light what was written from a character of the text. @param {number} offset */
   lightSource(offset) {
     const row = this.rows.findLast((one) => (one.pieces[0]?.start ?? Infinity) <= offset);
-    const sentences = [...(row?.element.querySelectorAll(".sentence") ?? [])];
+    const sentences = [...(row?.element.querySelectorAll(".t-sentence") ?? [])];
     const found = sentences.findLast((one) => this.startOf(one) <= offset);
     const meaning = found && this.meanings.get(found);
     if (!found || !meaning || this.startOf(found) + meaning.sentence.source.length < offset) return this.light(null);
@@ -147,7 +147,7 @@ export class Output {
     const words = [...found.children].filter((one) =>
       this.meanings.get(one)?.word?.sources.some(([start, end]) => start <= at && at <= end),
     );
-    words.forEach((one) => one.classList.add("lit"));
+    words.forEach((one) => one.classList.add("t-lit"));
     const ranges = words.slice(0, 1).flatMap((one) => rangesOf(/** @type {Meaning} */ (this.meanings.get(one))));
     return this.hooks.light(ranges.length ? ranges : rangesOf(meaning));
   }
@@ -161,7 +161,7 @@ export class Output {
   /** @param {HTMLElement} target */
   press(target) {
     if (getSelection()?.isCollapsed === false) return;
-    const found = /** @type {HTMLElement | null} */ (target.closest(".word, .sentence"));
+    const found = /** @type {HTMLElement | null} */ (target.closest(".t-word, .t-sentence"));
     if (found && !found.closest(".stale")) this.openAt(found);
   }
 
@@ -182,9 +182,9 @@ export class Output {
       event.preventDefault();
       this.openAt(current);
     } else if (event.key in steps && !event.shiftKey && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      for (const one of this.root.querySelectorAll(".sentence")) this.fill(/** @type {HTMLElement} */ (one));
+      for (const one of this.root.querySelectorAll(".t-sentence")) this.fill(/** @type {HTMLElement} */ (one));
       const isSentence = event.key === "ArrowDown" || event.key === "ArrowUp";
-      const all = [...this.root.querySelectorAll(isSentence ? ".word:first-child" : ".word")];
+      const all = [...this.root.querySelectorAll(isSentence ? ".t-word:first-child" : ".t-word")];
       const line = current?.closest("[dir]");
       const mirrored = !isSentence && line && getComputedStyle(line).direction === "rtl" ? -1 : 1;
       const from = current?.isConnected
@@ -214,7 +214,7 @@ export class Output {
 
   /** The word at a character of a sentence, once it is drawn anew. @param {string} source @param {number} start */
   find(source, start) {
-    for (const one of this.root.querySelectorAll(".sentence")) {
+    for (const one of this.root.querySelectorAll(".t-sentence")) {
       if (this.meanings.get(one)?.sentence.source !== source) continue;
       this.fill(/** @type {HTMLElement} */ (one));
       const word = [...one.children].find((each) => this.meanings.get(each)?.word?.start === start);
@@ -224,9 +224,12 @@ export class Output {
   }
 }
 
+/** How unsure a word is: 0 most, 1 less, -1 not at all. @param {import("./result.js").Word} word */
+export const levelOf = (word) => UNSURE.findIndex((most) => (word.confidence ?? 1) < most);
+
 /** @param {Element[]} all @param {Element} one @returns {Element} itself, or the first word of its sentence */
 const closestOf = (all, one) =>
-  all.includes(one) ? one : (one.closest(".sentence")?.querySelector(".word:first-child") ?? one);
+  all.includes(one) ? one : (one.closest(".t-sentence")?.querySelector(".t-word:first-child") ?? one);
 
 /** @param {Meaning} meaning @returns {[number, number][][]} */
 function rangesOf({ piece, sentence, at, word }) {

@@ -1,9 +1,8 @@
 // @ts-check
 /** What an engine answers, and how a text is cut for it. Knows nothing of the document.
  *
- * An engine has `directions` and `translate`, and perhaps `names` of languages, `refine`, which adds words to results,
- * `explain`, which leads to a page on a sentence, and `files`, which translates whole files.
- */
+ * An engine has `directions` and `translate`, and perhaps `names` of languages; `refine`, which adds words to
+ * results; `explain`, which gives the address of a page on a sentence; `files`, which translates whole files. */
 
 /**
  * @typedef {[start: number, end: number]} Range
@@ -12,9 +11,11 @@
  * @typedef {{source: string, text: string, words: Word[], alternatives: {text: string, score: number}[],
  *   confidence?: number | null, doubt?: string | null}} Sentence
  * @typedef {{text: string, sentences: Sentence[], check: string[]}} Result
- * @typedef {{source?: string, target: string, nBest?: number, prefix?: string, glossary?: string[][],
- *   signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} Options
- * @typedef {{name: string, content: Blob, checks: {line: number, source: string, text: string, remark: string}[]}} Done
+ * @typedef {{source?: string, target: string, nBest?: number, prefix?: string,
+ *   differAt?: string, glossary?: string[][], *   signal?: AbortSignal, onPartial?: (index: number, text: string) => void,
+ *   onProgress?: (done: number, total: number) => void}} Options
+ * @typedef {{line: number, source: string, text: string, remark: string}} Check
+ * @typedef {{name: string, content: BlobPart, checks: Check[]}} Done
  * @typedef {{directions: {source: string, target: string}[], names?: Record<string, string>, limit?: number,
  *   translate: (texts: string[], options: Options) => Promise<Result[]>,
  *   refine?: (texts: string[], results: Result[], options: Options) => Promise<Result[]>,
@@ -63,6 +64,25 @@ export function findWords(text) {
   return found
     .filter((one) => one.segment.trim())
     .map(({ index, segment }) => /** @type {Range} */ ([index, index + segment.length]));
+}
+
+/** Where each token stands in a text, null for those that are not there, and the tokens that end a sentence.
+ * @param {string[]} tokens @param {string} text */
+export function placeTokens(tokens, text) {
+  const low = text.toLowerCase();
+  const folded = low.length === text.length ? low : text;
+  /** @type {number[]} */
+  const ends = [];
+  let at = 0;
+  const spans = tokens.map((token, number) => {
+    if (token === "</s>") ends.push(number);
+    const wanted = token.replace(/^(▁|##|Ġ)|(<\/w>|▁)$/g, "").toLowerCase();
+    const start = token === "</s>" || !wanted ? -1 : folded.indexOf(wanted, at);
+    if (start < 0 || start > at + 40) return null;
+    at = start + wanted.length;
+    return /** @type {Range} */ ([start, at]);
+  });
+  return { spans, ends };
 }
 
 /** The result with another translation of one of its sentences. @param {Result} result @param {Sentence} sentence

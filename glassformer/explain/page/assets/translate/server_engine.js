@@ -1,6 +1,6 @@
 // @ts-check
 /** The engine that a server has: `/v1/translate` and the routes beside it, and nothing else. */
-import { findWords } from "./result.js";
+import { findWords, placeTokens } from "./result.js";
 
 /** @typedef {import("./result.js").Result} Result */
 /** @typedef {import("./result.js").Range} Range */
@@ -8,6 +8,7 @@ import { findWords } from "./result.js";
 
 const BUSY = new Set([429, 503]);
 const MAX_WAITS = 3;
+const MOST_WORDS = 5; // that may stand in the place of one
 
 /** Why there is no answer, in words for a person. */
 export class EngineError extends Error {
@@ -74,13 +75,31 @@ export class ServerEngine {
 
   /** @param {string[]} texts @param {Options} options @returns {Promise<Result[]>} */
   async translate(texts, options) {
-    const { source = "auto", target, nBest = 1, prefix = "", glossary = [], signal, onPartial } = options;
+    const { source = "auto", target, nBest = 1, prefix = "", differAt, glossary = [], signal, onPartial } = options;
+    if (differAt) return [await this.differ(texts[0], prefix, differAt, options)];
     if (texts.length === 1 && nBest === 1 && !prefix && onPartial)
       return [await this.stream(texts[0], { source, target, glossary }, onPartial, signal)];
     const own = nBest > 1 || prefix ? { n_best: nBest, beam: Math.max(nBest, 4), prefix, alignment: true } : {};
     const asked = { text: texts, source, target, glossary, ...own };
     const { translations } = await (await this.post("v1/translate", asked, signal)).json();
     return translations.map((/** @type {any} */ answer, /** @type {number} */ at) => readAnswer(texts[at], answer));
+  }
+
+  /** Translations that begin alike and go on with other words than one. @param {string} text @param {string} prefix
+   * @param {string} word @param {Options} options @returns {Promise<Result>} */
+  async differ(text, prefix, word, { source = "auto", target, signal }) {
+    const ban = [word];
+    const alternatives = [];
+    while (ban.length <= MOST_WORDS) {
+      const asked = { text, source, target, prefix, ban, split_sentences: false };
+      const [{ text: found, score }] = (await (await this.post("v1/translate", asked, signal)).json()).translations;
+      const [next] = findWords(found.slice(prefix.length));
+      const name = next && found.slice(prefix.length).slice(...next);
+      if (!name || ban.includes(name) || !found.startsWith(prefix)) break;
+      alternatives.push({ text: found, score });
+      ban.push(name);
+    }
+    return { text, check: [], sentences: [{ source: text, text, words: [], alternatives }] };
   }
 
   /** @param {string} text @param {Record<string, unknown>} asked @param {(index: number, text: string) => void} show
@@ -204,25 +223,6 @@ function readSentences(source, answer) {
 
 /** @param {Range | null} span @param {number} start @param {number} end */
 const overlaps = (span, start, end) => span !== null && span[0] < end && span[1] > start;
-
-/** Where each token stands in a text, null for those that are not there, and the tokens that end a sentence.
- * @param {string[]} tokens @param {string} text */
-function placeTokens(tokens, text) {
-  const low = text.toLowerCase();
-  const folded = low.length === text.length ? low : text;
-  /** @type {number[]} */
-  const ends = [];
-  let at = 0;
-  const spans = tokens.map((token, number) => {
-    if (token === "</s>") ends.push(number);
-    const wanted = token.replace(/^(▁|##|Ġ)|(<\/w>|▁)$/g, "").toLowerCase();
-    const start = token === "</s>" || !wanted ? -1 : folded.indexOf(wanted, at);
-    if (start < 0 || start > at + 40) return null;
-    at = start + wanted.length;
-    return /** @type {Range} */ ([start, at]);
-  });
-  return { spans, ends };
-}
 
 /** The characters of a sentence: from its first token, or the start of the text, to the first of the next.
  * @param {ReturnType<typeof placeTokens>} side @param {number} start @param {number} end @param {string} text

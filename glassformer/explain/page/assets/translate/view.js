@@ -5,7 +5,7 @@ import { isDark } from "../drawing/scale.js";
 import { Alternatives } from "./alternatives.js";
 import { FilesView } from "./files.js";
 import { GlossaryTable, History } from "./keeping.js";
-import { Output } from "./output.js";
+import { levelOf, Output } from "./output.js";
 import { cutText, replaceSentence } from "./result.js";
 import { recall, remember } from "./storage.js";
 
@@ -59,7 +59,6 @@ export class TranslateView {
       element("textarea#source", {
         placeholder: "Type or paste a text",
         "aria-label": "Text to translate",
-        autofocus: matchMedia("(hover: hover)").matches,
         oninput: () => this.typed(),
         onkeyup: () => this.followCaret(),
         onclick: () => this.followCaret(),
@@ -77,7 +76,7 @@ export class TranslateView {
     );
     this.status = element("p.status", { role: "status" });
     this.trouble = element("div.trouble", { role: "alert", hidden: true });
-    this.count = element("span.count");
+    this.count = element("span.amount");
     this.remarks = element("ul.remarks");
     this.legend = element(
       "p.note",
@@ -108,6 +107,7 @@ export class TranslateView {
       this.alternatives.root,
     );
     this.files.catchDrops(root);
+    if (matchMedia("(hover: hover)").matches) this.input.focus(); // a finger would open the keyboard
   }
 
   header() {
@@ -322,8 +322,17 @@ export class TranslateView {
       );
     const others = found.length - some.length;
     this.remarks?.replaceChildren(...some, ...(others > 0 ? [element("li", {}, `and ${others} more`)] : []));
-    const words = pieces.slice(0, 200).flatMap((one) => one.result?.sentences.flatMap((each) => each.words) ?? []);
-    if (this.legend) this.legend.hidden = !words.some((one) => (one.confidence ?? 1) < 0.75);
+    const sentences = pieces.slice(0, 200).flatMap((one) => one.result?.sentences ?? []);
+    const isUnsure = sentences.some((one) => one.doubt || one.words.some((word) => levelOf(word) >= 0));
+    if (this.legend) this.legend.hidden = !isUnsure;
+  }
+
+  /** @param {Event} event @param {string} source of what a remark is on */
+  look(event, source) {
+    event.preventDefault();
+    const at = this.lines?.flat().find((one) => one.source === source)?.start ?? 0;
+    this.output.lightSource(at);
+    this.output.root.querySelector(".near")?.scrollIntoView({ block: "nearest" });
   }
 
   translation() {
@@ -360,7 +369,7 @@ export class TranslateView {
 
   /** The alternatives of the sentence at the caret, or of the first. */
   openFirst() {
-    const found = this.output.root.querySelector(".sentence.near") ?? this.output.root.querySelector(".sentence");
+    const found = this.output.root.querySelector(".t-sentence.near") ?? this.output.root.querySelector(".t-sentence");
     const meaning = found && this.output.meanings.get(found);
     if (meaning) this.alternatives.open(meaning, /** @type {HTMLElement} */ (found));
     else this.tell("There is no translation yet.");
@@ -375,7 +384,7 @@ export class TranslateView {
     if (other.words.length) this.refined.add(changed);
     this.draw();
     const found = this.output.find(sentence.source, word?.start ?? 0);
-    if (found?.matches(".word")) this.output.reach(found);
+    if (found?.matches(".t-word")) this.output.reach(found);
   }
 
   /** To what made the word. @param {Meaning} meaning */
@@ -403,7 +412,7 @@ export class TranslateView {
     const inner = words.flatMap(([from, to]) => {
       const before = text.slice(at, from);
       at = to;
-      return [before, element("mark.lit", {}, text.slice(from, to))];
+      return [before, element("mark.t-lit", {}, text.slice(from, to))];
     });
     this.mirror.replaceChildren(
       text.slice(0, start),
