@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
@@ -63,7 +63,7 @@ class TrainRequest:
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, values], model, changes)
-            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+            if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
             config = RunConfig.from_mapping(merged)
         else:
