@@ -62,5 +62,5 @@ def test_sides_of_two_kinds_are_not_joint():
     assert TextConfig(src_tokenizer="characters", tgt_tokenizer="symbols").kinds == ("characters", "symbols")
     assert not TextConfig(tokenizer="characters", tgt_tokenizer="symbols").joint
     assert TextConfig(src_tokenizer="characters", tgt_tokenizer="characters").joint
-    with pytest.raises(ConfigError, match="found 0.1 with tokenizer 'bpe' and 'symbols', expected 'bpe'"):
+    with pytest.raises(ConfigError, match=r"found 0\.1 with tokenizer 'bpe' and 'symbols', expected 'bpe'"):
         TextConfig(tgt_tokenizer="symbols", bpe_dropout=0.1)
