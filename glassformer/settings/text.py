@@ -25,7 +25,7 @@ class TextConfig(Section):
     languages: str = knob(
         "", "the source and the target language, such as en-de or zh_Hant-en; empty: the files' own"
     )
-    tokenizer: Kind = knob(
+    tokenizer: Literal[Kind] = knob(
         "bpe",
         "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, on white space, symbols on single "
         "spaces, or characters",

@@ -75,7 +75,8 @@ class Tokenizer:
 
         Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` and ``whitespace`` (rare ones are <unk>),
         ``symbols`` (what single spaces separate), ``characters``. The last keeps symbols in parentheses whole if
-        ``marked``, and takes letters apart (NFD) if ``decompose``. ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` that is too small.
+        ``marked``, and takes letters apart (NFD) if ``decompose``. ``TokenizerError`` for an unknown kind, empty
+        text, or a ``vocab_size`` that is too small.
         """
         check_type("kind", kind, str, "the name of a kind, a str")
         check_type("texts", texts, Iterable, "an iterable of texts")
