@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
-from glassformer.training.request.data import FileSource, TaskSource, TrainingText
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
 from glassformer.training.request.defaults import default_model, language_settings
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import preset_settings
 
-_KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
+_KEYS_OF_KIND = {
+    "src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid", "columns", "separator"),
+    "task": ("task",),
+}  # fmt: skip
+_NO_PATHS = ("task", "columns", "separator")
 DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 
@@ -45,7 +49,8 @@ class TrainRequest:
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
         ``data`` and the TOML's ``[data]``, whose paths are relative to it, name ``src`` and ``tgt`` (``valid_src``,
-        ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``. A named model sets its sizes only.
+        ``valid_tgt``), or ``pairs`` (``valid``, ``columns``, ``separator``), or ``task``, and ``mix``. A named model
+        sets its sizes only.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
@@ -67,7 +72,7 @@ class TrainRequest:
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
-            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+            if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
             config = RunConfig.from_mapping(merged)
         else:
@@ -141,7 +146,7 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
     values["data"] = {
-        key: str(path.parent / value) if key != "task" and isinstance(value, str) else value
+        key: str(path.parent / value) if key not in _NO_PATHS and isinstance(value, str) else value
         for key, value in data.items()
     }
     return values
@@ -179,5 +184,5 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
-    files = {names.get(key, key): Path(value) for key, value in data.items()}
-    return FileSource(**files, turned=False, languages=None)
+    files = {names.get(key, key): Path(value) for key, value in data.items() if key not in _NO_PATHS}
+    return FileSource(**files, turned=False, languages=None, columns=read_columns(data))
