@@ -83,8 +83,8 @@ class DocumentReport:
             return _named_above(counts.total() + doubtful, kinds)
         named = _named_above(counts.total(), kinds) + ". " if kinds else ""
         return (
-            f"{named}{doubtful:,} of {self.segments:,} are doubtful: this model is not made for such texts; train one "
-            "on texts like these"
+            f"{named}{doubtful:,} of {self.segments:,} are doubtful: this model is not made for such texts; train "
+            "one on texts like these"
         )
 
 
