@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.explain import Walk
     from glassformer.explain.walks import WalkRequest, WalkResult
 
-EXAMPLE = "I love you, too."
+EXAMPLE = "I am hungry."  # switch off one head, and it is "Ich bin hungrig."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 _ONLY = "Only these addresses, e.g. '*cross_attention.weights'; * stands for dots too, ? for one character"
 _STEPS = "Write every step to this file"
@@ -152,7 +152,7 @@ def explore(
 ) -> None:
     """Write one HTML page that shows every number on TEXT's way through the model; it needs no network.
 
-    [bold]glassformer explore "I love you, too." --open[/bold]
+    [bold]glassformer explore "I am hungry." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
     """
     from glassformer.explain.walks import WalkRequest

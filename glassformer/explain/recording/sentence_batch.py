@@ -96,7 +96,7 @@ class SentenceBatch:
         found = {
             "text.read": [text.check_read(number, source) for text, number, source, _ in rows],
             "answer.sentence": [text.check_sentence(number, source, target) for text, number, source, target in rows],
-            "answer.printed": [text.restored for text in self.texts],
+            "answer.printed": [text.restore() for text in self.texts],
         }
         return {address: characters(texts) for address, texts in found.items()}
 

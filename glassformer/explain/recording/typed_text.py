@@ -84,10 +84,9 @@ class TypedText:
         if len(self.passage.texts) != 1:
             return self
         answered = replace(self, answers=((text,),))
-        return replace(answered, printed=answered.restored)
+        return replace(answered, printed=answered.restore())
 
-    @property
-    def restored(self) -> str:
+    def restore(self) -> str:
         """What the steps make of the answers on the way back; empty without answers."""
         return "" if self.answers is None or is_blank(self.typed) else self._restore(self.answers)
 

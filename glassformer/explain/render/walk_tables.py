@@ -220,7 +220,7 @@ def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
         before, after = ([lines[-1] for lines in found.get(address) or ()] for address in (first, second))
         if before and after and before != after:
             words = (first.partition(".")[2], second.partition(".")[2])
-            yield _clipped({name: list(map(str, range(len(before)))), words[0]: before, words[1]: after})
+            yield _clip({name: list(map(str, range(len(before)))), words[0]: before, words[1]: after})
     for side, name, texts, tokens, ids in (
         ("src", "source", sentences.sources, sentences.src_tokens, batch.src_ids),
         ("tgt", "target", sentences.targets, sentences.tgt_out_tokens, batch.tgt_out_ids),
@@ -243,10 +243,10 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
     }
     if columns["normal form"] in ([], list(texts)):
         del columns["normal form"]
-    return _clipped(columns)
+    return _clip(columns)
 
 
-def _clipped(columns: Mapping[str, list[str]]) -> Table:
+def _clip(columns: Mapping[str, list[str]]) -> Table:
     """The first sentences' texts, cut to a width."""
     shown = list(zip(*columns.values(), strict=True))[:MAX_SENTENCES]
     rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
