@@ -28,7 +28,18 @@ _START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
 _CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow", "translate")
+_STYLES = (
+    "base",
+    "bands",
+    "figure",
+    "middle",
+    "number",
+    "distribution",
+    "text",
+    "explanation",
+    "narrow",
+    "translate",
+)
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
