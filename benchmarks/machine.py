@@ -47,6 +47,12 @@ def _cpu_lines() -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def peak_mb(pid: int | str = "self") -> float:
+    """The most memory that a process has had, in MB of 2^20 bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
 def spread(values: list[float]) -> dict[str, float]:
     """Median and quartiles; all the same of a single value."""
     low, median, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4)
