@@ -28,7 +28,7 @@ import time
 from typing import Any
 
 import torch
-from machine import machine, peak_mb, ratio, spread
+from machine import machine, peak_mb, processor_s, ratio, spread
 from marian_process import MarianTurns
 from processes import Answerer
 from smoke import new_parser, parse_options, write_json
@@ -41,13 +41,14 @@ from glassformer.text.corpus.workers import available_cores
 WARM_UP = 2
 
 
-def serve(system: str, size: str, precision: str, dropout: float) -> None:
+def serve(system: str, size: str, precision: str, dropout: str, clock: str) -> None:
     """For each number on standard input, run that many steps and print their seconds, tokens and memory."""
     torch.manual_seed(1)
     batches, at = batches_of(1), 0
-    step = SYSTEMS[system][2](config_of(size, dropout), precision)
+    step = SYSTEMS[system][2](config_of(size, float(dropout)), precision)
+    pid = step.pid if isinstance(step, MarianTurns) else "self"
     for line in sys.stdin:
-        tokens, start = 0, time.perf_counter()
+        tokens, start = 0, now(clock, pid)
         if isinstance(step, MarianTurns):
             tokens = step(int(line))
         else:
@@ -56,11 +57,15 @@ def serve(system: str, size: str, precision: str, dropout: float) -> None:
                 step(batch)
                 tokens += batch.target_tokens
                 at += 1
-        seconds = time.perf_counter() - start
-        memory = peak_mb(step.pid if isinstance(step, MarianTurns) else "self")
-        print(json.dumps({"seconds": seconds, "tokens": tokens, "peak_mb": memory}), flush=True)
+        seconds = now(clock, pid) - start
+        print(json.dumps({"seconds": seconds, "tokens": tokens, "peak_mb": peak_mb(pid)}), flush=True)
     if isinstance(step, MarianTurns):
         step.close()
+
+
+def now(clock: str, pid: int | str) -> float:
+    """Seconds: of the processor that a process has used, or of the day."""
+    return processor_s(pid) if clock == "processor" else time.perf_counter()
 
 
 def work_of(config: ModelConfig, batch: Batch) -> float:
@@ -73,12 +78,12 @@ def work_of(config: ModelConfig, batch: Batch) -> float:
     return 3 * float((encoder + decoder + tgt * d * config.tgt_vocab).sum())
 
 
-def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
+def ceiling(config: ModelConfig, precision: str, clock: str, seconds: float = 0.5) -> float:
     """Multiply-adds per second of a matrix product of the feed-forward network's size, on all cores."""
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     x, w = torch.randn(1_660, config.d_model).to(kind), torch.randn(config.d_model, config.d_ff).to(kind)
-    count, start = 0, time.perf_counter()
-    while (spent := time.perf_counter() - start) < seconds or count < 2:
+    count, start = 0, now(clock, "self")
+    while (spent := now(clock, "self") - start) < seconds or count < 2:
         x @ w
         count += 1
     return count * x.shape[0] * w.numel() / spent
@@ -91,7 +96,9 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     tokens = [batch.target_tokens for batch in batches]
     cores = str(available_cores())
     arms = {
-        system: Answerer(__file__, "--serve", system, size, precision, str(dropout), OMP_NUM_THREADS=cores)
+        system: Answerer(
+            __file__, "--serve", system, size, precision, str(dropout), options.clock, OMP_NUM_THREADS=cores
+        )
         for system in options.systems
         if (system, precision) != ("marian", "bf16")
     }
@@ -101,7 +108,7 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     rates, work, memory = [], [], {}
     at = WARM_UP
     for _ in range(options.rounds):
-        rates.append(ceiling(config, precision))
+        rates.append(ceiling(config, precision, options.clock))
         done = [(at + step) % len(batches) for step in range(steps)]
         work.append(sum(work_of(config, batches[place]) for place in done) / sum(tokens[place] for place in done))
         for system, arm in arms.items():
@@ -131,7 +138,7 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
 
 def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
-        serve(*sys.argv[2:5], dropout=float(sys.argv[5]))
+        serve(*sys.argv[2:7])
         return
     parser = new_parser(__doc__)
     parser.add_argument("--sizes", nargs="+", choices=["micro", "tiny", "small", "base"], default=["small", "base"])
@@ -140,13 +147,15 @@ def main() -> None:
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
+    parser.add_argument("--clock", choices=["wall", "processor"], default="wall",
+                        help="processor: its seconds, for one thread on a machine that is not quiet")  # fmt: skip
     options = parse_options(parser, "--sizes tiny --precisions float32 --dropouts 0 --rounds 2 --steps 1")
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     for system in set(options.systems) & set(missing()):
         print(f"{SYSTEMS[system][0]} is not installed and is skipped.")
         options.systems.remove(system)
-    results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
+    results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems), "clock": options.clock,
                                "columns": {}}  # fmt: skip
     if options.json and options.json.is_file():
         results["columns"] = json.loads(options.json.read_text("utf-8"))["columns"]
