@@ -179,4 +179,4 @@ function difference(text, other, start) {
 }
 
 /** @param {number} share */
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
