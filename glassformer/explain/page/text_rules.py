@@ -4,7 +4,6 @@ The page takes them from here, so that none is copied by hand.
 """
 
 import re
-from collections.abc import Iterator
 from itertools import count, product
 from re import _parser  # type: ignore[attr-defined]
 from string import ascii_lowercase
@@ -28,12 +27,13 @@ _PATTERNS = {
     "positional": places._POSITIONAL, "allWords": places._WORDS, "letterAndDigit": parts_writer._LETTER_AND_DIGIT,
 }  # fmt: skip
 _LISTS: dict[str, Any] = {
-    "names": draft._NAMES, "counts": draft._COUNTS, "endings": draft._ENDINGS, "pictures": style._ONE, "joins": style._JOINS,
+    "names": draft._NAMES, "counts": draft._COUNTS, "endings": draft._ENDINGS, "pictures": style._ONE,
+    "joins": style._JOINS,
     "opening": scripts.OPENING, "afterWords": scripts.AFTER_WORDS, "closing": scripts.CLOSING,
     "stops": scripts.UNSPACED_STOPS, "written": signs.WRITTEN, "emptyTags": find._EMPTY_TAGS, "alike": places._ALIKE,
 }  # fmt: skip
 _LONGEST_WORD = 8
-_LONGER = "Messrs Prof Univ Assn Corp Bros Dept Gov Mfg Supt approx dept etc viz vols incl misc Sgt".split()
+_LONGER = ("Messrs", "Prof", "Univ", "Assn", "Corp", "Bros", "Dept", "Gov", "Supt", "approx", "dept", "etc", "incl")
 _CLASSES = {"WORD": r"\p{L}\p{N}_", "DIGIT": r"\p{Nd}", "SPACE": r"\s", "NOT_SPACE": r"\S"}
 _PLACES = {"AT_BEGINNING": "^", "AT_END": "$", "AT_BOUNDARY": r"\b"}
 
@@ -59,45 +59,63 @@ def _abbreviations(tokenizer: Tokenizer, language: str) -> set[str]:
 
 def to_javascript(pattern: re.Pattern[str]) -> tuple[str, str]:
     """A pattern as JavaScript has it, and its flags."""
-    names = {number: name for name, number in pattern.groupindex.items()}
-    text = _write(_parser.parse(pattern.pattern, pattern.flags), names, count(), folds=False)
-    return text, "u" + "i" * bool(pattern.flags & re.IGNORECASE) + "s" * bool(pattern.flags & re.DOTALL)
+    writer = _Writer({number: name for name, number in pattern.groupindex.items()})
+    flags = "u" + "i" * bool(pattern.flags & re.IGNORECASE) + "s" * bool(pattern.flags & re.DOTALL)
+    return writer.write(_parser.parse(pattern.pattern, pattern.flags)), flags
 
 
-def _write(parsed: Any, names: dict[int, str], numbers: Iterator[int], *, folds: bool) -> str:
-    """``folds``: whether case does not count in this part; ``numbers`` name groups."""
+class _Writer:
+    """Writes what Python has parsed; ``folds``: in a part in which case does not count."""
 
-    def inner(part: Any) -> str:
-        return _write(part, names, numbers, folds=folds)
+    def __init__(self, names: dict[int, str]) -> None:
+        self._names, self._folds, self._numbers = names, False, count()
 
-    def one(kind: str, value: Any) -> str:
-        match kind:
-            case "LITERAL":
-                return _write_class([(kind, value)], folds=folds) if folds else _escape(value)
-            case "NOT_LITERAL":
-                return f"[^{_escape(value)}]"
-            case "ANY":
-                return "."
-            case "AT":
-                return _PLACES[str(value)]
-            case "IN":
-                return _write_class([(str(name), argument) for name, argument in value], folds=folds)
-            case "BRANCH":
-                return f"(?:{'|'.join(map(inner, value[1]))})"
-            case "SUBPATTERN":
-                name = f"?<{names[value[0]]}>" if value[0] in names else "" if value[0] else "?:"
-                return f"({name}{_write(value[3], names, numbers, folds=folds or bool(value[1] & re.IGNORECASE))})"
-            case "ASSERT" | "ASSERT_NOT":
-                return f"(?{'<' * (value[0] < 0)}{'=' if kind == 'ASSERT' else '!'}{inner(value[1])})"
+    def write(self, parsed: Any) -> str:
+        """The parts of a pattern, one after the other."""
+        return "".join([getattr(self, f"_{str(kind).lower()}")(value) for kind, value in parsed])
+
+    def _literal(self, code: int) -> str:
+        return self._in([("LITERAL", code)]) if self._folds else _escape(code)
+
+    def _not_literal(self, code: int) -> str:
+        return f"[^{_escape(code)}]"
+
+    def _any(self, _: None) -> str:
+        return "."
+
+    def _at(self, place: Any) -> str:
+        return _PLACES[str(place)]
+
+    def _branch(self, value: Any) -> str:
+        return f"(?:{'|'.join(map(self.write, value[1]))})"
+
+    def _subpattern(self, value: Any) -> str:
+        number, more, _, inner = value
+        before, self._folds = self._folds, self._folds or bool(more & re.IGNORECASE)
+        name = f"?<{self._names[number]}>" if number in self._names else "" if number else "?:"
+        found = f"({name}{self.write(inner)})"
+        self._folds = before
+        return found
+
+    def _assert(self, value: Any, sign: str = "=") -> str:
+        return f"(?{'<' * (value[0] < 0)}{sign}{self.write(value[1])})"
+
+    def _assert_not(self, value: Any) -> str:
+        return self._assert(value, "!")
+
+    def _max_repeat(self, value: Any) -> str:
         least, most, part = value
-        times = f"{{{least},{'' if most is _parser.MAXREPEAT else most}}}"
-        repeated = f"(?:{inner(part)}){times}"
-        if kind == "POSSESSIVE_REPEAT":  # what a look-ahead has found is not given back
-            name = f"all{next(numbers)}"
-            return rf"(?=(?<{name}>{repeated}))\k<{name}>"
-        return repeated + "?" * (kind == "MIN_REPEAT")
+        return f"(?:{self.write(part)}){{{least},{'' if most is _parser.MAXREPEAT else most}}}"
 
-    return "".join([one(str(kind), value) for kind, value in parsed])
+    def _min_repeat(self, value: Any) -> str:
+        return f"{self._max_repeat(value)}?"
+
+    def _possessive_repeat(self, value: Any) -> str:
+        name = f"all{next(self._numbers)}"  # what a look-ahead has found is not given back
+        return rf"(?=(?<{name}>{self._max_repeat(value)}))\k<{name}>"
+
+    def _in(self, items: Any) -> str:
+        return _write_class([(str(kind), value) for kind, value in items], folds=self._folds)
 
 
 def _write_class(items: list[tuple[str, Any]], *, folds: bool) -> str:

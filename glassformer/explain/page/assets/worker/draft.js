@@ -2,14 +2,16 @@
 /** A sentence without its codes, as the model reads it, with names and numbers where codes carry grammar:
  * `glassformer/text/codes/draft.py`, but that each tag is placed by itself. */
 
-import { joinParts, markCodes, standsForWord, unusedSigns } from "./codes.js";
+import { joinParts, markCodes, pairName, standsForWord, unusedSigns } from "./codes.js";
 import { normalizeSource } from "./tokenizer.js";
 
 /** @typedef {import("./codes.js").Part} Part */
 /** @typedef {import("./codes.js").Code} Code */
 /** @typedef {import("./codes.js").Rules} Rules */
-/** @typedef {{parts: Part[], start: number, left: string, right: string, tag: string}} Mark codes that left a text at
- * a place, and the characters next to them; tag: opens, closes or empty */
+/** @typedef {{parts: Part[], start: number, left: string, right: string, tag: string, other?: Mark}} Mark
+ * codes that left a text at
+ * a place, and the characters next to them; tag: opens, closes or empty; other: the tag that closes this one, or that
+ * it closes */
 /** @typedef {{source: Part[], text: string, marks: Mark[], words: [string, Mark][]}} Draft */
 
 const SEPARATORS = ":;,|/–—-";
@@ -88,6 +90,7 @@ class DraftBuilder {
     this.last = [...this.coded.matchAll(/[\p{L}\p{N}]/gu)].at(-1)?.index ?? -1;
     this.space = false;
     this.afterRun = false;
+    /** Tags that nothing closes yet. @type {Mark[]} */ this.opened = [];
   }
 
   build() {
@@ -161,6 +164,13 @@ class DraftBuilder {
       return this.addText(word);
     }
     draft.marks.push(mark);
+    if (tag === "opens") this.opened.push(mark);
+    if (tag === "closes") {
+      const name = pairName(code, rules);
+      const at = this.opened.findLastIndex(({ parts: [one] }) => pairName(/** @type {Code} */ (one), rules) === name);
+      if (at >= 0) mark.other = this.opened.splice(at)[0];
+      if (mark.other) mark.other.other = mark;
+    }
     if (tag) return undefined;
     this.afterRun = true;
     if (ANY_WORD.test(left) && ANY_WORD.test(right) && !rules.first.unspaced.test(left)) this.space = true;

@@ -39,8 +39,9 @@ export function wordsOfTokens(text, words, ends) {
   });
 }
 
-/** @typedef {{source: string, target: string, srcEnds: number[], tgtEnds: number[], links: number[]}} Aligned what
- * the model read and wrote, where the tokens of both end, and the source token that each target token attends to most */
+/** @typedef {{source: string, target: string, srcEnds: number[], tgtEnds: number[], links: number[]}}
+ *   Aligned what the model read and wrote, where the tokens of both end, and the source token that each target token
+ *   attends to most */
 
 /** For each word of a translation the word of the source that it was most written from. */
 export class Alignment {
@@ -80,10 +81,12 @@ export function restoreDraft(draft, text, align, rules) {
   /** @type {Set<string>} */
   const unsure = new Set();
   let end = 0;
-  const spans = draft.marks.map((mark, number) => ({
-    span: placeOf(draft, mark, text, align, rules, unsure),
-    number,
-  }));
+  const spans = draft.marks.map((mark, number) => {
+    const pair = mark.other && pairSpan(draft, mark.tag === "opens" ? mark : mark.other, text, align, rules);
+    const place = pair && pair[mark.tag === "opens" ? 0 : 1];
+    const span = place === undefined ? placeOf(draft, mark, text, align, rules, unsure) : [place, place];
+    return { span: /** @type {Span} */ (span), number };
+  });
   spans.sort((a, b) => a.span[0] - b.span[0] || a.span[1] - b.span[1] || a.number - b.number);
   for (const { span, number } of spans) {
     const start = Math.max(end, span[0]);
@@ -122,6 +125,52 @@ function sharedSigns(found, wanted, { alike }) {
 }
 
 const reversed = (/** @type {string} */ text) => [...text].reverse().join("");
+
+/** What stands before the first word of a text and behind the last one. @param {string} text */
+const signsAround = (text) => {
+  const words = text.match(/[\p{L}\p{N}](?:.*[\p{L}\p{N}])?/su);
+  return words ? [text.slice(0, words.index), text.slice((words.index ?? 0) + words[0].length)] : [text, text];
+};
+
+/** Where what a pair of tags encloses stands in a translation: round the words that were written from it, side by
+ * side, and as many of the signs next to them as it has itself; undefined where none seem to be.
+ * @param {Draft} draft @param {Mark} opening @param {string} text @param {() => Alignment} align @param {Rules} rules
+ * @returns {Span | undefined} */
+function pairSpan(draft, opening, text, align, rules) {
+  const [first, last] = [opening.start, opening.other?.start ?? 0];
+  const [before, inner, after] = [draft.text.slice(0, first), draft.text.slice(first, last), draft.text.slice(last)];
+  if (!ANY_WORD.test(inner)) return undefined;
+  const around = signsAround(text);
+  const isAll = !ANY_WORD.test(before) && !ANY_WORD.test(after);
+  const span = isAll ? [around[0].length, text.length - around[1].length] : linkedSpan(first, last, align());
+  if (!span) return undefined;
+  const [left, right] = [signsAround(text.slice(0, span[0]))[1], signsAround(text.slice(span[1]))[0]];
+  const own = signsAround(inner);
+  const isFirst = !before.trim() && left.length === span[0];
+  const isLast = !after.trim() && right.length === text.length - span[1];
+  return [
+    isFirst ? 0 : span[0] - sharedSigns(reversed(left), reversed(own[0]), rules),
+    isLast ? text.length : span[1] + sharedSigns(right, own[1], rules),
+  ];
+}
+
+/** The longest run of words that were written from a part of the source.
+ * @param {number} first @param {number} last @param {Alignment} alignment @returns {Span | undefined} */
+function linkedSpan(first, last, { srcWords, tgtWords, owners }) {
+  const isInside = (/** @type {number} */ word) => srcWords[word]?.[1] > first && srcWords[word][0] < last;
+  /** @type {number[][]} */
+  const groups = [];
+  let reached = -2; // the end of the last group, with words behind it that no word of the source owns
+  owners.forEach((owner, word) => {
+    if (isInside(owner)) {
+      if (reached !== word - 1) groups.push([]);
+      groups[groups.length - 1].push(word);
+    }
+    if (isInside(owner) || (owner < 0 && reached === word - 1)) reached = word;
+  });
+  const [best] = groups.sort((a, b) => b.length - a.length);
+  return best && best.length < tgtWords.length ? [tgtWords[best[0]][0], tgtWords[best.at(-1) ?? 0][1]] : undefined;
+}
 
 /** Where a mark goes in a translation: at an end where it is at one, else where the words next to it are.
  * @param {Draft} draft @param {Mark} mark @param {string} text @param {() => Alignment} align @param {Rules} rules

@@ -21,6 +21,13 @@ const isText = (/** @type {Part} */ part) => typeof part === "string";
 const texts = (/** @type {Part[]} */ parts) => parts.filter(isText).join("");
 /** @param {Part[]} parts @param {(text: string) => string} change */
 const mapTexts = (parts, change) => parts.map((part) => (typeof part === "string" ? change(part) : part));
+/** Texts that stand side by side as one. @param {Part[]} parts */
+const joinTexts = (parts) =>
+  parts.reduce((/** @type {Part[]} */ all, part) => {
+    const last = all.at(-1);
+    const isOne = typeof last === "string" && typeof part === "string";
+    return isOne ? [...all.slice(0, -1), last + part] : [...all, part];
+  }, []);
 const filled = (/** @type {Part[]} */ parts) => parts.filter((part) => part !== "");
 
 /** Marks of direction are not read, and typographic signs that the model does not know as plain ones. @type {Step} */
@@ -41,7 +48,9 @@ function readSigns(parts, { rules, matchesStyle, plainSigns }) {
   return {
     parts: filled(read),
     restore: (answer) =>
-      mapTexts(answer, (part) => written.reduce((all, [other, sign]) => all.replaceAll(other, sign), part)),
+      mapTexts(joinTexts(answer), (part) =>
+        written.reduce((all, [other, sign]) => all.replaceAll(other, sign), part),
+      ),
     start: written.length ? () => "" : (answer) => answer,
   };
 }
