@@ -18,8 +18,8 @@ import { normalizeSource } from "./tokenizer.js";
  *   greedy?: boolean}} Options differAt: the word behind the prefix that the alternatives do not have */
 /** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[]}}
  *   Hypothesis logProbs: of each id */
-/** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean, align: () => Alignment}} Found
- * what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the model takes no
+/** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean, align: () => Alignment}}
+ * Found what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the model takes no
  * more of it */
 /** @typedef {{draft: Draft, found: Found, restored: {parts: Part[], flags: string[]}[], lost: string[]}} Attempt */
 /** @typedef {{start: number, source: string, parts: Part[], gap: string}} Sentence */
