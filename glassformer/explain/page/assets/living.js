@@ -297,7 +297,7 @@ export class Living {
 
   /** Whether `glassformer translate` leaves a sentence as it is. @param {string} text */
   copies(text) {
-    return this.packed.decode.copy_wordless && !hasLetter(text);
+    return Boolean(this.packed?.decode.copy_wordless) && !hasLetter(text);
   }
 
   /** What the model reads, where that is not what was typed, and what `glassformer translate` does besides. */

@@ -11,6 +11,8 @@
  *   amounts: string[] | null}} Rules any, whole, first: what finds a pattern in a text, meets all of it, or its
  *   start */
 
+export const ANY_WORD = /[\p{L}\p{N}]/u;
+
 /** What `page/text_rules.py` packs. @param {any} packed @returns {Rules} */
 export function readRules({ patterns, abbreviations, ...lists }) {
   const compile = (/** @type {string} */ before, /** @type {string} */ after, /** @type {string} */ more) =>

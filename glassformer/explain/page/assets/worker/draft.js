@@ -2,7 +2,7 @@
 /** A sentence without its codes, as the model reads it, with names and numbers where codes carry grammar:
  * `glassformer/text/codes/draft.py`, but that each tag is placed by itself. */
 
-import { joinParts, markCodes, pairName, standsForWord, unusedSigns } from "./codes.js";
+import { ANY_WORD, joinParts, markCodes, pairName, standsForWord, unusedSigns } from "./codes.js";
 import { normalizeSource } from "./tokenizer.js";
 
 /** @typedef {import("./codes.js").Part} Part */
@@ -16,7 +16,6 @@ import { normalizeSource } from "./tokenizer.js";
 
 const SEPARATORS = ":;,|/–—-";
 const BRACKETS = ["()", "[]", '""', "''", "«»", "„“", "“”", "‘’", "{}", "<>"];
-const ANY_WORD = /[\p{L}\p{N}]/u;
 
 const dropBreaks = (/** @type {string} */ text, /** @type {Rules} */ rules) => text.replace(rules.any.dropped, "");
 const isOf = (/** @type {string} */ sign, /** @type {string} */ signs) => sign !== "" && signs.includes(sign);

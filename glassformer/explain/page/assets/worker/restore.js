@@ -2,7 +2,7 @@
 /** The way back that needs the model's attention: which word was written from which, where codes go, and what a
  * translation has lost. `glassformer/decoding/restore/`, and `text/codes/checks.py`. */
 
-import { joinParts } from "./codes.js";
+import { ANY_WORD, joinParts } from "./codes.js";
 import { findWord } from "./draft.js";
 
 /** @typedef {import("./codes.js").Part} Part */
@@ -10,8 +10,6 @@ import { findWord } from "./draft.js";
 /** @typedef {import("./draft.js").Draft} Draft */
 /** @typedef {import("./draft.js").Mark} Mark */
 /** @typedef {[number, number]} Span */
-
-const ANY_WORD = /[\p{L}\p{N}]/u;
 
 /** Where the words of a text are; in scripts without spaces each character is one.
  * @param {string} text @param {Rules} rules @returns {Span[]} */
