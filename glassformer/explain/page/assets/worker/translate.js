@@ -19,8 +19,8 @@ import { normalizeSource } from "./tokenizer.js";
 /** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[]}}
  *   Hypothesis logProbs: of each id */
 /** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean, align: () => Alignment}}
- * Found what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the model takes no
- * more of it */
+ *   Found what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the
+ *   model takes no more of it */
 /** @typedef {{draft: Draft, found: Found, restored: {parts: Part[], flags: string[]}[], lost: string[]}} Attempt */
 /** @typedef {{start: number, source: string, parts: Part[], gap: string}} Sentence */
 
