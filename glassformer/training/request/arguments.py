@@ -10,7 +10,7 @@ from glassformer.settings import RunConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText
-from glassformer.training.request.defaults import default_model, language_settings
+from glassformer.training.request.defaults import default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import preset_settings
 
@@ -69,7 +69,7 @@ class TrainRequest:
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
             if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
-            config = RunConfig.from_mapping(merged)
+            config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
                 raise ConfigError(
