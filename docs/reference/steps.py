@@ -119,11 +119,11 @@ def steps_around(translator: Translator) -> Iterator[WalkStep]:
 
 
 def restarted_training(translator: Translator) -> Walk:
-    """An update of a training that diverged before."""
+    """An update by Muon of a training that diverged before."""
     with TemporaryDirectory() as name:
         state = {"counters": asdict(TrainState(restarts=1))}
         save_checkpoint(RunDirectory(Path(name)).latest, 1, {OPTIMIZER: {}}, state)
-        return walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1), run=Path(name))
+        return walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1, optimizer="muon"), run=Path(name))
 
 
 def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:
