@@ -67,8 +67,6 @@ class TrainRequest:
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
-            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
-                merged["model"].setdefault("tie_embeddings", "target")
             config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
@@ -119,6 +117,8 @@ def _merge_settings(
         merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
+    if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+        merged["model"].setdefault("tie_embeddings", "target")
     return merged
 
 

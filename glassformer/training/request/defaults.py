@@ -56,6 +56,8 @@ def train_defaults(config: RunConfig, given: Collection[str], run: Path) -> RunC
     found = _settings_of(run)
     if not found and config.model.norm == "pre":
         found = {**RACED, "peak_rate": round((config.model.d_model * _PAPERS_WARMUP) ** -0.5, 4)}
+        if not config.train.max_minutes:
+            del found["cooldown"]  # half of a training whose end is known; else it would last twice as long
         if config.train.sharding == "full":
             found["optimizer"] = "adam"  # a step of Muon needs whole matrices
         if pick_device(config.train.device).type == "cpu" and cpu_has_bf16():

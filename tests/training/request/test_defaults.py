@@ -75,14 +75,14 @@ def train_of(run: Path, *overrides: str, **more: Any) -> TrainConfig:
 def test_a_training_takes_what_won_the_race_for_what_is_not_set(tmp_path, monkeypatch):
     monkeypatch.setattr(defaults, "cpu_has_bf16", lambda: True)
     run = tmp_path / "run"
-    plain = train_of(run, "train.device=cpu")
+    plain = train_of(run, "train.device=cpu", "train.max_minutes=3")
     assert {name: getattr(plain, name) for name in RACED} == RACED
     assert (plain.peak_rate, plain.precision) == (0.004, "bf16")
     assert train_of(run, model="small").peak_rate == 0.0028, "wider models have a lower peak"
     assert train_of(run, "train.sharding=full").optimizer == "adam"
-    assert train_of(run, "train.precision=float32", "train.cooldown=0.1", "train.optimizer=adam") == replace(
-        plain, device="auto", precision="float32", cooldown=0.1, optimizer="adam"
-    )
+    own = train_of(run, "train.precision=float32", "train.cooldown=0.1", "train.optimizer=adam")
+    assert own == replace(plain, device="auto", max_minutes=0.0, precision="float32", cooldown=0.1, optimizer="adam")
+    assert train_of(run).cooldown == 0.25, "the end is not known"
     for curve in ("train.warmup=700", "train.schedule=noam"):  # who sets the curve begins with the paper's
         own = train_of(run, curve)
         assert (own.schedule, own.peak_rate, own.optimizer) == ("noam", 0, "muon")
