@@ -33,7 +33,7 @@ Model = Annotated[str | None, option(_MODEL)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOptions:
+class PairOptions(opt.ColumnOptions):
     """Pairs of text: one file, or one of each side."""
 
     pairs: Annotated[Path | None, argument(_PAIRS)] = None

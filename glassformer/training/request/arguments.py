@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, TrainConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
-from glassformer.training.request.data import FileSource, TaskSource, TrainingText
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
 from glassformer.training.request.defaults import default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import preset_settings
 
-_KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
+_KEYS_OF_KIND = {
+    "src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid", "columns", "separator"),
+    "task": ("task",),
+}  # fmt: skip
+_NO_PATHS = ("task", "columns", "separator")
 DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 
@@ -45,7 +49,8 @@ class TrainRequest:
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
         ``data`` and the TOML's ``[data]``, whose paths are relative to it, name ``src`` and ``tgt`` (``valid_src``,
-        ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``. A named model sets its sizes only.
+        ``valid_tgt``), or ``pairs`` (``valid``, ``columns``, ``separator``), or ``task``, and ``mix``. A named model
+        sets its sizes only.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
@@ -77,20 +82,23 @@ class TrainRequest:
             layers = [initial.settings, language_settings(source), chosen, values]
             config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
-        if mix is None and config.train.mix:
-            raise ConfigError(
-                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
-            )
-        is_set = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if is_set and config.train.stop_at and config.train.metric == "loss":
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
-                f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
-            )
+        _check_options(config.train, (values, changes), has_mix=mix is not None)
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
         return cls(run, source, config, initial, others, force)
+
+
+def _check_options(train: TrainConfig, layers: Sequence[Mapping[str, Any]], *, has_mix: bool) -> None:
+    """Raise ``ConfigError`` for settings of a training that would do nothing."""
+    if train.mix and not has_mix:
+        raise ConfigError(f"train.mix: found {train.mix} without other pairs, expected --mix FILE, which names them.")
+    is_set = any(layer.get("train", {}).get("stop_at") for layer in layers)
+    if is_set and train.stop_at and train.metric == "loss":
+        raise ConfigError(
+            f"train.stop_at: found {train.stop_at} with metric 'loss', which is no percentage, expected "
+            f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
+        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,7 +125,7 @@ def _merge_settings(
         merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
-    if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+    if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
         merged["model"].setdefault("tie_embeddings", "target")
     return merged
 
@@ -141,7 +149,7 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
     values["data"] = {
-        key: str(path.parent / value) if key != "task" and isinstance(value, str) else value
+        key: str(path.parent / value) if key not in _NO_PATHS and isinstance(value, str) else value
         for key, value in data.items()
     }
     return values
@@ -179,5 +187,5 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
-    files = {names.get(key, key): Path(value) for key, value in data.items()}
-    return FileSource(**files, turned=False, languages=None)
+    files = {names.get(key, key): Path(value) for key, value in data.items() if key not in _NO_PATHS}
+    return FileSource(**files, turned=False, languages=None, columns=read_columns(data))
