@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, TextConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, TrainConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
-from glassformer.training.request.defaults import default_model, language_settings
+from glassformer.training.request.defaults import default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import preset_settings
 
@@ -72,9 +72,7 @@ class TrainRequest:
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
-            if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
-                merged["model"].setdefault("tie_embeddings", "target")
-            config = RunConfig.from_mapping(merged)
+            config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
                 raise ConfigError(
@@ -84,20 +82,23 @@ class TrainRequest:
             layers = [initial.settings, language_settings(source), chosen, values]
             config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
-        if mix is None and config.train.mix:
-            raise ConfigError(
-                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
-            )
-        is_set = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if is_set and config.train.stop_at and config.train.metric == "loss":
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
-                f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
-            )
+        _check_options(config.train, (values, changes), has_mix=mix is not None)
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
         return cls(run, source, config, initial, others, force)
+
+
+def _check_options(train: TrainConfig, layers: Sequence[Mapping[str, Any]], *, has_mix: bool) -> None:
+    """Raise ``ConfigError`` for settings of a training that would do nothing."""
+    if train.mix and not has_mix:
+        raise ConfigError(f"train.mix: found {train.mix} without other pairs, expected --mix FILE, which names them.")
+    is_set = any(layer.get("train", {}).get("stop_at") for layer in layers)
+    if is_set and train.stop_at and train.metric == "loss":
+        raise ConfigError(
+            f"train.stop_at: found {train.stop_at} with metric 'loss', which is no percentage, expected "
+            f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
+        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +125,8 @@ def _merge_settings(
         merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
+    if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
+        merged["model"].setdefault("tie_embeddings", "target")
     return merged
 
 

@@ -15,10 +15,14 @@ class Preset:
     settings: Mapping[str, Mapping[str, Any]]
 
 
+_PAPER = {
+    "optimizer": "adam", "precision": "auto", "schedule": "noam", "peak_rate": 0.0, "warmup": 4000, "cooldown": 0.0,
+    "clip_norm": 0.0,
+}  # fmt: skip
 PRESETS = {
     "paper": Preset(
         "the paper's training: Adam, the rate of equation 3 with 4,000 updates of warm-up, no cooldown, no clipping",
-        {"train": {"schedule": "noam", "peak_rate": 0.0, "warmup": 4000, "cooldown": 0.0, "clip_norm": 0.0}},
+        {"train": _PAPER},
     ),
 }
 
