@@ -13,6 +13,7 @@ from glassformer.text.corpus.units import Lines, find_units
 Settings = Mapping[str, Mapping[str, Any]]
 
 SAMPLE = 1000  # pairs by which the preset is chosen
+_FEWEST_WORDS = 100  # different sources; fewer say nothing of a text
 _ENOUGH_WORDS = 5000  # pairs, with copies that join two of them
 
 
@@ -40,7 +41,7 @@ PRESETS = {
             },
             "train": {
                 "batch_tokens": 512, "schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 300,
-                "label_smoothing": 0.1, "metric": "exact_match", "max_updates": 4000, "validate_every": 500,
+                "label_smoothing": 0.1, "metric": "exact_match", "max_updates": 3000, "validate_every": 500,
                 "valid_translations": 1000, "patience": 0,
             },
             "decode": {"beam": 5, "keep_codes": False},
@@ -57,6 +58,8 @@ class Choice(NamedTuple):
     reason: str
 
 
+# In place of those of the preset, where the pairs need no copies.
+_MANY_WORDS = {"batch_tokens": 1024, "max_updates": 8000}
 NO_CHOICE = Choice(None, {}, "")
 
 
@@ -69,11 +72,13 @@ def choose_preset(name: str | None, pairs: Sequence[Pair]) -> Choice:
         raise ConfigError(
             f"--preset: there is no preset {name!r}.{nearest(str(name), PRESETS)} Known: {', '.join(PRESETS)}."
         )
-    fitting = "sentences" if "sentences" in find_units(pairs) else "words"
-    chosen = name or fitting
+    are_words = "sentences" not in find_units(pairs) and len({pair.src for pair in pairs[:SAMPLE]}) >= _FEWEST_WORDS
+    chosen = name or ("words" if are_words else "sentences")
     settings = dict(PRESETS[chosen].settings)
     if chosen == "words":
         settings["text"] = _words_text(pairs)
+        if len(pairs) >= _ENOUGH_WORDS:
+            settings["train"] = {**settings["train"], **_MANY_WORDS}
     return Choice(chosen, settings, _reason(chosen, pairs, is_named=name is not None))
 
 
