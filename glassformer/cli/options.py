@@ -220,8 +220,10 @@ def run_or_bundled(run: Path | None) -> Path:
 
 
 def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
-    """The given run directories, or the bundled one."""
-    return list(map(find_run, runs or [BUNDLED]))
+    """The given run directories, with those of an ensemble, or the bundled one."""
+    from glassformer.run_directory import find_members
+
+    return [member for run in runs or [BUNDLED] for member in find_members(find_run(run))]
 
 
 def require_run(run: Path | None) -> Path:
