@@ -62,9 +62,7 @@ class Access:
                 raise HTTPError(statuses[1], "Invalid API key")
             return f"key {digest}", self._keys[digest]
         if self._config.require_key:
-            contact = self._config.key_contact
-            unknown = "Please contact the server operator to get an API key"
-            raise HTTPError(statuses[0], f"Visit {contact} to get an API key" if contact else unknown)
+            raise HTTPError(statuses[0], "Please contact the server operator to get an API key")
         return f"address {address}", self._config.request_limit
 
     def check_size(self, client: str, texts: Sequence[str]) -> None:

@@ -1,12 +1,14 @@
 """The served models, and which of them lead from one language to another. Knows nothing of requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from babel.core import get_global
 
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
@@ -23,6 +25,8 @@ class ServedModel(NamedTuple):
     path: Path
     source: str
     target: str
+    token: str = ""
+    """The target as a model of several names it."""
 
     @property
     def name(self) -> str:
@@ -44,11 +48,26 @@ class Languages:
     @cached_property
     def routes(self) -> dict[tuple[str, str], tuple[ServedModel, ...]]:
         """One model for each pair of languages, or where there is none, two."""
-        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one[1:]: (one,) for one in self.models}
+        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {
+            (one.source, one.target): (one,) for one in self.models
+        }
         for first, second in product(self.models, repeat=2):
             if first.target == second.source and first.source != second.target:
                 found.setdefault((first.source, second.target), (first, second))
         return found
+
+    def with_targets(self, tokens: Mapping[Path, Sequence[str]]) -> "Languages":
+        """The same, with an entry for each target of a model that has several, which these tokens name."""
+        shorter = get_global("language_aliases")  # deu is de
+        models = [
+            [
+                one._replace(target=shorter.get(token, token).replace("_", "-"), token=token)
+                for token in tokens[one.path]
+            ]
+            or [one]
+            for one in self.models
+        ]
+        return Languages(tuple(model for each in models for model in each))
 
     def targets(self, source: str) -> list[str]:
         """The targets of a language, itself included."""

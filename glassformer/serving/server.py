@@ -31,21 +31,13 @@ _CLOSING_S = 0.1  # for the answers to requests that were ended
 
 def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
     """Load the models; raises ``GlassformerError`` for what cannot be served."""
-    metrics, languages = Metrics(), read_models(runs, langs)
-    threads = config.threads or available_cores()
-    models = Models(languages, config.engine, threads)
+    metrics, found = Metrics(), read_models(runs, langs)
+    models = Models(found, config.engine, Batcher(config.threads or available_cores(), metrics))
     try:
-        batcher = Batcher(models.translate, threads, config, metrics)
-        return Serving(config, models, batcher, metrics)
+        return Serving(config, models, metrics)
     except GlassformerError:
         models.close()
         raise
-
-
-def close_serving(serving: Serving) -> None:
-    """Refuse what waits, and end all threads and processes."""
-    serving.batcher.close()
-    serving.models.close()
 
 
 def run_server(
@@ -63,7 +55,7 @@ def run_server(
         try:
             runner.run(_serve(serving, listener, report))
         finally:
-            close_serving(serving)
+            serving.models.close()
 
 
 def listen(config: ServeConfig) -> socket.socket:
@@ -116,5 +108,5 @@ def _first_line(serving: Serving, listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     shown = f"[{host}]" if ":" in host else host
     models = ", ".join(model.name for model in serving.models.languages.models)
-    engines = " and ".join(sorted(set(serving.models.engines.values())))
+    engines = " and ".join(sorted(serving.models.engines))
     return f"http://{shown}:{port}: {models} by {engines}. Ctrl+C ends it."

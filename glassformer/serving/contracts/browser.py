@@ -3,52 +3,73 @@
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
 from glassformer.serving.http_errors import bad_request
-from glassformer.serving.service import TranslationRequest
 
-CONTRACT = Contract("browser", "token", is_json=True, key_statuses=(401, 401))
-
-
-async def _translate(context: RequestContext, texts: list[str], source: str, target: str) -> list[tuple[str, str]]:
-    """The source language and the translation of each text."""
-    requests = context.requests_for(TranslationRequest(text="", source=source, target=target), texts)
-    answers = await context.translate(requests)
-    return [(asked.source, answer.text) for asked, answer in zip(requests, answers, strict=True)]
+CONTRACT = Contract("token", is_json=True, key_statuses=(401, 401))
 
 
-async def batch(context: RequestContext, *, texts: list[str], to: str, from_: str = "auto") -> dict[str, list[str]]:
+class Batch(Struct, rename={"from_": "from"}):
     """MTranServer's list of texts."""
-    return {"results": [text for _, text in await _translate(context, texts, from_, to)]}
+
+    texts: list[str]
+    to: str
+    from_: str = "auto"
 
 
-async def immersive(
-    context: RequestContext, *, text_list: list[str], target_lang: str, source_lang: str = "auto"
-) -> dict[str, list[dict[str, str]]]:
+async def batch(context: RequestContext, asked: Batch) -> dict[str, list[str]]:
+    """MTranServer's list of texts."""
+    return {"results": [one.text for one in await context.translate(asked.texts, asked.from_, asked.to)]}
+
+
+class Immersive(Struct):
     """Immersive Translate's custom service."""
-    found = await _translate(context, text_list, source_lang, target_lang)
-    return {"translations": [{"detected_source_lang": source, "text": text} for source, text in found]}
+
+    text_list: list[str]
+    target_lang: str
+    source_lang: str = "auto"
 
 
-async def kiss(
-    context: RequestContext, *, to: str, text: str = "", texts: list[str] | None = None, from_: str = "auto"
-) -> dict[str, Any]:
+async def immersive(context: RequestContext, asked: Immersive) -> dict[str, list[dict[str, str]]]:
+    """Immersive Translate's custom service."""
+    found = await context.translate(asked.text_list, asked.source_lang, asked.target_lang)
+    return {"translations": [{"detected_source_lang": one.source, "text": one.text} for one in found]}
+
+
+class Kiss(Struct, rename={"from_": "from"}):
     """KISS Translator's custom service: one text, or several."""
-    asked = texts or [text]
-    if not any(asked):
+
+    to: str
+    text: str = ""
+    texts: list[str] = []
+    from_: str = "auto"
+
+
+async def kiss(context: RequestContext, asked: Kiss) -> dict[str, Any]:
+    """KISS Translator's custom service: one text, or several."""
+    texts = asked.texts or [asked.text]
+    if not any(texts):
         raise bad_request("missing text parameter")
-    found = await _translate(context, asked, from_, to)
-    several = {"translations": [{"text": answer, "src": source} for source, answer in found]} if texts else {}
-    return {"text": found[0][1], "from": found[0][0], "to": to} | several
+    found = await context.translate(texts, asked.from_, asked.to)
+    several = {"translations": [{"text": one.text, "src": one.source} for one in found]} if asked.texts else {}
+    return {"text": found[0].text, "from": found[0].source, "to": asked.to} | several
 
 
-async def deeplx(
-    context: RequestContext, *, text: str, target_lang: str, source_lang: str = "auto"
-) -> dict[str, Any]:
+class DeepLX(Struct):
     """DeepLX's one text."""
-    ((source, answer),) = await _translate(context, [text], source_lang, target_lang)
-    languages = {"source_lang": source.upper(), "target_lang": target_lang.upper()}
-    return {"code": 200, "id": 0, "data": answer, "alternatives": [], "method": "Free", **languages}
+
+    text: str
+    target_lang: str
+    source_lang: str = "auto"
+
+
+async def deeplx(context: RequestContext, asked: DeepLX) -> dict[str, Any]:
+    """DeepLX's one text."""
+    (found,) = await context.translate([asked.text], asked.source_lang, asked.target_lang)
+    languages = {"source_lang": found.source.upper(), "target_lang": asked.target_lang.upper()}
+    return {"code": 200, "id": 0, "data": found.text, "alternatives": [], "method": "Free", **languages}
 
 
 _POST = partial(Endpoint, CONTRACT, "POST")
