@@ -7,14 +7,14 @@ import ctypes
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from glassformer.decoding.engines.engine import Engine, SearchResult
-from glassformer.decoding.search.job import Constraints, SearchJob, check_wanted
-from glassformer.decoding.search.outputs import Output
+from glassformer.decoding.search.job import SearchJob, check_wanted
 from glassformer.serving.metrics import Metrics
 
 _MAX_SOURCES, _MAX_TOKENS = 32, 1024  # of a batch; more are not faster
@@ -31,10 +31,10 @@ class _Waiting:
     future: "Future[SearchResult]" = field(default_factory=Future)
     came: float = field(default_factory=time.monotonic)
 
-    def is_like(self, other: "_Waiting") -> bool:
-        """Whether both can be in one batch."""
-        is_same = self.engine is other.engine and self.job.attention == other.job.attention
-        return is_same and self.job.options == other.job.options
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What all searches of a batch share."""
+        return id(self.engine), self.job.options, self.job.attention
 
 
 class Batcher:
@@ -88,15 +88,16 @@ class Batcher:
         with self._changed:
             while not batch and not self._is_closed:
                 self._changed.wait_for(lambda: self._waiting or self._is_closed)
-                for one in list(self._waiting):
-                    sources += len(one.job.sources)
-                    tokens += sum(map(len, one.job.sources))
+                while self._waiting:
+                    first = self._waiting[0]
+                    sources += len(first.job.sources)
+                    tokens += sum(map(len, first.job.sources))
                     is_full = sources > _MAX_SOURCES or tokens > _MAX_TOKENS
-                    if batch and (is_full or not one.is_like(batch[0])):
+                    if batch and (is_full or first.kind != batch[0].kind):
                         break
-                    self._waiting.remove(one)
-                    if one.future.set_running_or_notify_cancel():
-                        batch.append(one)
+                    self._waiting.popleft()
+                    if first.future.set_running_or_notify_cancel():
+                        batch.append(first)
         return batch
 
     def _run(self, batch: Sequence[_Waiting]) -> None:
@@ -104,30 +105,26 @@ class Batcher:
         try:
             ((_, found),) = batch[0].engine.search([_merge([one.job for one in batch])])
         except Exception as error:
+            for one in batch if len(batch) > 1 else ():
+                self._run([one])
             if len(batch) == 1:
                 batch[0].future.set_exception(error)
-            else:
-                for one in batch:
-                    self._run([one])
             return
-        start = 0
+        candidates, attention = iter(found.candidates), iter(found.attention)
         for one in batch:
-            end = start + len(one.job.sources)
-            part = replace(found, candidates=found.candidates[start:end], attention=found.attention[start:end])
+            size = len(one.job.sources)
+            part = replace(found, candidates=list(islice(candidates, size)), attention=list(islice(attention, size)))
             one.future.set_result(part)
-            start = end
 
 
 def _merge(jobs: Sequence[SearchJob]) -> SearchJob:
     """One job of the sources of all."""
-    if len(jobs) == 1:
-        return jobs[0]
     return replace(
         jobs[0],
         sources=[source for job in jobs for source in job.sources],
         limits=[limit for job in jobs for limit in job.limits],
         sample_keys=[key for job in jobs for key in job.sample_keys],
-        constraints=[one for job in jobs for one in job.constraints or [Constraints()] * len(job.sources)],
+        constraints=[one for job in jobs for one in job.constraints or ()],
     )
 
 
@@ -139,14 +136,13 @@ def trim_memory() -> None:
 
 
 class BatchedEngine:
-    """An engine that many threads use at once: their searches run in common batches. Implements ``Engine``."""
-
-    max_efficient_sources: int | None = _MAX_SOURCES
+    """An engine whose searches run in common batches, whichever threads ask for them; the rest is the engine's own."""
 
     def __init__(self, engine: Engine, batcher: Batcher) -> None:
-        self.config, self.mean_attention, self.workers = engine.config, engine.mean_attention, len(batcher.threads)
-        self._engine, self._batcher = engine, batcher
-        self.attention, self.score, self.close = engine.attention, engine.score, engine.close
+        self._engine, self._batcher, self.workers = engine, batcher, len(batcher.threads)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
         """See ``Engine``; one more of the jobs than there are threads wait or run at a time."""
@@ -161,9 +157,3 @@ class BatchedEngine:
         finally:
             for one in started:
                 one.cancel()
-
-    def stream(self, job: SearchJob) -> Generator[list[int], None, list[Output]]:
-        """See ``Engine``; all ids come at the end."""
-        ((_, found),) = self.search([job])
-        yield found.candidates[0][0].ids
-        return found.candidates[0]

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -67,12 +66,13 @@ class Contract:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A path, its methods, and the handler, whose second parameter is the record of what is asked."""
+    """A path, its methods, and the handler, which is given the context and, where there are parameters, their record."""
 
     contract: Contract
     methods: str
     path: str
     handler: Callable[..., Awaitable[Any]]
+    asked: type[Struct] | None = None
     texts: tuple[str, ...] = ()
     """The parameters with texts, which count for the client's limits; the first may be a list."""
     access: Literal["paid", "free", "open"] = "paid"
@@ -82,11 +82,6 @@ class Endpoint:
         """The route for Starlette."""
         serve = partial(self._serve, serving)
         return Route(self.path, serve, methods=self.methods.split(), name=self.handler.__name__)
-
-    @property
-    def asked(self) -> type[Struct] | None:
-        """The record of the parameters, if there are some."""
-        return get_annotations(self.handler, eval_str=True).get("asked")
 
     async def _serve(self, serving: Serving, request: Request) -> Response:
         """The answer to a request; ``HTTPError`` for one that is not admitted or not understood."""
@@ -98,8 +93,7 @@ class Endpoint:
             key, cost = values.get(self.contract.key), 0 if self.access == "free" else max(1, len(texts))
             context.admit(str(key or bearer(request)), cost, self.contract.key_statuses)
             context.check_size([text for text in texts if isinstance(text, str)])
-        kind = self.asked
-        answer = await self.handler(context, *([] if kind is None else [self._convert(values, kind)]))
+        answer = await self.handler(context, *([] if self.asked is None else [self._convert(values, self.asked)]))
         if not isinstance(answer, Response):
             answer = Response(msgspec.json.encode(answer), media_type="application/json")
         answer.headers.update(context.headers)

@@ -14,12 +14,13 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from glassformer.decoding import Translator
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.auto_engine import find_fast_device, known_engine
 from glassformer.decoding.engines.ctranslate2_run import open_engine
+from glassformer.decoding.engines.engine import Engine
 from glassformer.decoding.loading import make_torch_engine
 from glassformer.decoding.search.job import SearchStoppedError, searching_while
 from glassformer.run_directory import RunDirectory
@@ -56,9 +57,8 @@ class Models:
             tokenizers, config = (loaded.src_tokenizer, loaded.tgt_tokenizer), loaded.config
         else:
             engine, tokenizers, config = open_engine(run, "cpu", None, len(self.batcher.threads))
-        confidence = Confidence.read(run.confidence_file)
-        shared = BatchedEngine(engine, self.batcher)
-        return Translator.from_engine(shared, tokenizers, config.decode, confidence, config.languages)
+        confidence, shared = Confidence.read(run.confidence_file), BatchedEngine(engine, self.batcher)
+        return Translator.from_engine(cast("Engine", shared), tokenizers, config.decode, confidence, config.languages)
 
     def _choose_engine(self, run: RunDirectory) -> str:
         """The engine for a run; where it is not known yet, a process compares both and ends, and its PyTorch with it."""

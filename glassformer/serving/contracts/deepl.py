@@ -129,8 +129,8 @@ async def glossaries(context: RequestContext) -> dict[str, list[Any]]:
 
 _FREE = partial(Endpoint, CONTRACT, access="free")
 ENDPOINTS = (
-    Endpoint(CONTRACT, "POST", "/v2/translate", translate, texts=("text",)),
-    _FREE("GET POST", "/v2/languages", languages),
+    Endpoint(CONTRACT, "POST", "/v2/translate", translate, Translate, texts=("text",)),
+    _FREE("GET POST", "/v2/languages", languages, Side),
     _FREE("GET POST", "/v2/usage", usage),
     _FREE("GET", "/v3/languages", languages_v3),
     _FREE("GET", "/v3/glossaries", glossaries),

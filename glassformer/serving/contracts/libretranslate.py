@@ -123,10 +123,10 @@ async def download_file(context: RequestContext) -> Response:
 
 
 ENDPOINTS = (
-    Endpoint(CONTRACT, "POST", "/translate", translate, texts=("q",)),
-    Endpoint(CONTRACT, "POST", "/detect", detect, texts=("q",)),
+    Endpoint(CONTRACT, "POST", "/translate", translate, Translate, texts=("q",)),
+    Endpoint(CONTRACT, "POST", "/detect", detect, Detect, texts=("q",)),
     Endpoint(CONTRACT, "GET", "/languages", languages, access="open"),
     Endpoint(CONTRACT, "GET", "/frontend/settings", settings, access="open"),
-    Endpoint(CONTRACT, "POST", "/translate_file", translate_file),
+    Endpoint(CONTRACT, "POST", "/translate_file", translate_file, TranslateFile),
     Endpoint(CONTRACT, "GET", "/download_file/{number}", download_file, access="open"),
 )

@@ -116,7 +116,7 @@ async def page(context: RequestContext, asked: Sentence) -> HTMLResponse:
 
 
 ENDPOINTS = (
-    Endpoint(CONTRACT, "POST", "/v1/translate", translate, texts=("text",)),
-    Endpoint(CONTRACT, "POST", "/v1/explain", explain, texts=("text",)),
-    Endpoint(CONTRACT, "GET", "/v1/explain", page, texts=("text",)),
+    Endpoint(CONTRACT, "POST", "/v1/translate", translate, TranslateRequest, texts=("text",)),
+    Endpoint(CONTRACT, "POST", "/v1/explain", explain, ExplainBody, texts=("text",)),
+    Endpoint(CONTRACT, "GET", "/v1/explain", page, Sentence, texts=("text",)),
 )

@@ -123,5 +123,5 @@ def _chunks(name: str, *, include_usage: bool) -> Callable[..., bytes]:
 ENDPOINTS = (
     Endpoint(CONTRACT, "GET", "/v1/models", models, access="free"),
     Endpoint(CONTRACT, "GET", "/v1/models/{name}", find_model, access="free"),
-    Endpoint(CONTRACT, "POST", "/v1/chat/completions", chat),
+    Endpoint(CONTRACT, "POST", "/v1/chat/completions", chat, Chat),
 )
