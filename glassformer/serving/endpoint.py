@@ -22,6 +22,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from glassformer.decoding.translation import Translation
+from glassformer.documents.checklist import DocumentReport
 from glassformer.errors import GlassformerError
 from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
@@ -207,8 +208,8 @@ class RequestContext:
         if task is not None:
             task.cancel()
 
-    async def translate_file(self, upload: Upload, given: str, target: str) -> bytes:
-        """The translated file."""
+    async def translate_file(self, upload: Upload, given: str, target: str) -> tuple[bytes, DocumentReport]:
+        """The translated file, and what should be looked at in it."""
         name = Path(upload.name.replace("\\", "/")).name
         if find_format(Path(name)).segments is None:
             raise bad_request("file format not supported")
@@ -229,7 +230,7 @@ class RequestContext:
                 raise bad_request(shown) from error
             found = f"{len(report.flagged)} remarks" if report.flagged else UNCHANGED if source == target else ""
             self.headers[CHECK] = f"look at {found}" if found else "ok"
-            return out.read_bytes()
+            return out.read_bytes(), report
 
     async def stream(
         self, text: Text, source: str, target: str, options: Options, show: Callable[[str | Answer], bytes]

@@ -26,7 +26,7 @@ from glassformer.documents.translate_file import file_steps
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.languages import ServedModel
-from glassformer.serving.markup import protect_links, read_html
+from glassformer.serving.markup import read_html
 from glassformer.serving.models import Models
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import Parts, join_parts
@@ -86,7 +86,7 @@ def translate(
         glossary = Glossary([Term(term, tuple(forms)) for term, *forms in options.glossary])
         review = partial(glossary.review, translator=translator, options=settings)
     memory = Memory(Pair(*pair) for pair in options.memory) if options.memory else None
-    html = (protect_links, read_html) if options.format == "html" else ()
+    html = (read_html,) if options.format == "html" else ()
     found = translator.translate_requests(
         [Request(text, options.prefix, tuple(options.must), tuple(options.ban)) for text in texts],
         settings,

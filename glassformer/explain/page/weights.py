@@ -38,6 +38,7 @@ def pack_model(translator: Translator) -> dict[str, Any]:
             "weights": {name: vars(one) for name, one in confidence.weights.items()},
         },
         "plain_signs": translator.plain_signs,
+        "languages": translator.languages,
         "weights": pack_weights(translator.model),
     }  # fmt: skip
 

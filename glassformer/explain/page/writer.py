@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.decoding import Translator
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
@@ -24,10 +24,22 @@ _ASSETS = files("glassformer.explain.page") / "assets"
 _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
-_START = "page.js"
+_START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
+_CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
+_STYLES = (
+    "base",
+    "bands",
+    "figure",
+    "middle",
+    "number",
+    "distribution",
+    "text",
+    "explanation",
+    "narrow",
+    "translate",
+)
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
@@ -43,10 +55,12 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
+    first: Literal["translate", "inside"] = "inside",
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
+    it opens with.
     """
     block = Block(most)
     still = _why_recorded(translator)
@@ -59,9 +73,10 @@ def page_html(
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
-        import_map=import_map({name: _read(name) for name in _modules() if not name.startswith(_WORKER)}),
+        import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
         scripts="\n".join(scripts),
         start=_START,
+        first=first,
     )
 
 
@@ -97,7 +112,7 @@ def compress(numbers: bytes) -> str:
 
 
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en" data-first="{first}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -112,6 +127,7 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 <script type="importmap">{import_map}</script>
 </head>
 <body>
+<div id="translate" hidden></div>
 <div id="app"><noscript>This page computes and draws with JavaScript, which is switched off.</noscript></div>
 {scripts}
 <script type="module">import "page/{start}";</script>
@@ -159,7 +175,11 @@ def _data_url(name: str, source: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(bare, source).encode()).decode("ascii")
 
 
+def _is_of_worker(name: str) -> bool:
+    return name.startswith(_WORKER) and name != _CLIENT
+
+
 def _worker_source() -> str:
     """The computing modules as one script."""
-    names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
+    names = (_SHARED, *filter(_is_of_worker, _modules()))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

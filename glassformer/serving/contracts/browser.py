@@ -46,7 +46,9 @@ def _write_deeplx(found: Sequence[Answer], target: str) -> dict[str, Any]:
 
 _FROM_TO, _LANGS = {"source": "from", "target": "to"}, {"source": "source_lang", "target": "target_lang"}
 ENDPOINTS = (
-    _tool("/translate/batch", _FROM_TO | {"texts": "texts"}, lambda found, _: {"results": [one.text for one in found]}),
+    _tool(
+        "/translate/batch", _FROM_TO | {"texts": "texts"}, lambda found, _: {"results": [one.text for one in found]}
+    ),
     _tool("/imme", _LANGS | {"texts": "text_list"}, _write_immersive),
     _tool("/kiss", _FROM_TO | {"text": "text", "texts": "texts"}, _write_kiss),
     _tool("/deeplx", _LANGS | {"text": "text"}, _write_deeplx),

@@ -18,6 +18,7 @@ from glassformer.serving.service import Options
 from glassformer.settings import language_name
 from glassformer.text.formats import endings
 
+_MOST_CHECKS = 1000  # of a file, in one answer
 CONTRACT = Contract(missing="Invalid request: missing {} parameter")
 
 
@@ -87,29 +88,25 @@ async def settings(context: RequestContext) -> dict[str, Any]:
 
 
 class TranslateFile(Struct):
-    """A file in a form; its languages."""
+    """A file in a form."""
 
-    file: Upload | None = None
-    source: str = ""
-    target: str = ""
+    file: Upload
+    source: str
+    target: str
 
 
-async def translate_file(context: RequestContext, asked: TranslateFile) -> dict[str, str]:
-    """A file in its own form; the answer says where it can be fetched."""
+async def translate_file(context: RequestContext, asked: TranslateFile) -> dict[str, Any]:
+    """A file in its own form; the answer says where it can be fetched, and what should be looked at in it."""
     if not context.serving.config.files:
         raise HTTPError(403, "Files translation are disabled on this server.")
-    file = asked.file
-    for name in ("file", "source", "target"):
-        if not getattr(asked, name):
-            raise bad_request(f"missing {name} parameter")
-    assert file is not None
-    target, number, path = context.languages.read(asked.target), token_hex(16), Path(file.name)
-    content = await context.translate_file(file, asked.source, target)
+    target, number, name = context.languages.read(asked.target), token_hex(16), Path(asked.file.name)
+    content, report = await context.translate_file(asked.file, asked.source, target)
     try:
-        context.serving.files[number] = (content, f"{path.stem}_{target}{path.suffix}")
+        context.serving.files[number] = (content, f"{name.stem}_{target}{name.suffix}")
     except ValueError as error:  # of the cache
         raise HTTPError(413, "the translated file is too large to be kept") from error
-    return {"translatedFileUrl": str(context.request.url_for("download_file", number=number))}
+    url = str(context.request.url_for("download_file", number=number))
+    return {"translatedFileUrl": url, "check": report.checks[:_MOST_CHECKS]}
 
 
 async def download_file(context: RequestContext) -> Response:

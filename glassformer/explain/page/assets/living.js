@@ -4,7 +4,7 @@
 import { element, printable } from "./drawing/element.js";
 import { moduleOf, shortAddress } from "./record/addresses.js";
 import { PassRecord } from "./record/record.js";
-import { readWeights, unpack } from "./record/weights.js";
+import { readWeights } from "./record/weights.js";
 import { headsToTry, tellingHeads } from "./views/levers.js";
 import { COMPUTING } from "./views/sentence.js";
 
@@ -15,11 +15,11 @@ const hasLetter = (/** @type {string} */ text) => /\p{L}/u.test(text);
 const MAX_TRIES = 80; // of silencing heads, in search of some that tell
 
 export class Living {
-  /** @param {import("./page.js").App} app @param {any} packed what `page/weights.py` made
-   * @param {string} source the worker's script */
-  constructor(app, packed, source) {
+  /** @param {import("./page.js").App} app @param {Promise<import("./worker/translator.js").ModelEngine>} opening */
+  constructor(app, opening) {
     this.app = app;
-    this.packed = packed;
+    this.opening = opening;
+    /** What `page/weights.py` made. @type {any} */ this.packed = null;
     this.ready = false;
     this.busy = false;
     this.held = true;
@@ -35,24 +35,17 @@ export class Living {
     this.trouble = "";
     /** Decode settings of the run that the page's search leaves out. @type {string[]} */ this.ignored = [];
     this.job = 0;
-    /** @type {Map<number, {resolve: (value: any) => void, reject: (reason: Error) => void}>} */ this.waiting =
-      new Map();
     /** The pass that the worker holds, as text. */ this.passed = "";
     /** @type {{key: string, weights: Map<string, {shape: number[], data: Float32Array}>} | null} */ this.edited =
       null;
-    this.worker = new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
-    this.worker.onmessage = ({ data }) => this.receive(data);
-    this.worker.onerror = (event) => {
-      event.preventDefault();
-      this.fail(event.message);
-    };
   }
 
   /** Load the model, and take up what the address in the URL asks for. @param {URLSearchParams} asked */
   async start(asked) {
     try {
-      this.packed.weights = await unpack(this.packed.weights);
-      this.ignored = (await this.call("load", this.packed)).ignored;
+      this.engine = await this.opening;
+      this.packed = this.engine.living;
+      this.ignored = this.engine.loaded.ignored;
       this.ready = true;
       const edits = readEdits(asked.get("edits") ?? "[]");
       this.app.edits.push(...edits.filter(isEdit));
@@ -81,19 +74,7 @@ export class Living {
 
   /** @param {string} call @param {...any} args @returns {Promise<any>} */
   call(call, ...args) {
-    const id = Math.max(0, ...this.waiting.keys()) + 1 + this.job * 1000;
-    return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject });
-      this.worker.postMessage({ id, call, args });
-    });
-  }
-
-  /** @param {{id: number, result?: any, error?: string}} answer */
-  receive({ id, result, error }) {
-    const waiting = this.waiting.get(id);
-    this.waiting.delete(id);
-    if (error === undefined) waiting?.resolve(result);
-    else waiting?.reject(new Error(error));
+    return /** @type {import("./worker/translator.js").ModelEngine} */ (this.engine).call(call, ...args);
   }
 
   /** The weights as the edits have them. */

@@ -1,5 +1,6 @@
 // @ts-check
-/** The worker: answers `{id, call, args}` with `{id, result}` or `{id, error}`. `load` comes first. */
+/** The worker: answers `{id, call, args}` with `{id, result}` or `{id, error}`. `load` comes first. What takes long
+ * pauses between its steps, so that other calls come between, and `{cancel: id}` ends it. */
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
 import { dropTags, markCodes, readCodes, restoreCodes } from "./codes.js";
@@ -8,6 +9,7 @@ import { createModel } from "./model.js";
 import { beam, greedy, ignoredSettings } from "./search.js";
 import { splitSentences } from "./sentences.js";
 import { createTokenizer, normalizeSource, readSentence } from "./tokenizer.js";
+import { TextTranslator } from "./translate.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
@@ -24,6 +26,8 @@ export class PageWorker {
     this.tokenizers = null;
     /** @type {PassRecord | null} */
     this.last = null;
+    /** The run's decode settings. @type {any} */
+    this.decode = {};
     this.matchesStyle = false;
     this.splits = false;
     this.setsCodesAside = false;
@@ -43,6 +47,7 @@ export class PageWorker {
    * @param {Living} living */
   load({ config, weights, tokenizers, decode = {}, confidence = null, plain_signs: plainSigns = {} }) {
     this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
+    this.decode = decode;
     this.matchesStyle = Boolean(decode.match_style);
     this.splits = Boolean(decode.split_sentences);
     this.setsCodesAside = Boolean(decode.keep_codes);
@@ -152,14 +157,31 @@ export class PageWorker {
     return this.last;
   }
 
-  /** The answer to one message.
+  /** Whole texts, with partial answers `[number, text]` on the way.
+   * @param {string[]} texts @param {import("./translate.js").Options} [options] */
+  translate(texts, options) {
+    return new TextTranslator(this).translate(texts, options);
+  }
+
+  /** The answer to one message, whatever time it takes.
    * @param {{id: unknown, call: string, args?: unknown[]}} message
-   * @returns {{id: unknown, result?: unknown, error?: string}} */
-  answer({ id, call, args = [] }) {
+   * @returns {{id: unknown, result?: any, error?: string}} */
+  answer(message) {
+    const steps = this.steps(message);
+    for (;;) {
+      const { done, value } = steps.next();
+      if (done) return value;
+    }
+  }
+
+  /** The same step by step: its last value is the answer, others are partial ones, or none.
+   * @param {{id: unknown, call: string, args?: unknown[]}} message @returns {Generator<any, any>} */
+  *steps({ id, call, args = [] }) {
     const method = CALLS.has(call) ? /** @type {any} */ (this)[call] : null;
     if (!method) return { id, error: `call: found ${call}, expected one of ${[...CALLS].join(", ")}.` };
     try {
-      return { id, result: method.apply(this, args) };
+      const result = method.apply(this, args);
+      return { id, result: typeof result?.next === "function" ? yield* result : result };
     } catch (error) {
       return { id, error: error instanceof Error ? error.message : String(error) };
     }
@@ -179,10 +201,38 @@ const CALLS = new Set([
   "directLogits",
   "runnerUp",
   "logitLens",
+  "translate",
 ]);
+
+/** The jobs that are wanted. @type {Set<unknown>} */
+const wanted = new Set();
+const channel = new MessageChannel();
+/** Until what has arrived meanwhile is done. */
+const pause = () =>
+  new Promise((resolve) => {
+    channel.port1.onmessage = resolve;
+    channel.port2.postMessage(null);
+  });
+
+/** @param {PageWorker} worker @param {any} message @param {(answer: any) => void} send */
+async function serve(worker, message, send) {
+  wanted.add(message.id);
+  const steps = worker.steps(message);
+  for (let step = steps.next(); ; step = steps.next()) {
+    if (step.done) send(step.value);
+    if (step.done) break;
+    if (step.value) send({ id: message.id, partial: step.value });
+    await pause();
+    if (!wanted.has(message.id)) break;
+  }
+  wanted.delete(message.id);
+}
 
 const WorkerScope = /** @type {any} */ (globalThis).WorkerGlobalScope; // absent in a document and in Node
 if (WorkerScope && self instanceof WorkerScope) {
   const worker = new PageWorker();
-  self.onmessage = ({ data }) => self.postMessage(worker.answer(data));
+  self.onmessage = ({ data }) => {
+    if ("cancel" in data) wanted.delete(data.cancel);
+    else serve(worker, data, (answer) => self.postMessage(answer));
+  };
 }
