@@ -19,7 +19,6 @@ from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.middleware import LimitsMiddleware
 from glassformer.version import __version__
 
-_RATE = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After")
 _ASSETS = Path(__file__).parents[1] / "explain" / "page" / "assets"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -98,7 +97,7 @@ def make_app(serving: Serving) -> ASGIApp:
     serving.metrics.waiting.set_function(lambda: serving.service.waiting)
     routes = [*(one.route(serving) for one in ENDPOINTS), Mount("/page", _Assets(directory=_ASSETS))]
     app = LimitsMiddleware(Router(routes), serving.config, serving.metrics)
-    exposed, methods = [CHECK, *_RATE], ["GET", "POST"]
+    exposed, every = [CHECK, "Retry-After"], ["*"]
     return CORSMiddleware(
-        app, allow_origins=["*"], allow_methods=methods, allow_headers=["*"], expose_headers=exposed, max_age=86_400
+        app, allow_origins=every, allow_methods=every, allow_headers=every, expose_headers=exposed, max_age=86_400
     )

@@ -6,7 +6,6 @@ the messages of the contract.
 
 import asyncio
 import re
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -92,7 +91,8 @@ class Endpoint:
             found = [values.get(name) for name in self.texts]
             texts = [text for each in found for text in (each if isinstance(each, list) else [each])]
             key, cost = values.get(self.contract.key), 0 if self.access == "free" else max(1, len(texts))
-            context.admit(str(key or bearer(request)), cost, self.contract.key_statuses)
+            address, statuses = request.client.host if request.client else "", self.contract.key_statuses
+            context.client = serving.access.admit(str(key or bearer(request)), address, cost, statuses)
             context.check_size([text for text in texts if isinstance(text, str)])
         answer = await self.handler(context, *([] if self.asked is None else [self._convert(values, self.asked)]))
         if not isinstance(answer, Response):
@@ -147,11 +147,6 @@ class RequestContext:
     def __init__(self, serving: Serving, request: Request) -> None:
         self.serving, self.request, self.headers, self.client = serving, request, dict[str, str](), ""
         self.languages = serving.models.languages
-
-    def admit(self, key: str, cost: int, statuses: tuple[int, int]) -> None:
-        """Check key and rate limit; raises ``HTTPError``."""
-        address = self.request.client.host if self.request.client else ""
-        self.client, self.headers = self.serving.access.admit(key, address, cost, statuses)
 
     def check_size(self, texts: Sequence[str]) -> None:
         """Raise ``HTTPError`` for too many texts or characters in one request."""
@@ -208,29 +203,24 @@ class RequestContext:
         if task is not None:
             task.cancel()
 
-    async def translate_file(self, upload: Upload, given: str, target: str) -> tuple[bytes, DocumentReport]:
+    async def translate_file(self, file: Upload, given: str, target: str) -> tuple[bytes, DocumentReport]:
         """The translated file, and what should be looked at in it."""
-        name = Path(upload.name.replace("\\", "/")).name
-        if find_format(Path(name)).segments is None:
+        ending = Path(file.name.replace("\\", "/")).suffix.lower()
+        if find_format(Path(f"file{ending}")).segments is None:
             raise bad_request("file format not supported")
-        if not upload.content:
+        if not file.content:
             raise bad_request("empty file")
-        if upload.content.startswith(_GZIP_MAGIC):
+        if file.content.startswith(_GZIP_MAGIC):
             raise bad_request("the file is packed, expected it as it is")
-        source = self.read_source(given, upload.content[:5000].decode("utf-8", "replace"))
-        with tempfile.TemporaryDirectory(prefix="glassformer-") as directory:
-            path = Path(directory) / f"file{Path(name).suffix.lower()}"
-            out = path.with_stem("translated")
-            path.write_bytes(upload.content)
-            try:
-                async with self.time_limit(times=10):
-                    report = await self.serving.service.translate_file(path, out, source, target)
-            except GlassformerError as error:
-                shown = str(error).replace(f"{directory}/", "").removeprefix(f"{path.name}: ")
-                raise bad_request(shown) from error
-            found = f"{len(report.flagged)} remarks" if report.flagged else UNCHANGED if source == target else ""
-            self.headers[CHECK] = f"look at {found}" if found else "ok"
-            return out.read_bytes(), report
+        source = self.read_source(given, file.content[:5000].decode("utf-8", "replace"))
+        try:
+            async with self.time_limit(times=10):
+                found = await self.serving.service.translate_file(f"file{ending}", file.content, source, target)
+        except GlassformerError as error:
+            raise bad_request(re.sub(r"/\S*/file\S*?(?=:)(: )?", "", str(error))) from error
+        remarks = f"{len(found[1].flagged)} remarks" if found[1].flagged else UNCHANGED if source == target else ""
+        self.headers[CHECK] = f"look at {remarks}" if remarks else "ok"
+        return found
 
     async def stream(
         self, text: Text, source: str, target: str, options: Options, show: Callable[[str | Answer], bytes]

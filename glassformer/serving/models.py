@@ -61,7 +61,7 @@ class Models:
         return Translator.from_engine(cast("Engine", shared), tokenizers, config.decode, confidence, config.languages)
 
     def _choose_engine(self, run: RunDirectory) -> str:
-        """The engine for a run; where it is not known yet, a process compares both and ends, and its PyTorch with it."""
+        """The engine for a run; if it is not known yet, a process compares both and ends, its PyTorch with it."""
         if self._engine != "auto":
             return self._engine
         if find_fast_device("cpu", None) is None:

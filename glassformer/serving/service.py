@@ -1,14 +1,14 @@
-"""From texts to their translations: each request is a thread's work, as a document is, and its searches share batches.
+"""From texts to their translations: a request is the work of a thread, as a document is; its searches share batches.
 
 Where no model leads from one language to another, two do, by way of a third language.
 """
 
-import shutil
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -25,7 +25,6 @@ from glassformer.documents.glossary import Glossary, Term
 from glassformer.documents.translate_file import file_steps
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import HTTPError, bad_request
-from glassformer.serving.languages import ServedModel
 from glassformer.serving.markup import read_html
 from glassformer.serving.models import Models
 from glassformer.settings import DecodeConfig
@@ -78,9 +77,12 @@ class Options(Struct, kw_only=True):
 
 
 def translate(
-    translator: Translator, texts: Sequence[Text], target: str, options: Options, markup: Sequence[Step] = ()
+    translator: Translator, target: str, texts: Sequence[Text], options: Options, markup: Sequence[Step] = ()
 ) -> list[Translation]:
-    """The translation of each text, which passes ``markup`` first; also called in the process with PyTorch."""
+    """The translation of each text, which passes ``markup`` first; ``target`` is for a model of several.
+
+    It is also called in the process with PyTorch.
+    """
     settings, review = options.settings(translator, target), None
     if options.glossary:
         glossary = Glossary([Term(term, tuple(forms)) for term, *forms in options.glossary])
@@ -114,58 +116,40 @@ class Service:
         self, texts: Sequence[Text], source: str, target: str, options: Options, markup: Sequence[Step] = ()
     ) -> list[Translation]:
         """The translation of each text; raises ``HTTPError`` for what the models cannot do."""
-        found = [_unchanged(text) for text in texts]
-        route = self._route(source, target, options)
-        for model in route:
-            asked = options if model is route[-1] else Options(format=options.format)
-            following = await self._translate_by(model, texts, asked, markup)
-            found = list(map(_follow, found, following)) if model is not route[0] else following
-            texts = [one.text if isinstance(text, str) else one.parts for text, one in zip(texts, found, strict=True)]
-        return found
-
-    def _route(self, source: str, target: str, options: Options) -> tuple[ServedModel, ...]:
-        route = self.models.languages.route(source, target)
-        if (options.glossary or options.memory) and len(route) > 1:
+        route, found = self.models.languages.route(source, target), list(map(_copy, texts))
+        if len(route) > 1 and (options.glossary or options.memory):
             raise bad_request(
                 f"a glossary or a memory from {source} to {target}, by way of {route[0].target}, expected languages "
                 "that one model translates"
             )
-        return route
-
-    async def _translate_by(
-        self, model: ServedModel, texts: Sequence[Text], options: Options, markup: Sequence[Step]
-    ) -> list[Translation]:
-        given = texts, model.token, options, markup
-        if options.needs_torch:
-            seconds = self._config.time_limit_s
-            return await self.models.call(translate, model.path, *given, seconds=seconds)
-        return await self._call(partial(translate, self.models.translators[model.path], *given), len(texts))
+        for model in route:
+            is_last = model is route[-1]
+            given = model.token, texts, options if is_last else Options(format=options.format), markup
+            if is_last and options.needs_torch:
+                later = await self.models.call(translate, model.path, *given, seconds=self._config.time_limit_s)
+            else:
+                later = await self._call(partial(translate, self.models.translators[model.path], *given), len(texts))
+            found = later if model is route[0] else list(map(_follow, found, later))
+            texts = [one.text if isinstance(text, str) else one.parts for text, one in zip(texts, found, strict=True)]
+        return found
 
     async def _call(self, call: Callable[[], T], n_texts: int) -> T:
         """What a call gives in a thread; once nobody waits for it, it stops at its next search."""
         stopped = threading.Event()
-
-        def run() -> T:
-            with searching_while(lambda: not stopped.is_set()):
-                return call()
-
         self.waiting += n_texts
         try:
-            return await to_thread.run_sync(run, abandon_on_cancel=True, limiter=self._limiter)
+            with searching_while(lambda: not stopped.is_set()):
+                return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
         finally:
             stopped.set()
             self.waiting -= n_texts
 
-    async def stream(self, text: str, source: str, target: str, options: Options) -> AsyncIterator[str | Translation]:
+    async def stream(
+        self, text: Text, source: str, target: str, options: Options
+    ) -> AsyncIterator[str | Translation]:
         """The translation sentence by sentence, each as soon as it is complete, and at last all of it."""
-        route = self._route(source, target, options)
-        if (
-            len(route) != 1
-            or options.needs_torch
-            or options.has_outputs
-            or options.format == "html"
-            or options.memory
-        ):
+        is_whole = options.needs_torch or options.n_best > 1 or options.format == "html" or options.memory
+        if is_whole or len(self.models.languages.route(source, target)) != 1:
             (whole,) = await self.translate([text], source, target, options)
             yield whole.text
             yield whole
@@ -173,8 +157,8 @@ class Service:
         read = TextOptions(language=source, splits_sentences=options.split_sentences)
         passage, done, shown = Passage((text,), read, _TO_SENTENCES), list[Translation](), ""
         while len(done) < len(passage.texts):
-            size = min(_MAX_STREAMED, max(1, len(done)))
-            done += await self._translate_by(route[0], passage.texts[len(done) : len(done) + size], options, ())
+            some = passage.texts[len(done) : len(done) + min(_MAX_STREAMED, max(1, len(done)))]
+            done += await self.translate(some, source, target, options)
             if len(done) < len(passage.texts):
                 certain = join_parts(passage.restore_start([*(one.parts for one in done), ()]))
                 yield certain[len(shown) :]
@@ -183,22 +167,24 @@ class Service:
         yield whole.text[len(shown) :]
         yield whole
 
-    async def translate_file(self, path: Path, out: Path, source: str, target: str) -> DocumentReport:
-        """Translate a file in its own form; raises ``TextError`` for one that is damaged or of another kind."""
+    async def translate_file(
+        self, name: str, content: bytes, source: str, target: str
+    ) -> tuple[bytes, DocumentReport]:
+        """A translated file, and what is to be said of it; raises ``TextError`` for one that is damaged."""
         route, report = self.models.languages.route(source, target), DocumentReport()
-        if not route:
-            shutil.copy(path, out)
-        for model in route:
-            last = out if model is route[-1] else path.with_stem(f"{path.stem}.{model.target}")
-            translator = self.models.translators[model.path]
-            files = FileTranslator(translator, Options().settings(translator, model.token))
-            report = await self._call(partial(files.translate, path, last), 1)
-            path = last
-        return report
+        with TemporaryDirectory(prefix="glassformer-") as directory:
+            path = Path(directory) / name
+            path.write_bytes(content)
+            for model in route:
+                translator, out = self.models.translators[model.path], path.with_stem(f"{path.stem}.{model.target}")
+                files = FileTranslator(translator, Options().settings(translator, model.token))
+                report = await self._call(partial(files.translate, path, out), 1)
+                path = out
+            return path.read_bytes(), report
 
 
-def _unchanged(text: Text) -> Translation:
-    """A text that is not translated."""
+def _copy(text: Text) -> Translation:
+    """A text that stays as it is."""
     parts = (text,) if isinstance(text, str) else text
     best = replace(EMPTY, text=join_parts(parts), parts=parts)
     return Translation(best.text, [], False, [best], flags=(UNCHANGED,))
@@ -206,15 +192,8 @@ def _unchanged(text: Text) -> Translation:
 
 def _follow(first: Translation, second: Translation) -> Translation:
     """The translation of a translation, with what is to be said of both."""
-    before, (best, *others) = first.hypotheses[0], second.hypotheses
-    chances = [one.confidence for one in (before, best) if one.confidence is not None]
-    sums: dict[str, Any] = {"log_prob": before.log_prob + best.log_prob, "score": before.score + best.score}
-    return replace(
-        second,
-        source=first.source,
-        hypotheses=[replace(best, **sums, confidence=min(chances, default=None)), *others],
-        engine=" and ".join(sorted({first.engine, second.engine} - {""})),
-        doubt=first.doubt or second.doubt,
-        flags=first.flags + second.flags,
-        notes=first.notes + second.notes,
-    )
+    chances = [one.hypotheses[0].confidence for one in (first, second)]
+    sure = min((one for one in chances if one is not None), default=None)
+    hypotheses = [replace(one, confidence=sure) for one in second.hypotheses]
+    doubt, flags = first.doubt or second.doubt, first.flags + second.flags
+    return replace(second, source=first.source, hypotheses=hypotheses, doubt=doubt, flags=flags)
