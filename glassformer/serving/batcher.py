@@ -136,7 +136,7 @@ def trim_memory() -> None:
 
 
 class BatchedEngine:
-    """An engine whose searches run in common batches, whichever threads ask for them; the rest is the engine's own."""
+    """An engine whose searches run in common batches, whoever asks for them; the rest is the engine's own."""
 
     def __init__(self, engine: Engine, batcher: Batcher) -> None:
         self._engine, self._batcher, self.workers = engine, batcher, len(batcher.threads)

@@ -28,4 +28,3 @@ class ServeConfig(Section):
     drain_s: float = knob(20.0, "seconds that a stopping server waits for running requests")
     files: bool = knob(True, "translate files")
     trusted_proxy: str = knob("", "address of a proxy whose X-Forwarded-For is trusted")
-    access_log: bool = knob(False, "write a line for each request: method, path without query, status, milliseconds")

@@ -66,7 +66,7 @@ class Contract:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A path, its methods, and the handler, which is given the context and, where there are parameters, their record."""
+    """A path, its methods, and the handler, which is given the context and the record of parameters, if any."""
 
     contract: Contract
     methods: str
@@ -127,18 +127,27 @@ def bearer(request: Request) -> str:
 
 
 class Answer(NamedTuple):
-    """A text that was asked for, its languages and its translation; ``check`` says in words what to look at."""
+    """A text that was asked for, its languages and its translation."""
 
     asked: Text
     source: str
     target: str
     found: Translation
-    check: list[str]
+    has_markup: bool
 
     @property
     def text(self) -> str:
         """The translation."""
         return self.found.text
+
+    @property
+    def check(self) -> list[str]:
+        """In words, what should be looked at: codes that changed, and whatever the command would warn of."""
+        codes = (
+            () if self.has_markup else check_codes(self.asked, self.text)
+        )  # texts of markup are checked one by one
+        unmet = [f"does not contain {phrase!r}" for phrase in self.found.hypotheses[0].unmet]
+        return list(dict.fromkeys((*codes, *self.found.flags, *unmet)))
 
 
 class RequestContext:
@@ -155,30 +164,30 @@ class RequestContext:
 
     def read_source(self, given: str, text: Text) -> str:
         """The language of a text: the given one, or the detected one."""
-        if given.strip().lower() not in ("", "auto"):
-            return self.languages.read(given)
-        found: str = self.languages.detect(text if isinstance(text, str) else join_parts(text))[0]["language"]
-        return found
+        if given.strip().lower() in ("", "auto"):
+            given = self.languages.detect(text if isinstance(text, str) else join_parts(text))[0]["language"]
+        return self.languages.read(given)
 
     async def translate(
-        self, texts: Sequence[Text], source: str, target: str, options: Options | None = None,
+        self,
+        texts: Sequence[Text],
+        source: str,
+        target: str,
+        options: Options | None = None,
         markup: Sequence[Step] = (),
-    ) -> list[Answer]:  # fmt: skip
+    ) -> list[Answer]:
         """The answer for each text; a header says which of them should be looked at."""
         options, target = options or Options(), self.languages.read(target)
-        sources = [self.read_source(source, text) for text in texts]
-        found = dict[int, Translation]()
+        sources, found = [self.read_source(source, text) for text in texts], dict[int, Answer]()
         async with self.time_limit():
             for one in dict.fromkeys(sources):
                 numbers = [number for number, each in enumerate(sources) if each == one]
                 some = [texts[number] for number in numbers]
                 translations = await self.serving.service.translate(some, one, target, options, markup)
-                found |= dict(zip(numbers, translations, strict=True))
-        has_markup = bool(markup) or options.format == "html"
-        answers = [
-            Answer(text, sources[number], target, found[number], check(text, found[number], has_markup))
-            for number, text in enumerate(texts)
-        ]
+                has_markup = bool(markup) or options.format == "html"
+                for number, text, each in zip(numbers, some, translations, strict=True):
+                    found[number] = Answer(text, one, target, each, has_markup)
+        answers = [found[number] for number in range(len(texts))]
         self.headers[CHECK] = summarize([one.check for one in answers])
         return answers
 
@@ -186,8 +195,9 @@ class RequestContext:
     async def time_limit(self, times: int = 1) -> AsyncIterator[None]:
         """A block that ends with ``HTTPError`` after the time limit, or once the client has left."""
         self.serving.service.check_room()
-        seconds, task = times * self.serving.config.time_limit_s, asyncio.current_task()
-        watch = asyncio.create_task(self._cancel_when_gone(task))
+        seconds, watch = times * self.serving.config.time_limit_s, asyncio.create_task(self._wait_until_gone())
+        task = asyncio.current_task()
+        watch.add_done_callback(lambda done: None if done.cancelled() or task is None else task.cancel())
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -197,11 +207,9 @@ class RequestContext:
         finally:
             watch.cancel()
 
-    async def _cancel_when_gone(self, task: "asyncio.Task[Any] | None") -> None:
+    async def _wait_until_gone(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
-        if task is not None:
-            task.cancel()
 
     async def translate_file(self, file: Upload, given: str, target: str) -> tuple[bytes, DocumentReport]:
         """The translated file, and what should be looked at in it."""
@@ -228,34 +236,28 @@ class RequestContext:
         """Server-sent events. An error before the first piece is an ordinary error response."""
         self.serving.service.check_room()
         source, target = self.read_source(source, text), self.languages.read(target)
-        seconds = self.serving.config.time_limit_s
         pieces = self.serving.service.stream(text, source, target, options)
-        async with asyncio.timeout(seconds):
-            first = await anext(pieces)
 
-        def write(piece: str | Translation) -> bytes:
-            if isinstance(piece, str):
-                return show(piece)
-            return show(Answer(text, source, target, piece, check(text, piece, options.format == "html")))
+        async def next_event() -> bytes:
+            async with asyncio.timeout(self.serving.config.time_limit_s):
+                one = await anext(pieces)
+            return show(one if isinstance(one, str) else Answer(text, source, target, one, options.format == "html"))
+
+        first = await next_event()
 
         async def events() -> AsyncIterator[bytes]:
-            yield write(first)
+            yield first
             try:
-                async with asyncio.timeout(seconds), aclosing(pieces):
-                    async for one in pieces:
-                        yield write(one)
+                async with aclosing(pieces):
+                    while True:
+                        yield await next_event()
+            except StopAsyncIteration:
+                return
             except Exception as error:
                 known = error if isinstance(error, HTTPError) else HTTPError(500, INTERNAL)
                 yield event(error_body(self.request.url.path, known.status, known.message), "error")
 
         return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-
-def check(text: Text, found: Translation, has_markup: bool) -> list[str]:
-    """In words, what should be looked at: codes that changed, and whatever the command would warn of."""
-    codes = () if has_markup else check_codes(text, found.text)  # texts of markup are checked one by one
-    unmet = [f"does not contain {phrase!r}" for phrase in found.hypotheses[0].unmet]
-    return list(dict.fromkeys((*codes, *found.flags, *unmet)))
 
 
 def check_codes(source: Text, translation: str) -> list[str]:

@@ -58,16 +58,12 @@ class Languages:
 
     def with_targets(self, tokens: Mapping[Path, Sequence[str]]) -> "Languages":
         """The same, with an entry for each target of a model that has several, which these tokens name."""
-        shorter = get_global("language_aliases")  # deu is de
-        models = [
-            [
-                one._replace(target=shorter.get(token, token).replace("_", "-"), token=token)
-                for token in tokens[one.path]
+        shorter, found = get_global("language_aliases"), list[ServedModel]()  # deu is de
+        for one in self.models:
+            found += [one._replace(target=shorter.get(token, token), token=token) for token in tokens[one.path]] or [
+                one
             ]
-            or [one]
-            for one in self.models
-        ]
-        return Languages(tuple(model for each in models for model in each))
+        return Languages(tuple(found))
 
     def targets(self, source: str) -> list[str]:
         """The targets of a language, itself included."""
@@ -76,19 +72,17 @@ class Languages:
     def read(self, code: str) -> str:
         """The served language of a client's code, such as EN-GB; ``HTTPError`` if there is none."""
         wanted = _ALIASES.get(code.strip().lower(), code.strip().lower()).replace("_", "-")
-        known = {served.lower(): served for served in self.codes}
+        known = {served.lower().partition("-")[0]: served for served in reversed(self.codes)}
+        known |= {served.lower(): served for served in self.codes}
         found = known.get(wanted) or known.get(wanted.partition("-")[0])
-        found = found or next((served for low, served in known.items() if low.partition("-")[0] == wanted), None)
         if found is None:
             raise HTTPError(400, f"{code[:40]} is not supported")
         return found
 
     def route(self, source: str, target: str) -> tuple[ServedModel, ...]:
         """The models from one language to another, none for the same one; ``HTTPError`` if none do."""
-        if source == target:
-            return ()
-        if route := self.routes.get((source, target)):
-            return route
+        if source == target or (source, target) in self.routes:
+            return self.routes.get((source, target), ())
         wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
         raise HTTPError(400, f"{wanted} is not available as a target language from {given}")
 
@@ -96,10 +90,10 @@ class Languages:
         """The served languages that a text may be in, best first, in percent; ``HTTPError`` without py3langid."""
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
-        ranked = _identifier(tuple(self.codes)).rank(text) if any(map(str.isalpha, text)) else []
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
-        chances = [(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
-        return [{"confidence": one, "language": code} for one, code in chances or [(0.0, self.codes[0])]]
+        ranked = _identifier(tuple(by_code)).rank(text) if any(map(str.isalpha, text)) else []
+        found = [(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
+        return [{"confidence": one, "language": code} for one, code in found or [(0.0, self.codes[0])]]
 
 
 @cache
@@ -107,8 +101,7 @@ def _identifier(codes: tuple[str, ...]) -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    known = set(identifier.labels) & {code.partition("-")[0] for code in codes}
-    identifier.set_languages(sorted(known) or None)
+    identifier.set_languages(sorted(set(identifier.labels) & set(codes)) or None)
     return identifier
 
 

@@ -54,11 +54,8 @@ class LimitsMiddleware:
                 body = error_body(scope["path"], known.status, known.message)
                 await JSONResponse(body, known.status, known.headers)(scope, receive, watched_send)
         finally:
-            seconds, route = time.monotonic() - began, _route(scope)
-            self._metrics.requests.labels(route, str(status)).inc()
-            self._metrics.seconds.labels(route).observe(seconds)
-            if self._config.access_log:
-                logger.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
+            self._metrics.requests.labels(_route(scope), str(status)).inc()
+            self._metrics.seconds.labels(_route(scope)).observe(time.monotonic() - began)
 
 
 def _route(scope: Scope) -> str:

@@ -38,17 +38,11 @@ class Models:
     """Translators by the directories of their runs; ``engines`` names what they run on."""
 
     def __init__(self, runs: Languages, engine: str, batcher: Batcher) -> None:
-        """Raises ``GlassformerError`` for a model that cannot be loaded."""
-        self._runs, self.batcher, self._engine = runs, batcher, engine
-        self._pool, self._calls = _open_pool(), 0
-        self.load()
-
-    def load(self) -> None:
-        """Load all models, again where they were loaded before, and let each translate once."""
-        found = {one.path: self._open(RunDirectory(one.path)) for one in self._runs.models}
-        self.engines = {each.translate(["Hello."])[0].engine for each in found.values()}
-        self.languages = self._runs.with_targets({path: each.targets for path, each in found.items()})
-        self.translators = found
+        """Load all models, and let each translate once; ``GlassformerError`` for one that cannot be loaded."""
+        self.batcher, self._engine, self._pool, self._calls = batcher, engine, _open_pool(), 0
+        self.translators = {one.path: self._open(RunDirectory(one.path)) for one in runs.models}
+        self.engines = {each.translate(["Hello."])[0].engine for each in self.translators.values()}
+        self.languages = runs.with_targets({path: each.targets for path, each in self.translators.items()})
 
     def _open(self, run: RunDirectory) -> Translator:
         if self._choose_engine(run) == "torch":
