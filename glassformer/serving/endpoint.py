@@ -29,9 +29,8 @@ from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, er
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.models import Models
 from glassformer.serving.parameters import Upload, read_parameters
-from glassformer.serving.service import UNCHANGED, Options, Service, Text
+from glassformer.serving.service import UNCHANGED, Options, Service
 from glassformer.text.codes.checks import code_changes
-from glassformer.text.codes.code import join_parts
 from glassformer.text.codes.find import find_codes
 from glassformer.text.formats import find_format
 from glassformer.text.steps.step import Step
@@ -127,27 +126,27 @@ def bearer(request: Request) -> str:
 
 
 class Answer(NamedTuple):
-    """A text that was asked for, its languages and its translation."""
+    """A translation and its languages."""
 
-    asked: Text
     source: str
     target: str
     found: Translation
-    has_markup: bool
 
     @property
     def text(self) -> str:
-        """The translation."""
+        """The translated text."""
         return self.found.text
 
     @property
     def check(self) -> list[str]:
-        """In words, what should be looked at: codes that changed, and whatever the command would warn of."""
-        codes = (
-            () if self.has_markup else check_codes(self.asked, self.text)
-        )  # texts of markup are checked one by one
-        unmet = [f"does not contain {phrase!r}" for phrase in self.found.hypotheses[0].unmet]
-        return list(dict.fromkeys((*codes, *self.found.flags, *unmet)))
+        """In words, what should be looked at: whatever the command would warn of, and phrases that are not there."""
+        return [*self.found.flags, *(f"does not contain {phrase!r}" for phrase in self.found.hypotheses[0].unmet)]
+
+    @property
+    def others(self) -> list[str]:
+        """The other outputs of the model that have all codes of the source."""
+        texts = dict.fromkeys(one.text for one in self.found.hypotheses)
+        return [text for text in texts if text != self.text and not check_codes(self.found.source, text)]
 
 
 class RequestContext:
@@ -162,15 +161,14 @@ class RequestContext:
         self.serving.access.check_size(self.client, texts)
         self.serving.metrics.characters.inc(sum(map(len, texts)))
 
-    def read_source(self, given: str, text: Text) -> str:
+    def read_source(self, given: str, text: str) -> str:
         """The language of a text: the given one, or the detected one."""
-        if given.strip().lower() in ("", "auto"):
-            given = self.languages.detect(text if isinstance(text, str) else join_parts(text))[0]["language"]
-        return self.languages.read(given)
+        is_given = given.strip().lower() not in ("", "auto")
+        return self.languages.read(given if is_given else self.languages.detect(text)[0]["language"])
 
     async def translate(
         self,
-        texts: Sequence[Text],
+        texts: Sequence[str],
         source: str,
         target: str,
         options: Options | None = None,
@@ -184,9 +182,7 @@ class RequestContext:
                 numbers = [number for number, each in enumerate(sources) if each == one]
                 some = [texts[number] for number in numbers]
                 translations = await self.serving.service.translate(some, one, target, options, markup)
-                has_markup = bool(markup) or options.format == "html"
-                for number, text, each in zip(numbers, some, translations, strict=True):
-                    found[number] = Answer(text, one, target, each, has_markup)
+                found |= {n: Answer(one, target, each) for n, each in zip(numbers, translations, strict=True)}
         answers = [found[number] for number in range(len(texts))]
         self.headers[CHECK] = summarize([one.check for one in answers])
         return answers
@@ -231,7 +227,7 @@ class RequestContext:
         return found
 
     async def stream(
-        self, text: Text, source: str, target: str, options: Options, show: Callable[[str | Answer], bytes]
+        self, text: str, source: str, target: str, options: Options, show: Callable[[str | Answer], bytes]
     ) -> StreamingResponse:
         """Server-sent events. An error before the first piece is an ordinary error response."""
         self.serving.service.check_room()
@@ -241,7 +237,7 @@ class RequestContext:
         async def next_event() -> bytes:
             async with asyncio.timeout(self.serving.config.time_limit_s):
                 one = await anext(pieces)
-            return show(one if isinstance(one, str) else Answer(text, source, target, one, options.format == "html"))
+            return show(one if isinstance(one, str) else Answer(source, target, one))
 
         first = await next_event()
 
@@ -260,10 +256,9 @@ class RequestContext:
         return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
-def check_codes(source: Text, translation: str) -> list[str]:
+def check_codes(source: str, translation: str) -> list[str]:
     """In words, the codes of a source that its translation lacks, and those that it has too often."""
-    parts = (source,) if isinstance(source, str) else source
-    return code_changes(find_codes(parts), find_codes((translation,)))
+    return code_changes(find_codes((source,)), find_codes((translation,)))
 
 
 def summarize(checks: Sequence[Sequence[str]]) -> str:

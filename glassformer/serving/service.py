@@ -28,14 +28,13 @@ from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.markup import read_html
 from glassformer.serving.models import Models
 from glassformer.settings import DecodeConfig
-from glassformer.text.codes.code import Parts, join_parts
+from glassformer.text.codes.code import join_parts
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.steps.passage import STEPS, Passage
 from glassformer.text.steps.sentences import read_sentences
 from glassformer.text.steps.step import Step, TextOptions
 
 T = TypeVar("T")
-Text = str | Parts  # a text, or one whose codes a client has marked
 _AT_ONCE = 48  # requests for each thread with an engine: enough for two full batches
 _MAX_STREAMED = 32  # sentences that are translated before the next piece of a stream
 _TO_SENTENCES = STEPS[: STEPS.index(read_sentences) + 1]
@@ -77,7 +76,7 @@ class Options(Struct, kw_only=True):
 
 
 def translate(
-    translator: Translator, target: str, texts: Sequence[Text], options: Options, markup: Sequence[Step] = ()
+    translator: Translator, target: str, texts: Sequence[str], options: Options, markup: Sequence[Step] = ()
 ) -> list[Translation]:
     """The translation of each text, which passes ``markup`` first; ``target`` is for a model of several.
 
@@ -113,7 +112,7 @@ class Service:
             raise HTTPError(429, f"Slowdown: {self.waiting:,} texts are waiting", retry_after=5)
 
     async def translate(
-        self, texts: Sequence[Text], source: str, target: str, options: Options, markup: Sequence[Step] = ()
+        self, texts: Sequence[str], source: str, target: str, options: Options, markup: Sequence[Step] = ()
     ) -> list[Translation]:
         """The translation of each text; raises ``HTTPError`` for what the models cannot do."""
         route, found = self.models.languages.route(source, target), list(map(_copy, texts))
@@ -130,7 +129,7 @@ class Service:
             else:
                 later = await self._call(partial(translate, self.models.translators[model.path], *given), len(texts))
             found = later if model is route[0] else list(map(_follow, found, later))
-            texts = [one.text if isinstance(text, str) else one.parts for text, one in zip(texts, found, strict=True)]
+            texts = [one.text for one in found]
         return found
 
     async def _call(self, call: Callable[[], T], n_texts: int) -> T:
@@ -144,9 +143,7 @@ class Service:
             stopped.set()
             self.waiting -= n_texts
 
-    async def stream(
-        self, text: Text, source: str, target: str, options: Options
-    ) -> AsyncIterator[str | Translation]:
+    async def stream(self, text: str, source: str, target: str, options: Options) -> AsyncIterator[str | Translation]:
         """The translation sentence by sentence, each as soon as it is complete, and at last all of it."""
         is_whole = options.needs_torch or options.n_best > 1 or options.format == "html" or options.memory
         if is_whole or len(self.models.languages.route(source, target)) != 1:
@@ -183,11 +180,9 @@ class Service:
             return path.read_bytes(), report
 
 
-def _copy(text: Text) -> Translation:
+def _copy(text: str) -> Translation:
     """A text that stays as it is."""
-    parts = (text,) if isinstance(text, str) else text
-    best = replace(EMPTY, text=join_parts(parts), parts=parts)
-    return Translation(best.text, [], False, [best], flags=(UNCHANGED,))
+    return Translation(text, [], False, [replace(EMPTY, text=text)], flags=(UNCHANGED,))
 
 
 def _follow(first: Translation, second: Translation) -> Translation:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import Meta, Struct
 from starlette.responses import Response
 
-from glassformer.serving.endpoint import Answer, Contract, Endpoint, RequestContext, check_codes
+from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
 from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.parameters import Upload
 from glassformer.serving.service import Options
@@ -44,14 +44,8 @@ async def translate(context: RequestContext, asked: Translate) -> dict[str, Any]
     if asked.source.strip().lower() == "auto":
         answer["detectedLanguage"] = [context.languages.detect(text)[0] for text in texts]
     if count:
-        answer["alternatives"] = [_others(one)[:count] for one in found]
+        answer["alternatives"] = [one.others[:count] for one in found]
     return answer if isinstance(asked.q, list) else {name: values[0] for name, values in answer.items()}
-
-
-def _others(answer: Answer) -> list[str]:
-    """The other outputs of the model that have all codes of the source."""
-    texts = dict.fromkeys(one.text for one in answer.found.hypotheses)
-    return [other for other in texts if other != answer.text and not check_codes(answer.asked, other)]
 
 
 class Detect(Struct):

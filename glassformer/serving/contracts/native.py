@@ -66,7 +66,7 @@ def _translation(options: Options, one: Answer) -> dict[str, Any]:
     if options.has_outputs:
         answer["hypotheses"] = [
             {name: each[name] for name in _OF_HYPOTHESIS if name in each}
-            | {"check": not check_codes(one.asked, each["text"])}
+            | {"check": not check_codes(found.source, each["text"])}
             for each in output["hypotheses"]
         ]
         answer["source_tokens"] = output["source_tokens"]
