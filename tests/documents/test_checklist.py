@@ -32,7 +32,11 @@ def test_texts_are_counted_once_by_their_gravest_kind() -> None:
 
 def test_more_than_half_doubtful_is_said_in_one_sentence() -> None:
     lost = "the sign % is missing"
-    assert DocumentReport(3, flagged=remarks(DOUBT, DOUBT)).summary().startswith("2 of 3 are doubtful: this model is not")
+    assert (
+        DocumentReport(3, flagged=remarks(DOUBT, DOUBT))
+        .summary()
+        .startswith("2 of 3 are doubtful: this model is not")
+    )
     mixed = DocumentReport(4, flagged=remarks(DOUBT, DOUBT, DOUBT, lost))
     assert mixed.summary().startswith("check the one that is named above: 1 with something missing, ")
     assert "3 of 4 are doubtful" in mixed.summary()
