@@ -45,8 +45,9 @@ class Alignment:
     Slow parts are computed on first use: a code at an end of a text needs none.
     """
 
-    def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
-        self.text = translation.text
+    def __init__(self, source: str, translation: Translation, ends: TokenEnds, same: Sequence[str] = ()) -> None:
+        """``same``: words that source and translation have once each, and that stand for one another."""
+        self.text, self._same = translation.text, same
         self._source, self._translation, self._ends = source, translation, ends
 
     @cached_property
@@ -72,7 +73,13 @@ class Alignment:
                 for word in tgt_of[tgt]:
                     votes[word].append(src_of[src][-1])
         # Of words with equally many votes the first.
-        return [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
+        found = [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
+        if self._same:
+            src = [self._source[slice(*span)] for span in self.src_words]
+            tgt = [self.text[slice(*span)] for span in self.tgt_words]
+            for word in set(self._same).intersection(src, tgt):
+                found[tgt.index(word)] = src.index(word)
+        return found
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
