@@ -85,6 +85,7 @@ def train(
     preset: Annotated[str | None, option(_PRESET)] = None,
     settings: SettingOptions,
     force: Annotated[bool, option(f"{_OTHER_SETTINGS}; its log records what changed", "--force")] = False,
+    verbose: Annotated[bool, option("Also say why the defaults are what they are", "--verbose", "-v")] = False,
 ) -> None:
     """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
@@ -100,7 +101,7 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            preset=preset, overrides=settings.overrides(), force=force,
+            preset=preset, overrides=settings.overrides(), force=force, verbose=verbose,
         )  # fmt: skip
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(request, display, world)

@@ -40,7 +40,7 @@ class Shares:
         meaning = next(words for least, words in _MEANINGS if good >= least)
         kind = "held-out sentences, which this training has not seen"
         if seen:
-            kind = f"validation sentences (in all of them, {seen:,} have a source that this training has seen too)"
+            kind = f"validation sentences (in all of them, {seen:,} have a source that the model has learned from)"
         return (
             f"Of {self.sentences:,} {kind}, {self.exact:,} are exactly "
             f"right and {self.near:,} are right but for one or two words. {meaning}"

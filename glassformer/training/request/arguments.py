@@ -32,6 +32,8 @@ class TrainRequest:
     init: InitialModel | None = None
     mix: TrainingText | None = None
     force: bool = False
+    verbose: bool = False
+    """Whether the reasons for the defaults are told."""
 
     @classmethod
     def make(
@@ -45,6 +47,7 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
+        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -97,7 +100,7 @@ class TrainRequest:
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force)
+        return cls(run, source, config, initial, others, force, verbose)
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
