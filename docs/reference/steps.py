@@ -35,6 +35,10 @@ AROUND = {
         "Search and sampling",
         "The trace of a generation also shows how each token is chosen, under `search.`.",
     ),
+    "answer": (
+        "Answer",
+        "What the model has written becomes text, and what the steps of the text took off is put back, under `answer.`.",
+    ),
     "dropout": (
         "Dropout",
         "The trace of a training step shows what dropout keeps, under `src_embedding.dropout`, "

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from glassformer.explain import Walk
     from glassformer.explain.walks import WalkRequest, WalkResult
 
-EXAMPLE = "I love you, too."
+EXAMPLE = "I am hungry."  # switch off one head, and it is "Ich bin hungrig."
 _MODE, _PROOF, _SHOWN, _KEPT = "What to walk through", "Proof and edits", "What to print", "What to keep"
 _ONLY = "Only these addresses, e.g. '*cross_attention.weights'; * stands for dots too, ? for one character"
 _STEPS = "Write every step to this file"
@@ -152,7 +152,7 @@ def explore(
 ) -> None:
     """Write one HTML page that shows every number on TEXT's way through the model; it needs no network.
 
-    [bold]glassformer explore "I love you, too." --open[/bold]
+    [bold]glassformer explore "I am hungry." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
     """
     from glassformer.explain.walks import WalkRequest
@@ -196,9 +196,8 @@ def _report(made: "WalkResult", request: "WalkRequest") -> None:
 
 
 def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
-    """Whether the text as typed is read and restored as stated, and ``translate`` prints that; prints the answer."""
+    """Whether ``translate``, by the engine that it takes, prints what the walk ends with; prints the answer."""
     from glassformer.decoding import Translator
-    from glassformer.explain.recording.sentence_batch import check_reading
 
     sources = made.walk.sentences.sources if request.from_ids else request.sources
     if request.targets is not None or not all(map(str.strip, sources)):
@@ -209,17 +208,14 @@ def _translates_alike(made: "WalkResult", request: "WalkRequest") -> bool:
         if options.sample:
             return True
         found, expected = translator.translate(sources, options), walked.translate(sources, options)
-        plain = {one.text for one in expected if one.read == one.source}  # which the walk has written
-        same = all(map(_agree, found, expected)) and plain <= set(made.walk.sentences.targets)
+        printed = {text.printed for text in made.walk.sentences.texts if text.answers is not None}
+        same = all(map(_agree, found, expected)) and printed <= {one.text for one in expected}
         engines = " and ".join(sorted(translator.used_engines))
-    undone = [check_reading(walked, text) for text in sources]
-    for text, wrong, one in zip(sources, undone, expected, strict=True):
+    for text, one in zip(sources, expected, strict=True):
         typer.echo(f"typed {text!r}, read as {one.read!r}, printed as {one.text!r}.")
-        if wrong:
-            typer.echo(f"does not follow: what is done to {text!r} is not undone: {wrong!r}")
     others = [[each.text for each in one.hypotheses] for one in found]
     typer.echo(f"translate, by {engines}, writes {'the same' if same else f'something else: {others}'}.")
-    return same and not any(undone)
+    return same
 
 
 def _agree(one: "Translation", other: "Translation") -> bool:

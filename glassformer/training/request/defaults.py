@@ -170,5 +170,14 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
     if init:
         found = "; ".join(value for value, _ in settings.values())
         return f"Settings: {found}. Layers and vocabulary are of the first model."
-    parts = [value + (f" ({_REASONS[name]})" if is_own else "") for name, (value, is_own) in settings.items()]
+    is_of_sentences = "bpe" in text.kinds  # of which the reasons are
+    if text.joined:
+        settings["joined"] = (
+            f"{text.joined} copies of each pair joined with another, from the pairs themselves",
+            False,
+        )
+    parts = [
+        value + (f" ({_REASONS[name]})" if is_own and is_of_sentences else "")
+        for name, (value, is_own) in settings.items()
+    ]
     return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

@@ -619,7 +619,7 @@ def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
         living(page)
         page.click(".multiples .switch >> nth=1")
         until(page, "window.glassformer.before !== null")
-        assert "head 1 silenced" in page.inner_text("#edits")
+        assert "head 1 off" in page.inner_text("#edits")
         assert page.locator(".changes rect").count() > 0
         page.click("#band .eye >> nth=1")
         until(page, "document.querySelectorAll('#edits .edit').length === 2")

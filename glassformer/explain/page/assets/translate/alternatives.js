@@ -47,7 +47,7 @@ export class Alternatives {
     this.root.setAttribute("aria-label", word ? `Other words for ${word.text}` : "Other translations");
     this.root.replaceChildren(
       element(
-        "header",
+        "div.panel-head",
         {},
         element("h2", {}, element("bdi", word ? { lang } : {}, title)),
         element("button.plain", { "aria-label": "Close", onclick: () => this.root.hidePopover() }, "✕"),
@@ -92,7 +92,7 @@ export class Alternatives {
     };
     for (const [name, value] of Object.entries(places)) this.root.style.setProperty(`--${name}`, value);
     this.root.showPopover();
-    /** @type {HTMLElement} */ (this.root.querySelector("header button")).focus();
+    /** @type {HTMLElement} */ (this.root.querySelector(".panel-head button")).focus();
   }
 
   /** Other sentences, or what else could stand at a word, each with what follows then.
@@ -179,4 +179,4 @@ function difference(text, other, start) {
 }
 
 /** @param {number} share */
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
