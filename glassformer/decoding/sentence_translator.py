@@ -26,7 +26,7 @@ from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.sentences import SentenceRequest
-from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
+from glassformer.decoding.translation import EMPTY, Doubt, Hypothesis, Translation
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
@@ -186,6 +186,9 @@ class SentenceTranslator:
             chances, doubt = self.confidence.judge(source.text, hypotheses)
             pairs = zip(hypotheses, chances, strict=True)
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
+        if doubt is None or doubt.reason == "unsure":
+            unknown = self._tokenizers[0].unknown_symbols(source.text)
+            doubt = Doubt("symbols", unknown) if unknown else doubt
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
 
@@ -279,4 +282,5 @@ class BatchTranslator:
 
 def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of growing ids that later ones leave as it is: a broken character at its end may be completed."""
-    return tokenizer.to_text(ids).rstrip(_BROKEN)
+    text = tokenizer.to_text(ids).rstrip(_BROKEN)
+    return text[:-1] if tokenizer.decomposes else text
