@@ -4,7 +4,7 @@ Where no model leads from one language to another, two do, by way of a third lan
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -143,7 +143,9 @@ class Service:
             stopped.set()
             self.waiting -= n_texts
 
-    async def stream(self, text: str, source: str, target: str, options: Options) -> AsyncIterator[str | Translation]:
+    async def stream(
+        self, text: str, source: str, target: str, options: Options
+    ) -> AsyncGenerator[str | Translation, None]:
         """The translation sentence by sentence, each as soon as it is complete, and at last all of it."""
         is_whole = options.needs_torch or options.n_best > 1 or options.format == "html" or options.memory
         if is_whole or len(self.models.languages.route(source, target)) != 1:
@@ -155,7 +157,7 @@ class Service:
         passage, done, shown = Passage((text,), read, _TO_SENTENCES), list[Translation](), ""
         while len(done) < len(passage.texts):
             some = passage.texts[len(done) : len(done) + min(_MAX_STREAMED, max(1, len(done)))]
-            done += await self.translate(some, source, target, options)
+            done += await self.translate(list(map(join_parts, some)), source, target, options)
             if len(done) < len(passage.texts):
                 certain = join_parts(passage.restore_start([*(one.parts for one in done), ()]))
                 yield certain[len(shown) :]
