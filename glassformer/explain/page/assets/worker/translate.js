@@ -49,7 +49,7 @@ export function readSource(worker, text) {
   const { rules, decode } = worker;
   const parts = decode.keep_codes ? findCodes(text, rules) : [text];
   const { read } = readSteps(parts, { ...stepOptions(worker), copiesWordless: false });
-  return (makeDraft(read, rules, 0) ?? makeDraft(read, rules))?.text ?? normalizeSource(text);
+  return (makeDraft(read, rules, 0) ?? makeDraft(read, rules))?.text || normalizeSource(text);
 }
 
 /** @param {import("./worker.js").PageWorker} worker */
