@@ -158,8 +158,7 @@ def _pause(console: Console) -> None:
 
 def _open_page(console: Console, page: Path) -> None:
     _title(console, "8  All of it in your browser")
-    console.print(Text("One file, offline, with two pages: translate what you type, and look inside the model.
-"))
+    console.print(Text("One file, offline, with two pages: translate what you type, and look inside the model.\n"))
     address = page.absolute().as_uri()
     has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if sys.platform == "darwin":
