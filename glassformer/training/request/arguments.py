@@ -47,7 +47,6 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
-        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -100,7 +99,7 @@ class TrainRequest:
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force, verbose)
+        return cls(run, source, config, initial, others, force)
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
