@@ -17,6 +17,7 @@ from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.filtering import find_mistakes
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.corpus.units import find_units
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
@@ -26,7 +27,7 @@ from glassformer.training.loop.cpu import choose_threads
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.reporting.diagnosis import describe
 from glassformer.training.reporting.report import make_report, read_metrics, write_report
-from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
+from glassformer.training.reporting.run_log import Display, RunLog, legend
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import decode_defaults, describe_settings
@@ -106,8 +107,7 @@ def _prepare_run(
             )
     elif run.exists:
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
-    remark = source.describe()
-    if remark is not None:
+    for remark in filter(None, (source.describe(), request.preset.reason)):
         log.log(remark)
     tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
@@ -146,6 +146,7 @@ def _describe_data(request: TrainRequest, world: World) -> dict[str, Any]:
         **source.to_mapping(),
         "fingerprint": source.fingerprint(),
         "processes": world.size,
+        **({} if request.preset.name is None else {"preset": request.preset.name}),
         **({} if init is None else {"init": init.to_mapping()}),
         **({} if mix is None else {"mix": {**mix.to_mapping(), "fingerprint": mix.fingerprint()}}),
     }
@@ -232,7 +233,7 @@ def _report(trainer: Trainer, final: Validation) -> None:
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
-    headline = f"{final.scores.format(separator=', ')} on {final.scores.sentences:,} held-out sentences"
+    headline = f"{final.scores.format(separator=', ')} on {final.scores.counted.replace(' ', ' held-out ')}"
     facts = {
         "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
@@ -264,4 +265,4 @@ def _log_start(trainer: Trainer, *, reasons: bool) -> None:
         trainer.display.warn(warning)
     if trainer.device.type == "cpu":
         choose_threads(trainer.config, trainer.world, trainer.display, trainer.checkpoints.saved_threads)
-    trainer.display.log(LEGEND)
+    trainer.display.log(legend(find_units(trainer.text.valid_text)[1]))

@@ -51,7 +51,7 @@ def demanding(translator) -> Walk:
     )  # fmt: skip
     constraints = [
         Constraints(prefix=(5, 6), banned=((4,), (7, 8))),
-        Constraints(required=((9, 7), (6,))),
+        Constraints(required=((9, 7), (6,)), starts=((5, 7), (6,))),
         Constraints(),
     ]
     return walk_generation(translator, SOURCES, options, constraints=constraints)

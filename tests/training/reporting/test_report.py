@@ -44,10 +44,10 @@ def test_each_error_has_its_name(output: str, reference: str, error: str) -> Non
     assert count_errors([example, EXACT]) == {error: [example]}
 
 
-def test_wrong_words_are_those_that_must_change() -> None:
-    assert [one.wrong_words for one in (EXACT, NEAR)] == [0, 1]
-    assert Example("", "a b", "a x y b").wrong_words == 2
-    assert Example("", "", "a b c").wrong_words == 3
+def test_wrong_parts_are_those_that_must_change() -> None:
+    assert [one.wrong_parts for one in (EXACT, NEAR)] == [0, 1]
+    assert Example("", "a b", "a x y b").wrong_parts == 2
+    assert Example("", "", "a b c").wrong_parts == 3
     bad = Example("", "a b c", "d e f")
     assert [Example("", "", "Mach mit!").is_near, Example("", "a b x", "a b c").is_near] == [False, True]
     assert Shares.count([EXACT, NEAR, bad, bad]) == Shares(1, 1, 4)
