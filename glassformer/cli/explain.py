@@ -57,6 +57,13 @@ class ShownOptions:
                 f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
             )
 
+    def print(self, walk: "Walk", console: Console) -> None:
+        """Print it."""
+        from glassformer.explain.render.terminal import print_walk
+
+        unfolded = self.all_layers or self.layer is not None or self.head is not None
+        print_walk(walk, console, values=self.values, all_layers=unfolded, sentence=self.sentence, ids=self.ids)
+
 
 @dataclass(frozen=True, kw_only=True)
 class KeptOptions:
@@ -114,7 +121,6 @@ def trace(
 
         print_merges([from_shell(text) for text in texts], merges, Console())
         return
-    from glassformer.explain.render.terminal import print_walk
     from glassformer.explain.walks import WalkRequest
 
     request = WalkRequest(
@@ -143,8 +149,7 @@ def trace(
 
         print_effect(find_changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
-        unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
-        print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
+        shown.print(walked, console)
         if console.is_terminal and not (shown.values or shown.only):
             typer.echo("\nThe numbers of some:  --only '*cross_attention.weights' --values", err=True)
             typer.echo(f"All, in a browser:    glassformer explore {quote(texts[0])} --open", err=True)

@@ -234,7 +234,7 @@ def test_what_the_model_reads_is_said_where_something_else_was_typed(browser, bu
         living(page)
         type_text(page, "Where is {city}? 😀", "Where is Tom?")
         assert page.inner_text(".reads").startswith(
-            "The model reads “Where is Tom?”; glassformer translate puts the codes back"
+            "The model reads “Where is Tom?”; glassformer translate restores {name}"
         )
         type_text(page, "12345")
         assert page.inner_text(".reads").startswith("glassformer translate copies")
@@ -242,6 +242,7 @@ def test_what_the_model_reads_is_said_where_something_else_was_typed(browser, bu
         assert page.query_selector(".reads") is None
         page.fill("#text", " ")
         until(page, "document.querySelector('#edits').textContent.startsWith('Type a sentence')")
+        assert page.inner_text("#band").strip() == ""
 
 
 def test_layers_heads_and_steps_count_from_0(browser, small_file):
