@@ -32,9 +32,16 @@ from glassformer.interop.imported_model import (
 )
 from glassformer.interop.marian.lexicon import read_lexicon
 from glassformer.interop.marian.model_file import ENDINGS, SETTINGS, read_model_file
-from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES, SUBLAYERS
 from glassformer.interop.marian.text_files import read_entries, read_text, read_yaml
-from glassformer.interop.marian.weights import name_weights, widest_ffn
+from glassformer.interop.marian.weights import (
+    ACTIVATION_OF,
+    EXPECTED,
+    PLACES_OF_NORMS,
+    SIZES,
+    SUBLAYERS,
+    name_weights,
+    widest_ffn,
+)
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
