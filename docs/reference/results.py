@@ -16,6 +16,7 @@ from glassformer.settings.section import apply_overrides
 from reference.markdown import code, page, table
 from reference.measurements import USUAL
 from reference.pictures import picture
+from reference.race import race
 from reference.small_data import fine_tuning, placeholders, small_data
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +52,7 @@ def results_page() -> str:
         "Intel Xeon.",
         *(block for name, report in found.items() if "." not in name for block in _reproduction(report)),
         *_short_trainings(),
+        *race(),
         *small_data(),
         *fine_tuning(),
         *placeholders(),
