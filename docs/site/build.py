@@ -30,8 +30,8 @@ TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 TRY, SENTENCE = "try.html", "I am hungry."
 GROUPS = {
     "Use": [
-        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
-        "docs/scaling", "docs/errors", "examples/README",
+        "docs/howto", "docs/training", "docs/translating", "docs/translator_page", "docs/translators", "docs/serving",
+        "docs/exchange", "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": [
         "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK = 1000
 
 
-@opt.options("search", "sampling", "scoring", "batching", without=["n_best"])
+@opt.options("search", "sampling", "scoring", "batching")
 def evaluate(
     *,
     pairs: Annotated[Path | None, argument("One file of pairs, as for train, such as .tmx or .csv")] = None,

@@ -27,6 +27,7 @@ _TRAINING = "Walk through one training step on TEXT and --tgt"
 _VERIFY = "Recompute every step from those before it, and report"
 _TARGET = "The target to force, one for each text; the model's own translation if none"
 _FROM_IDS = "Each TEXT is the ids of one, such as '40 3047 481'"
+_MERGES = "Learn a BPE vocabulary from the TEXTs instead, and show its first N merges"
 _EDIT = r"Replace values, e.g. 'decoder.layers.0.cross_attention.weights\[heads=2]=0', and show the effect"
 
 
@@ -93,6 +94,7 @@ def trace(
     from_ids: Annotated[bool, option(_FROM_IDS, "--from-ids", panel=_MODE)] = False,
     generate: Annotated[bool, option("Walk through every step of a generation", "--generate", panel=_MODE)] = False,
     training: Annotated[bool, option(_TRAINING, "--training", panel=_MODE)] = False,
+    merges: Annotated[int | None, option(_MERGES, panel=_MODE, metavar="N")] = None,
     verify: Annotated[bool, option(_VERIFY, "--verify", panel=_PROOF)] = False,
     edit: Annotated[list[str] | None, option(_EDIT, panel=_PROOF, metavar="EDIT")] = None,
     shown: ShownOptions,
@@ -105,7 +107,13 @@ def trace(
     [bold]glassformer trace "I love you, too." --only '*cross_attention.weights' --values[/bold]
     [bold]glassformer trace "I love you, too." --generate --beam 3[/bold]
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
+    [bold]glassformer trace "low lower lowest slow slower" --merges 8[/bold]
     """
+    if merges is not None:
+        from glassformer.explain.render.merges import print_merges
+
+        print_merges([from_shell(text) for text in texts], merges, Console())
+        return
     from glassformer.explain.render.terminal import print_walk
     from glassformer.explain.walks import WalkRequest
 

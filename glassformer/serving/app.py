@@ -56,7 +56,7 @@ async def metrics(context: RequestContext) -> Response:
     return Response(generate_latest(context.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-async def spec(_: RequestContext) -> dict[str, Any]:
+async def spec(context: RequestContext) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
     kinds = {one.asked for one in ENDPOINTS if one.asked is not None}
     _, components = schema_components(kinds, ref_template="#/components/schemas/{name}")

@@ -29,7 +29,7 @@ from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, er
 from glassformer.serving.metrics import Metrics
 from glassformer.serving.models import Models
 from glassformer.serving.parameters import Upload, read_parameters
-from glassformer.serving.service import UNCHANGED, Options, Service
+from glassformer.serving.service import Options, Service
 from glassformer.text.codes.checks import code_changes
 from glassformer.text.codes.find import find_codes
 from glassformer.text.formats import find_format
@@ -222,8 +222,9 @@ class RequestContext:
                 found = await self.serving.service.translate_file(f"file{ending}", file.content, source, target)
         except GlassformerError as error:
             raise bad_request(re.sub(r"/\S*/file\S*?(?=:)(: )?", "", str(error))) from error
-        remarks = f"{len(found[1].flagged)} remarks" if found[1].flagged else UNCHANGED if source == target else ""
-        self.headers[CHECK] = f"look at {remarks}" if remarks else "ok"
+        remarks = [one.remark for one in found[1].flagged]
+        shown = f"{len(remarks)} remarks" if len(remarks) > 1 else f"1 remark ({''.join(remarks)})"
+        self.headers[CHECK] = f"look at {shown}"[:1000].encode("ascii", "replace").decode() if remarks else "ok"
         return found
 
     async def stream(

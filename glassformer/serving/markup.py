@@ -33,9 +33,8 @@ class ProtectElements:
 
     def __call__(self, parts: Parts, options: TextOptions) -> Change | None:
         """None where there is no such element."""
-        (text,) = parts if len(parts) == 1 else ("",)
-        found, end = list[Part](), 0
-        for start, stop in self._elements(text) if self.names and isinstance(text, str) else ():
+        text, found, end = join_parts(parts), list[Part](), 0
+        for start, stop in self._elements(text) if self.names else ():
             found += [text[end:start], Code(text[start:stop])]
             end = stop
         return Change((tuple(part for part in (*found, text[end:]) if part != ""),)) if found else None

@@ -32,8 +32,9 @@ async def read_parameters(request: Request, is_json: bool, has_lists: bool) -> d
     if kind.startswith("multipart/"):
         async with request.form(max_files=_MAX_FILES, max_fields=_MAX_FIELDS, max_part_size=2**40) as form:
             for name, part in form.multi_items():
-                is_text = isinstance(part, str)
-                items.append((name, part if is_text else Upload(part.filename or "", await part.read())))
+                items.append(
+                    (name, part if isinstance(part, str) else Upload(part.filename or "", await part.read()))
+                )
     elif body := await request.body():
         if "json" in kind or is_json:
             return _read_json(body, charset)

@@ -4,7 +4,7 @@ Where no model leads from one language to another, two do, by way of a third lan
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from glassformer.decoding.search.job import searching_while
 from glassformer.decoding.sentences import RequestPassage
 from glassformer.decoding.translation import EMPTY, Translation
 from glassformer.documents import FileTranslator, Memory
-from glassformer.documents.checklist import DocumentReport
+from glassformer.documents.checklist import DocumentReport, Remark
 from glassformer.documents.glossary import Glossary, Term
 from glassformer.documents.translate_file import file_steps
 from glassformer.serving.config import ServeConfig
@@ -30,6 +30,7 @@ from glassformer.serving.models import Models
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
 from glassformer.text.corpus.corpus import Pair
+from glassformer.text.formats import find_format
 from glassformer.text.steps.passage import STEPS, Passage
 from glassformer.text.steps.sentences import read_sentences
 from glassformer.text.steps.step import Step, TextOptions
@@ -143,7 +144,9 @@ class Service:
             stopped.set()
             self.waiting -= n_texts
 
-    async def stream(self, text: str, source: str, target: str, options: Options) -> AsyncIterator[str | Translation]:
+    async def stream(
+        self, text: str, source: str, target: str, options: Options
+    ) -> AsyncGenerator[str | Translation, None]:
         """The translation sentence by sentence, each as soon as it is complete, and at last all of it."""
         is_whole = options.needs_torch or options.n_best > 1 or options.format == "html" or options.memory
         if is_whole or len(self.models.languages.route(source, target)) != 1:
@@ -155,7 +158,7 @@ class Service:
         passage, done, shown = Passage((text,), read, _TO_SENTENCES), list[Translation](), ""
         while len(done) < len(passage.texts):
             some = passage.texts[len(done) : len(done) + min(_MAX_STREAMED, max(1, len(done)))]
-            done += await self.translate(some, source, target, options)
+            done += await self.translate(list(map(join_parts, some)), source, target, options)
             if len(done) < len(passage.texts):
                 certain = join_parts(passage.restore_start([*(one.parts for one in done), ()]))
                 yield certain[len(shown) :]
@@ -167,17 +170,29 @@ class Service:
     async def translate_file(
         self, name: str, content: bytes, source: str, target: str
     ) -> tuple[bytes, DocumentReport]:
-        """A translated file, and what is to be said of it; raises ``TextError`` for one that is damaged."""
+        """A translated file, and what is to be said of it; raises ``TextError`` for one that is damaged.
+
+        One in the target language, by ``source`` or by what it says itself, stays as it is.
+        """
         route, report = self.models.languages.route(source, target), DocumentReport()
         with TemporaryDirectory(prefix="glassformer-") as directory:
             path = Path(directory) / name
             path.write_bytes(content)
+            named = find_format(path).languages
+            if source == target or (named and target in self._served(named(path)[:1])):
+                report.flagged.append(Remark(1, "", "", f"the file {UNCHANGED}"))
+                return content, report
             for model in route:
                 translator, out = self.models.translators[model.path], path.with_stem(f"{path.stem}.{model.target}")
                 files = FileTranslator(translator, Options().settings(translator, model.token))
                 report = await self._call(partial(files.translate, path, out), 1)
                 path = out
             return path.read_bytes(), report
+
+    def _served(self, codes: Sequence[str]) -> list[str]:
+        """The served languages of a file's codes."""
+        known = self.models.languages
+        return [known.read(code) for code in codes if code.partition("-")[0].lower() in map(str.lower, known.codes)]
 
 
 def _copy(text: str) -> Translation:

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 from interop.make_marian_models import BEST, FIRST, SEARCHES, SSRU, answers
+from typer.testing import CliRunner
 
+from glassformer.cli.main import app
 from glassformer.decoding.translator import Translator
 from glassformer.errors import GlassformerError
 from glassformer.interop.imported_model import ImportedModel
@@ -199,7 +201,7 @@ def test_a_shortlist_of_either_kind_comes_with_the_model(name, tmp_path):
     for file in ("model.npz", "vocab.spm", name):
         (tmp_path / file).write_bytes((place / file).read_bytes())
     found = import_marian(tmp_path)
-    assert "translate --shortlist" in found.notes[0]
+    assert "CTranslate2, which has no SSRU" in found.notes[0]
     found.write(tmp_path / "run")
     assert read_shortlist(load_run(tmp_path / "run", "cpu")) == found.shortlist
     assert len(found.shortlist.frequent) == FIRST
@@ -208,6 +210,17 @@ def test_a_shortlist_of_either_kind_comes_with_the_model(name, tmp_path):
     assert greedy != shortened
     ours = [greedy_within(found, line, fills=True) for line in lines(place / "test.en")]
     assert ours == [one.strip() for one in shortened]
+
+
+def test_a_student_as_a_browser_has_it_is_walked_and_proven(tmp_path):
+    place, files = MODELS / "ssru", ["--vocab", str(MODELS / "ssru/vocab.spm")]
+    files += ["--shortlist", str(place / "lex.s2t.bin"), "--run", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["import", str(place / "model.int8.bin"), *files])
+    assert done.exit_code == 0, done.output
+    assert "CTranslate2, which has no SSRU" in done.stderr
+    done = CliRunner().invoke(app, ["trace", "51 cubic meters", "--run", str(tmp_path / "run"), "--verify"])
+    assert done.exit_code == 0, done.output
+    assert "All checks passed." in done.output
 
 
 def test_with_its_shortlist_a_model_runs_in_ctranslate2(tmp_path):

@@ -66,6 +66,13 @@ def doubt_numbers(attempt: Attempt) -> Attempt:
     return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("number", named)))
 
 
+def doubt_missing(attempt: Attempt, words: Sequence[str]) -> Attempt:
+    """The same, with a doubt if these words of the text seem to be missing."""
+    if not words or attempt.translation.doubt is not None:
+        return attempt
+    return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("missing", tuple(words))))
+
+
 def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
     """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
     draft = make_draft(source)

@@ -44,7 +44,6 @@ MAX_LENGTH = 1024  # positions; Marian itself has no limit
 _UNPACKED = (*ENDINGS, ".yml", ".yaml", ".json", ".spm", ".s2t", ".gz", ".txt")
 # What changes outputs there and has no equal here, with the value that changes nothing.
 _WITHOUT_EQUAL = {"output-sampling": [], "force-decode": False}
-_SHORTLIST = "its shortlist acts with translate --shortlist, by CTranslate2; PyTorch computes all tokens."
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,8 @@ def _import(files: _Files, positions: str) -> ImportedModel:
         limits = (files.decoder.get("shortlist") or [])[1:4]
         shared = files.vocabularies[0] == files.vocabularies[1]
         shortlist = read_lexicon(files.shortlist, limits, (src, tgt), tokenizers, shared=shared)
-        notes = [*notes, _SHORTLIST]
+        engine = "CTranslate2, which has no SSRU" if config.model.autoregressive_sublayer == "ssru" else "CTranslate2"
+        notes = [*notes, f"its shortlist is kept. PyTorch computes all tokens, and a shortlist acts in {engine}."]
     return ImportedModel(config, weights, tokenizers, source, notes, shortlist)
 
 

@@ -92,7 +92,7 @@ def _read_json(text: str) -> Prompt | None:
     if isinstance(value, dict) and {"source_language", "strings"} <= set(value):
         raise bad_request(_WEBLATE)
     texts = list[str]()
-    _replace_strings(value, lambda one: texts.append(one) or one)
+    _replace_strings(value, texts.append)
 
     def write(answers: Sequence[str]) -> str:
         waiting = iter(answers)
@@ -101,7 +101,7 @@ def _read_json(text: str) -> Prompt | None:
     return Prompt(texts, write)
 
 
-def _replace_strings(value: Any, change: Callable[[str], str]) -> Any:
+def _replace_strings(value: Any, change: Callable[[str], Any]) -> Any:
     """The same value with its strings changed, but for those that are no text."""
     if isinstance(value, str) and has_letter(value):
         return change(value)

@@ -37,6 +37,8 @@ class TrainRequest:
     mix: TrainingText | None = None
     force: bool = False
     preset: Choice = NO_CHOICE
+    verbose: bool = False
+    """Whether the reasons for the defaults are told."""
 
     @classmethod
     def make(
@@ -50,6 +52,7 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
+        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -94,7 +97,7 @@ class TrainRequest:
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force, choice)
+        return cls(run, source, config, initial, others, force, choice, verbose)
 
     def members(self, seeds: int) -> "list[TrainRequest]":
         """The requests for an ensemble of so many models, each with its seed and its directory; of one, this."""

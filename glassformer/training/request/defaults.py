@@ -144,8 +144,8 @@ def _language_of_ending(path: Path) -> str:
     return name if localedata.exists(name.partition("-")[0]) else ""
 
 
-def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
-    """The settings that matter most for few pairs, and why."""
+def describe_settings(config: RunConfig, pairs: int, *, init: bool = False, reasons: bool = False) -> str:
+    """The settings that matter most for few pairs; with ``reasons``, why the defaults are what they are."""
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
@@ -177,7 +177,7 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
             False,
         )
     parts = [
-        value + (f" ({_REASONS[name]})" if is_own and is_of_sentences else "")
+        value + (f" ({_REASONS[name]})" if is_own and is_of_sentences and reasons else "")
         for name, (value, is_own) in settings.items()
     ]
     return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

@@ -165,8 +165,8 @@ def test_a_word_is_changed_and_the_rest_follows(open_view, engine):
         view.type(TEXT)
         view.await_words()
         view.page.locator(".t-word", has_text="Das").click()
-        view.page.wait_for_selector(".choices >> nth=0 >> .choice")
-        first = view.page.locator(".choices").nth(0).locator(".choice").first
+        first = view.page.locator(".choices").first.locator(".choice").first
+        first.wait_for()
         chosen = first.inner_text()
         first.click()
         view.until(f"document.querySelectorAll('.t-sentence')[1]?.textContent === {json.dumps(chosen)}")
@@ -328,17 +328,26 @@ def test_a_file_says_what_wants_a_look_and_can_be_removed(open_view, engine, tmp
         assert view.page.locator(".file").count() == 0
 
 
+PASTE = """text => {
+    const source = document.querySelector("#source");
+    source.value = text; // typing it takes the browser seconds
+    source.dispatchEvent(new Event("input"));
+}"""
+
+
 def test_a_paste_of_20_000_words_does_not_hold_the_page(browser, open_view, engine):
     text = "\n".join(f"The water was too cold for {number} small ships of our friends." for number in range(1, 1700))
     assert len(text.split()) > 20_000
+
+    def paste(view: View) -> None:
+        view.page.evaluate(PASTE, text)
+        view.until("document.querySelector('.t-sentence')")
+
     with open_view(engine) as view:
-        longest = longest_task_ms(
-            browser, view.page, lambda: (view.type(text), view.until("document.querySelector('.t-sentence')"))
-        )
-        assert longest < 1000  # laying out the pasted text is one task of the browser
+        assert longest_task_ms(browser, view.page, lambda: paste(view)) < 400  # most of it lays the text out
         view.until("/Translating: \\d+ of 1699 parts/.test(document.querySelector('.status').textContent)")
         view.type("Good night.")
-        view.await_output("Gute Nacht.", 10)
+        view.await_output("Gute Nacht.")
 
 
 def test_hostile_text_does_no_harm(open_view, engine):

@@ -75,8 +75,8 @@ export class Alternatives {
       if (event.key === "Enter" && value && word) this.follow(meaning, sentence.text.slice(0, word.start) + value);
     });
     this.show(at);
-    if (word) this.list(others, meaning, word);
-    this.list(whole, meaning);
+    const first = word ? this.list(others, meaning, word) : null;
+    Promise.resolve(first).then(() => this.list(whole, meaning));
   }
 
   /** Below the word, or above where there is more room; on a phone the style sheet has it at the bottom.

@@ -153,7 +153,7 @@ export class TranslateView {
       "div.pane.target",
       {},
       this.output.root,
-      element("footer", {}, this.legend, this.status, element("span.stretch"), others, copy),
+      element("footer", {}, this.legend, this.status, element("span.buttons", {}, others, copy)),
     );
   }
 
