@@ -183,8 +183,8 @@ def _short_trainings() -> Iterator[str]:
     yield (
         f"`benchmarks/multi30k.py --jobs 2`: {code('glassformer train --model tiny')} on the raw text for "
         f"{found[0]['minutes']:g} minutes on one core, seed {found[0]['seed']}, with the defaults before "
-        f"[the race](#the-race) and with some of them changed; all have {', '.join(map(code, sorted(common)))}. BLEU and chrF of test_2016_flickr, beam 5, "
-        f"cased and detokenised: {code(signature)}."
+        f"[the race](#the-race) and with some of them changed; all have {', '.join(map(code, sorted(common)))}. BLEU "
+        f"and chrF of test_2016_flickr, beam 5, cased and detokenised: {code(signature)}."
     )
     head = ["settings", "changed", "updates", "target tokens", "validation loss", "BLEU", "chrF"]
     yield table(head, (_short_training(one, common) for one in found))
