@@ -89,7 +89,7 @@ def test_every_tap_has_a_story_and_follows_from_its_equation(translator: Transla
     forced = walk(translator, SOURCES, TARGETS)
     assert prove(forced, translator.model).holds
     searched = walk_generation(translator, SOURCES, SEARCHES[1])
-    trained = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7))
+    trained = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=7, optimizer="muon"))
     for walked in (searched, trained):
         assert verify_walk(walked, translator.model).holds
     for step in (*forced.trace, *searched.trace, *trained.trace):

@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "text": {"tokenizer": "characters", "joint": True},
     "train": {
+        "optimizer": "adam", "precision": "auto", "cooldown": 0.25,
         "batch_tokens": 1536, "bucket": 12, "max_updates": 5000, "schedule": "inverse_sqrt", "warmup": 200,
         "peak_rate": 3e-3, "label_smoothing": 0.0, "metric": "exact_match", "validate_every": 150, "stop_at": 100.0,
     },

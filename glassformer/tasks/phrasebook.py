@@ -29,6 +29,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "text": {"tokenizer": "bpe", "vocab_size": 2000, "joint": True},
     "train": {
+        "optimizer": "adam", "precision": "auto", "cooldown": 0.25,
         "max_updates": 8000, "schedule": "inverse_sqrt", "warmup": 800, "peak_rate": 2e-3, "metric": "exact_match",
     },
 }  # fmt: skip

@@ -10,10 +10,11 @@ from glassformer.explain.entries.derivatives import log_softmax
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
-from glassformer.training.loop.muon import ADAM_STEP, COEFFICIENTS, ITERATIONS, MOMENTUM
 
 _TINY = 1e-30  # what rates, moments and changes of weights are measured by at least
 _LAST_BITS = 2 * 2**-23 / 1e-6  # of a weight, in units of the tolerance
+# Muon's constants, stated anew.
+_BETA, _LENGTH, _ITERATIONS, _A, _B, _C = 0.95, 0.2, 5, 3.4445, -4.7750, 2.0315
 _ADAM, _MUON = "5.3; Kingma and Ba 2015", "Jordan et al. 2024; Liu et al. 2025"
 
 
@@ -159,7 +160,7 @@ def _is_muon(scope: Scope) -> bool:
 
 
 def _beta1(scope: Scope) -> float:
-    return MOMENTUM if _is_muon(scope) else _options(scope).adam_beta1
+    return _BETA if _is_muon(scope) else _options(scope).adam_beta1
 
 
 def _greatest_term(scope: Scope) -> Tensor:
@@ -182,20 +183,20 @@ def _first_moment(scope: Scope) -> Tensor:
 
 def _growth(scope: Scope) -> Tensor:
     """Each iteration lets the rounding of small singular values grow as these do."""
-    return torch.full_like(scope.step.value, COEFFICIENTS[0] ** ITERATIONS)
+    return torch.full_like(scope.step.value, _A**_ITERATIONS)
 
 
 @entry("weight.orthogonal", "Orthogonal step", "O ≈ U Vᵀ of (1 − β) g + β m = U S Vᵀ", _MUON, error_scale=_growth)
 def _orthogonal(scope: Scope) -> Tensor:
     """Muon's step, by five iterations of Newton and Schulz, X ← a X + (b A + c A²) X with A = X Xᵀ."""
-    gradient, (a, b, c) = scope.here("clipped_gradient").double(), COEFFICIENTS
-    mean = MOMENTUM * scope.here("first_moment_before").double() + (1 - MOMENTUM) * gradient
-    x = MOMENTUM * mean + (1 - MOMENTUM) * gradient
+    gradient = scope.here("clipped_gradient").double()
+    mean = _BETA * scope.here("first_moment_before").double() + (1 - _BETA) * gradient
+    x = _BETA * mean + (1 - _BETA) * gradient
     x /= torch.linalg.matrix_norm(x).clamp(min=1e-7)
-    for _ in range(ITERATIONS):
+    for _ in range(_ITERATIONS):
         gram = x @ x.t() if x.shape[0] <= x.shape[1] else x.t() @ x
-        polynomial = b * gram + c * gram @ gram
-        x = a * x + (polynomial @ x if x.shape[0] <= x.shape[1] else x @ polynomial)
+        polynomial = _B * gram + _C * gram @ gram
+        x = _A * x + (polynomial @ x if x.shape[0] <= x.shape[1] else x @ polynomial)
     return x.to(scope.step.value.dtype)
 
 
@@ -213,7 +214,7 @@ def _change(scope: Scope) -> Tensor:
     """
     if _is_muon(scope):
         width = max(scope.step.value.shape)
-        return float(scope.at("update.rate")) * ADAM_STEP * math.sqrt(width) * scope.here("orthogonal")
+        return float(scope.at("update.rate")) * _LENGTH * math.sqrt(width) * scope.here("orthogonal")
     options, count = _options(scope), int(scope.context.saved.get(f"step/{scope.module}", 0)) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)

@@ -12,7 +12,7 @@ from glassformer.errors import ConfigError
 from glassformer.model import Transformer
 from glassformer.settings import ModelConfig, TrainConfig
 from glassformer.training.loop import muon
-from glassformer.training.loop.optimizer import adam_step, freeze, new_optimizer, optimizer_tensors
+from glassformer.training.loop.optimizer import OPTIMIZERS, adam_step, freeze, new_optimizer, optimizer_tensors
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
@@ -89,6 +89,10 @@ def test_a_training_with_it_that_is_cut_ends_with_the_same_bits(corpus, small_co
     train(TrainRequest(tmp_path / "cut", source, config), Lines())
     whole, cut = (read_tensors(checkpoints(tmp_path / run / "latest")[-1], "model") for run in ("whole", "cut"))
     assert all(torch.equal(whole[name], cut[name]) for name in whole)
+
+
+def test_each_choice_is_an_entry_of_the_register():
+    assert list(OPTIMIZERS) == list(TrainConfig.choices("optimizer"))
 
 
 def test_it_refuses_matrices_in_shards():
