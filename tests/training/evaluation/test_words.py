@@ -33,8 +33,10 @@ def test_only_what_fits_is_shown() -> None:
 
 def test_a_source_with_several_right_answers_is_one_item() -> None:
     pairs = [Pair("read", "ɹ iː d"), Pair("read", "ɹ ɛ d"), Pair("red", "ɹ ɛ d")]
-    examples = make_examples(pairs, ["ɹ ɛ d"] * 3)
-    assert [(one.source, one.reference, one.is_exact) for one in examples] == [
+    others = [Pair(f"re{letter}", "ɹ ɛ") for letter in "abcfghijk"]
+    examples = make_examples([*pairs, *others], ["ɹ ɛ d"] * 12)
+    assert len(examples) == 11
+    assert [(one.source, one.reference, one.is_exact) for one in examples[:2]] == [
         ("read", "ɹ ɛ d", True), ("red", "ɹ ɛ d", True),
     ]  # fmt: skip
     assert len(make_examples([Pair("I am here.", "Ja."), Pair("I am here.", "Nein.")], ["Ja."] * 2)) == 2
