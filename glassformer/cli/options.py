@@ -66,7 +66,7 @@ ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
 )
-_VERBOSE = "Say which engine is taken, and why"
+_VERBOSE = "Say which engine is taken, and why; of a file, name the texts that are only doubtful, too"
 _PRECISION = (
     "Compute products in float32 or bf16, or by ctranslate2 in int8 or, on a GPU, float16; by default as the model is"
 )

@@ -87,6 +87,7 @@ def train(
     seeds: Annotated[int, option(_SEEDS, min=1, metavar="N")] = 1,
     settings: SettingOptions,
     force: Annotated[bool, option(f"{_OTHER_SETTINGS}; its log records what changed", "--force")] = False,
+    verbose: Annotated[bool, option("Also say why the defaults are what they are", "--verbose", "-v")] = False,
 ) -> None:
     """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
@@ -104,7 +105,7 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            preset=preset, overrides=settings.overrides(), force=force,
+            preset=preset, overrides=settings.overrides(), force=force, verbose=verbose,
         )  # fmt: skip
         for number, member in enumerate(request.members(seeds), 1):
             if seeds > 1 and RunDirectory(member.run).is_trained:

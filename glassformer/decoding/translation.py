@@ -106,6 +106,7 @@ REASONS = {
     "length": "the text is longer than those that the model learned from",
     "unsure": "the model was unsure which words to write",
     "number": "its numbers are not those of the text: {}",
+    "missing": "nothing in it seems to stand for {}",
 }
 """Why a translation is doubted; the first one that applies is given."""
 _MAX_NAMED = 5

@@ -13,7 +13,9 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from glassformer.decoding import Translator
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
@@ -24,10 +26,24 @@ _ASSETS = files("glassformer.explain.page") / "assets"
 _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
-_START = "page.js"
+_START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
+_CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
+_STYLES = (
+    "base",
+    "bands",
+    "figure",
+    "middle",
+    "number",
+    "distribution",
+    "text",
+    "explanation",
+    "narrow",
+    "translate",
+)
+
+_FORBIDDEN = [0, ord("\r"), ord("<")]
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
@@ -43,25 +59,32 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
+    first: Literal["translate", "inside"] = "inside",
+    dense: bool = False,
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
+    it opens with; ``dense``: with fewer bytes, by characters that a file may have, and a notebook would escape.
     """
     block = Block(most)
     still = _why_recorded(translator)
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
-    scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
+    packed = {"values": block.to_bytes()}
     if translator is not None and not still:
         living = pack_model(translator)
-        scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
-        scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
+        packed["weights"] = living.pop("weights")
+        packed["living"] = json.dumps({**living, "worker": _worker_source()}, separators=(",", ":")).encode()
+    write = _seven_bits if dense else _base64
+    scripts = [_script(name, "text/plain", write(gzip.compress(data, mtime=0))) for name, data in packed.items()]
+    scripts.insert(0, _json_script("record", record))
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
-        import_map=import_map({name: _read(name) for name in _modules() if not name.startswith(_WORKER)}),
+        import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
         scripts="\n".join(scripts),
         start=_START,
+        first=first,
     )
 
 
@@ -91,18 +114,34 @@ def _why_recorded(translator: Translator | None) -> str:
     return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 
 
-def compress(numbers: bytes) -> str:
-    """Gzip in base64, for ``unpack`` in ``assets/record/weights.js``."""
-    return base64.b64encode(gzip.compress(numbers, mtime=0)).decode("ascii")
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _seven_bits(data: bytes) -> str:
+    """Seven bits a character, after the number of bytes, for ``unpack`` in ``assets/record/weights.js``.
+
+    Where HTML has no such character, or it could end a script, it is one with the next from U+0080 on.
+    """
+    bits = np.unpackbits(np.frombuffer(data, np.uint8))
+    padding = np.ones(7 + -len(bits) % 7, np.uint8)
+    codes = np.packbits(np.concatenate([bits, padding]).reshape(-1, 7), axis=1)[:, 0].astype(np.uint32) >> 1
+    alone = np.ones(len(codes), bool)
+    for place in np.flatnonzero(np.isin(codes, _FORBIDDEN)).tolist():
+        if alone[place]:
+            codes[place] = 128 * (1 + _FORBIDDEN.index(codes[place])) + codes[place + 1]
+            alone[place + 1] = False
+    return f"{len(data)}:{codes[alone].astype('<u4').tobytes().decode('utf-32-le')}"
 
 
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en" data-first="{first}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' data: blob:; \
-style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; \
+script-src 'unsafe-inline' 'wasm-unsafe-eval' data: blob:; style-src 'unsafe-inline'; img-src data: blob:; \
+worker-src blob:">
 <meta name="color-scheme" content="light dark">
 <title>{title}</title>
 <link rel="icon" href="data:,">
@@ -112,17 +151,13 @@ style-src 'unsafe-inline'; img-src data: blob:; worker-src blob:">
 <script type="importmap">{import_map}</script>
 </head>
 <body>
+<div id="translate" hidden></div>
 <div id="app"><noscript>This page computes and draws with JavaScript, which is switched off.</noscript></div>
 {scripts}
 <script type="module">import "page/{start}";</script>
 </body>
 </html>
 """
-
-
-def escape_script(text: str) -> str:
-    """Text that cannot end its script element."""
-    return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
 def _json_script(name: str, value: Any) -> str:
@@ -159,7 +194,11 @@ def _data_url(name: str, source: str) -> str:
     return "data:text/javascript;base64," + base64.b64encode(_IMPORT.sub(bare, source).encode()).decode("ascii")
 
 
+def _is_of_worker(name: str) -> bool:
+    return name.startswith(_WORKER) and name != _CLIENT
+
+
 def _worker_source() -> str:
     """The computing modules as one script."""
-    names = (_SHARED, *(name for name in _modules() if name.startswith(_WORKER)))
+    names = (_SHARED, *filter(_is_of_worker, _modules()))
     return "\n".join(_EXPORT.sub("", _IMPORT_LINE.sub("", _read(name))) for name in names)

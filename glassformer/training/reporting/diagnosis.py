@@ -43,7 +43,7 @@ class Shares:
         what, parts = ("sentences", "words") if self.unit == "sentences" else ("words", "symbols")
         kind = f"held-out {what}, which this training has not seen"
         if seen:
-            kind = f"validation {what} (in all of them, {seen:,} have a source that this training has seen too)"
+            kind = f"validation {what} (in all of them, {seen:,} have a source that the model has learned from)"
         return (
             f"Of {self.sentences:,} {kind}, {self.exact:,} are exactly "
             f"right and {self.near:,} are right but for one or two {parts}."

@@ -9,12 +9,12 @@ from typing import Any
 
 from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
 from glassformer.run_directory import MEMBER, RunDirectory
-from glassformer.settings import RunConfig, TextConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, TrainConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
-from glassformer.training.request.defaults import FEW_PAIRS, default_model, language_settings
+from glassformer.training.request.defaults import FEW_PAIRS, default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import NO_CHOICE, Choice, Settings, choose_preset
 
@@ -37,6 +37,8 @@ class TrainRequest:
     mix: TrainingText | None = None
     force: bool = False
     preset: Choice = NO_CHOICE
+    verbose: bool = False
+    """Whether the reasons for the defaults are told."""
 
     @classmethod
     def make(
@@ -50,6 +52,7 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
+        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -80,7 +83,7 @@ class TrainRequest:
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
             if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
-            config = RunConfig.from_mapping(merged)
+            config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
                 raise ConfigError(
@@ -90,20 +93,11 @@ class TrainRequest:
             layers = [initial.settings, language_settings(source), chosen, values]
             config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
-        if mix is None and config.train.mix:
-            raise ConfigError(
-                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
-            )
-        is_set = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if is_set and config.train.stop_at and config.train.metric == "loss":
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
-                f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
-            )
+        _check_options(config.train, (values, changes), has_mix=mix is not None)
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force, choice)
+        return cls(run, source, config, initial, others, force, choice, verbose)
 
     def members(self, seeds: int) -> "list[TrainRequest]":
         """The requests for an ensemble of so many models, each with its seed and its directory; of one, this."""
@@ -141,6 +135,18 @@ def _without_kinds(chosen: Settings, *layers: Mapping[str, Any]) -> dict[str, Ma
     return {**chosen, "text": text}
 
 
+def _check_options(train: TrainConfig, layers: Sequence[Mapping[str, Any]], *, has_mix: bool) -> None:
+    """Raise ``ConfigError`` for settings of a training that would do nothing."""
+    if train.mix and not has_mix:
+        raise ConfigError(f"train.mix: found {train.mix} without other pairs, expected --mix FILE, which names them.")
+    is_set = any(layer.get("train", {}).get("stop_at") for layer in layers)
+    if is_set and train.stop_at and train.metric == "loss":
+        raise ConfigError(
+            f"train.stop_at: found {train.stop_at} with metric 'loss', which is no percentage, expected "
+            f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
+        )
+
+
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
     """Names of data; later ones replace all but ``mix``."""
     kept = {"mix"} & earlier.keys() if later.keys() & _KEYS_OF_KIND.keys() else earlier.keys()
@@ -165,6 +171,8 @@ def _merge_settings(
         merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
+    if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
+        merged["model"].setdefault("tie_embeddings", "target")
     return merged
 
 

@@ -25,10 +25,14 @@ class Preset:
     settings: Settings
 
 
+_PAPER = {
+    "optimizer": "adam", "precision": "auto", "schedule": "noam", "peak_rate": 0.0, "warmup": 4000, "cooldown": 0.0,
+    "clip_norm": 0.0,
+}  # fmt: skip
 PRESETS = {
     "paper": Preset(
         "the paper's training: Adam, the rate of equation 3 with 4,000 updates of warm-up, no cooldown, no clipping",
-        {"train": {"schedule": "noam", "peak_rate": 0.0, "warmup": 4000, "cooldown": 0.0, "clip_norm": 0.0}},
+        {"train": _PAPER},
     ),
     "sentences": Preset("pairs of sentences: the defaults", {}),
     # Measured by benchmarks/sequences.py: docs/sequences.md has the figures.
@@ -40,6 +44,7 @@ PRESETS = {
                 "norm": "pre", "dropout": 0.3, "positions": "relative", "relative_clip": 4,
             },
             "train": {
+                "optimizer": "adam", "precision": "auto", "cooldown": 0.0,
                 "batch_tokens": 512, "schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 300,
                 "label_smoothing": 0.1, "metric": "exact_match", "max_updates": 3000, "validate_every": 500,
                 "valid_translations": 1000, "patience": 0,

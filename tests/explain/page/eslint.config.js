@@ -1,7 +1,9 @@
 // The rules of the page's JavaScript: those of ESLint that find mistakes, and the house's way to write.
 const browser = "document window location history navigator performance console innerWidth innerHeight scrollTo setTimeout clearTimeout "
   + "requestAnimationFrame getComputedStyle matchMedia Blob URL URLSearchParams Worker Response DecompressionStream TextDecoder TextEncoder "
-  + "XMLSerializer DOMParser Image Node IntersectionObserver ResizeObserver atob btoa self globalThis structuredClone";
+  + "XMLSerializer DOMParser Image Node IntersectionObserver ResizeObserver atob btoa self globalThis structuredClone "
+  + "AbortController AbortSignal DOMException MessageChannel ReadableStream WebAssembly "
+  + "FormData TextDecoderStream fetch getSelection localStorage";
 
 export default [{
   files: ["**/*.js"],
