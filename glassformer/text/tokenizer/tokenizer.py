@@ -156,7 +156,7 @@ class Tokenizer:
         return [(int(start), int(end)) for start, end in encoding.offsets]
 
     def unknown_symbols(self, text: str) -> tuple[str, ...]:
-        """The symbols of ``text``, or those marked among its characters, that are not in the vocabulary, each once."""
+        """The symbols of ``text``, or those marked among its characters, that the vocabulary lacks, each once."""
         if self.kind not in ("symbols", "characters") or UNK_ID not in self.to_ids(text):
             return ()
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
