@@ -27,7 +27,7 @@ def test_only_what_fits_is_shown() -> None:
     values = dict.fromkeys(METRICS, 1.0)
     assert Scores(values, {}, 1).format() == "BLEU 1.0  chrF 1.0  exact 1.0 %  n-best 1.0 %"
     assert Scores(values, {}, 1, unit="symbols").fitting == [
-        "exact_match", "word_error_rate", "symbol_error_rate", "n_best_accuracy", "edit_distance",
+        "exact_match", "word_error_rate", "symbol_error_rate", "edit_distance", "n_best_accuracy",
     ]  # fmt: skip
 
 
