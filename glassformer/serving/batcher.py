@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from glassformer.decoding.engines.engine import Engine, SearchResult
 from glassformer.decoding.search.job import SearchJob, check_wanted
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.middleware import Metrics
 
 _MAX_SOURCES, _MAX_TOKENS = 32, 1024  # of a batch; more are not faster
 _CLOSING_S = 5.0
@@ -81,10 +80,12 @@ class Batcher:
                 for one in batch:
                     one.future.set_exception(error)
                 continue
-            candidates, attention = iter(found.candidates), iter(found.attention)
+            start = 0
             for one in batch:
-                own = [list(islice(each, len(one.job.sources))) for each in (candidates, attention)]
-                one.future.set_result(replace(found, candidates=own[0], attention=own[1]))
+                own = slice(start, start + len(one.job.sources))
+                part = replace(found, candidates=found.candidates[own], attention=found.attention[own])
+                one.future.set_result(part)
+                start = own.stop
             self._metrics.batch_seconds.observe(time.monotonic() - began)
             self._metrics.batch_texts.observe(len(found.candidates))
             if time.monotonic() - self._trimmed > _TRIM_S:
