@@ -27,11 +27,11 @@ from sections import read_sections  # noqa: E402
 
 SOURCE, OUT = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-TRY, SENTENCE = "try.html", "I love you, too."
+TRY, SENTENCE = "try.html", "I am hungry."
 GROUPS = {
     "Use": [
-        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
-        "docs/scaling", "docs/errors", "examples/README",
+        "docs/howto", "docs/training", "docs/translating", "docs/translator_page", "docs/translators", "docs/serving",
+        "docs/exchange", "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": [
         "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences",

@@ -11,6 +11,7 @@ from torch import Tensor
 from glassformer.checkpoint import weights_of
 from glassformer.decoding import Translator
 from glassformer.decoding.translation import REASONS
+from glassformer.explain.page.text_rules import pack_rules
 from glassformer.model import Transformer
 
 MAX_PARAMETERS = 10_000_000
@@ -39,6 +40,7 @@ def pack_model(translator: Translator) -> dict[str, Any]:
         },
         "plain_signs": translator.plain_signs,
         "languages": translator.languages,
+        "rules": pack_rules(src, translator.config.src_language, translator.languages),
         "weights": pack_weights(translator.model),
     }  # fmt: skip
 

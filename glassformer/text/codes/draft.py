@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple, cast
 
 from glassformer.text.codes.checks import DROPPED, HALF_OF_DAY, NAME, drop_breaks
@@ -101,22 +101,38 @@ def mark_numbers(parts: Sequence[Part], write: Callable[[str], str] = str) -> tu
     return mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(write(match[0]), is_text=True))
 
 
+def write_amounts(parts: Sequence[Part], source: Sequence[Part], write: Callable[[str], str]) -> tuple[Part, ...]:
+    """The parts of a translation, with amounts that are still those of the source as ``write`` writes them."""
+    found = {match[0] for part in source if isinstance(part, str) for match in _NUMBERS_AND_SIGNS.finditer(part)}
+    changed = {number for number in found if write(number) != number}
+    if not changed:
+        return tuple(parts)
+    write_one = partial(_NUMBERS_AND_SIGNS.sub, lambda match: write(match[0]) if match[0] in changed else match[0])
+    return tuple([write_one(part) if isinstance(part, str) else part for part in parts])
+
+
+def amount_signs(languages: tuple[str, str] | None) -> tuple[str, ...] | None:
+    """The signs between thousands and before decimals of both languages; None of one that is not known."""
+    from babel import UnknownLocaleError  # takes time
+    from babel.numbers import get_decimal_symbol, get_group_symbol
+
+    codes = [language.partition("-")[0] for language in languages or ("", "")]
+    try:
+        return tuple([sign(code) for code in codes for sign in (get_group_symbol, get_decimal_symbol)])
+    except (UnknownLocaleError, ValueError):
+        return None
+
+
 @lru_cache
 def number_writer(languages: tuple[str, str] | None) -> Callable[[str], str]:
     """What writes an amount of the first language as the second does: $2,500.50 as $2.500,50 in German.
 
     Without a currency or thousands a number stays as it is: 2.0 may be a version.
     """
-    from babel import UnknownLocaleError  # takes time
-    from babel.numbers import get_decimal_symbol, get_group_symbol
-
-    try:
-        (group, point), signs = (
-            (get_group_symbol(code), get_decimal_symbol(code))
-            for code in (language.partition("-")[0] for language in languages or ("", ""))
-        )
-    except (UnknownLocaleError, ValueError):
+    found = amount_signs(languages)
+    if found is None:
         return str
+    group, point, *signs = found
     inner = rf"\d{{1,3}}(?:{re.escape(group)}\d{{3}})+(?:{re.escape(point)}\d+)?(?![\d{re.escape(group + point)}])"
     amount = re.compile(rf"[$¢-¥\u20a0-\u20cf]\s?(?:{inner}|\d+{re.escape(point)}\d+$)|^{inner}")
     swap = str.maketrans({group: signs[0], point: signs[1]})

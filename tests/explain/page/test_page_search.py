@@ -16,12 +16,12 @@ from glassformer.trace import tracing
 
 IMPORT = """
 import { createModel } from "./worker/model.js";
-import { beam, greedy, ignoredSettings, logSoftmax, topK } from "./worker/search.js";
+import { beam, greedy, ignoredSettings, logSoftmax, runToEnd, topK } from "./worker/search.js";
 """
 BODY = """
   return data.models.map(({ config, weights }) => {
     const model = createModel(config, new Map(Object.entries(weights)));
-    return data.sources.map((ids) => data.options.map((options) => (options.beam === 1 ? greedy : beam)(model, ids, options)));
+    return data.sources.map((ids) => data.options.map((options) => runToEnd((options.beam === 1 ? greedy : beam)(model, ids, options))));
   });"""
 SOURCES = [[5, 6, 7, 8, 2], [9, 2], [11, 12, 13, 14, 15, 16, 2]]
 OPTIONS = [
@@ -107,7 +107,7 @@ def test_edits_and_hidden_tokens_reach_every_step(run_js, small_model, packed) -
     body = """
   const model = createModel(data.model.config, new Map(Object.entries(data.model.weights)));
   const edits = [{ address: "decoder.layers.0.cross_attention.heads", index: { heads: 1 }, operation: "zero" }];
-  return beam(model, data.ids, { ...data.options, edits, srcMask: [1, 0, 1, 1, 1] });"""
+  return runToEnd(beam(model, data.ids, { ...data.options, edits, srcMask: [1, 0, 1, 1, 1] }));"""
     found = run_js(IMPORT, body, {"model": packed(model), "ids": SOURCES[0], "options": settings.to_mapping()})
 
     def silence(heads: torch.Tensor) -> torch.Tensor:

@@ -35,6 +35,7 @@ export class Living {
     this.trouble = "";
     /** Decode settings of the run that the page's search leaves out. @type {string[]} */ this.ignored = [];
     this.job = 0;
+    this.wanted = new AbortController();
     /** The pass that the worker holds, as text. */ this.passed = "";
     /** @type {{key: string, weights: Map<string, {shape: number[], data: Float32Array}>} | null} */ this.edited =
       null;
@@ -55,7 +56,7 @@ export class Living {
       if (this.app.edits.length || asked.get("text") !== null) await this.recompute();
       else {
         this.app.redraw();
-        this.findTellingHeads();
+        this.findTellingHeads().catch((error) => this.leaveOutdated(error));
       }
       if (!edits.every(isEdit)) this.trouble = "This link has changes that cannot be read; they are left out.";
       this.draw();
@@ -75,6 +76,20 @@ export class Living {
   /** @param {string} call @param {...any} args @returns {Promise<any>} */
   call(call, ...args) {
     return /** @type {import("./worker/translator.js").ModelEngine} */ (this.engine).call(call, ...args);
+  }
+
+  /** The same for what is shown, which ends when something else is asked for.
+   * @param {string} call @param {...any} args @returns {Promise<any>} */
+  ask(call, ...args) {
+    const { signal } = this.wanted;
+    return /** @type {import("./worker/translator.js").ModelEngine} */ (this.engine).ask(call, args, { signal });
+  }
+
+  /** The number of a new job; what others asked for is not wanted any more. */
+  nextJob() {
+    this.wanted.abort();
+    this.wanted = new AbortController();
+    return (this.job += 1);
   }
 
   /** The weights as the edits have them. */
@@ -108,7 +123,7 @@ export class Living {
 
   /** Another sentence of the page is shown: what was typed and edited is left behind. */
   leave() {
-    this.job += 1;
+    this.nextJob();
     this.record = null;
     this.app.edits.length = 0;
     this.app.before = null;
@@ -139,17 +154,19 @@ export class Living {
   /** From the text and the edits to what the page shows. */
   async recompute() {
     const { app } = this;
-    const job = (this.job += 1);
+    const job = this.nextJob();
     const recorded = app.records[app.sentence];
     this.trouble = "";
     const isRecorded = () => this.sentences[this.shown] === recorded.sentence.source;
     try {
       if (!this.text.trim()) {
         this.choose([""]);
-        throw new Error("Type a sentence in the field at the top.");
+        this.trouble = "Type a sentence in the field at the top.";
+        this.setBusy(false);
+        return app.redraw();
       }
       const known = this.text === recorded.sentence.source;
-      const sentences = known ? [this.text] : await this.call("split", this.text);
+      const sentences = known ? [this.text] : await this.ask("split", this.text);
       if (job !== this.job) return undefined;
       this.choose(sentences);
       if (isRecorded() && !app.edits.length) return this.settle(job, recorded, null, null);
@@ -158,7 +175,7 @@ export class Living {
       if (job !== this.job) return undefined;
       const before = isRecorded() ? recorded : await this.pass(plain, []);
       if (!app.edits.length) return this.settle(job, before, null, null);
-      const found = await this.call("beam", plain.src_ids, { ...this.search(), edits: app.edits });
+      const found = await this.ask("beam", plain.src_ids, { ...this.search(), edits: app.edits });
       const written = await this.sentenceOf(plain, found.best);
       const record = await this.pass(this.held ? plain : written, app.edits);
       return this.settle(job, record, before, written);
@@ -209,7 +226,8 @@ export class Living {
   async translateOthers(job) {
     for (const text of this.sentences.length > 1 ? this.sentences : []) {
       if (this.copies(text)) this.translations.set(text, text);
-      if (!this.translations.has(text)) await this.read(text).catch(() => this.translations.set(text, "too long"));
+      const tooLong = () => (job === this.job ? this.translations.set(text, "too long") : null);
+      if (!this.translations.has(text)) await this.read(text).catch(tooLong);
       if (job !== this.job) return;
       this.drawSentences();
     }
@@ -225,9 +243,9 @@ export class Living {
     this.app.consumers = null;
     this.setBusy(false);
     this.app.set({});
-    this.translateOthers(job).then(() => {
-      if (job === this.job) this.findTellingHeads();
-    });
+    this.translateOthers(job)
+      .then(() => (job === this.job ? this.findTellingHeads() : undefined))
+      .catch((error) => this.leaveOutdated(error));
   }
 
   /** In the background, the first heads whose silence changes the translation. */
@@ -242,10 +260,10 @@ export class Living {
       return this.told === source;
     };
     const greedy = async (/** @type {Edit[]} */ edits) =>
-      (await this.call("greedy", sentence.src_ids, { ...this.search(), edits })).best.ids.join();
+      (await this.ask("greedy", sentence.src_ids, { ...this.search(), edits })).best.ids.join();
     const search = async (/** @type {Edit[]} */ edits) => {
-      const { best } = await this.call("beam", sentence.src_ids, { ...this.search(), edits });
-      return (await this.call("decodeIds", "tgt", best.ids)).text;
+      const { best } = await this.ask("beam", sentence.src_ids, { ...this.search(), edits });
+      return (await this.ask("decodeIds", "tgt", best.ids)).text;
     };
     const [plainGreedy, plain] = [await greedy([]), await search([])];
     const later = [];
@@ -262,6 +280,12 @@ export class Living {
     if (isWanted()) this.tell(null);
   }
 
+  /** @param {Error} error of what was not wanted any more */
+  leaveOutdated(error) {
+    if (error.name !== "AbortError") throw error;
+    this.told = "";
+  }
+
   /** @param {Edit[] | null | undefined} edits */
   tell(edits) {
     this.telling = edits;
@@ -275,7 +299,7 @@ export class Living {
 
   /** Whether `glassformer translate` leaves a sentence as it is. @param {string} text */
   copies(text) {
-    return this.packed.decode.copy_wordless && !hasLetter(text);
+    return Boolean(this.packed?.decode.copy_wordless) && !hasLetter(text);
   }
 
   /** What the model reads, where that is not what was typed, and what `glassformer translate` does besides. */
@@ -291,7 +315,7 @@ export class Living {
         "glassformer translate copies what has no letter. This is what the model makes of it.",
       );
     const does = /[{}<>%$&`@]|:\/\//.test(typed)
-      ? "puts the codes back, and tries other words in their place"
+      ? "restores {name} and other codes afterwards"
       : "puts back the capitals and signs that were typed";
     return element(
       "p.note.reads",
@@ -317,7 +341,7 @@ export class Living {
   /** A typed text as ids and its translation. @param {string} text @returns {Promise<any>} */
   async read(text) {
     const { config } = this.app;
-    const read = await this.call("encodeText", "src", text);
+    const read = await this.ask("encodeText", "src", text);
     if (read.ids.length + 1 > config.max_length)
       throw new Error(
         `The text has ${read.ids.length + 1} tokens, and this model takes ${config.max_length}. Shorten it.`,
@@ -332,7 +356,7 @@ export class Living {
         ...mergeStates(part),
       })),
     };
-    const { best } = await this.call("beam", src_ids, this.search());
+    const { best } = await this.ask("beam", src_ids, this.search());
     const found = await this.sentenceOf(
       { source: read.text, forced: false, src_ids, src_tokens: [...read.tokens, "</s>"], derivation },
       best,
@@ -345,14 +369,14 @@ export class Living {
    * @returns {Promise<any>} */
   async sentenceOf(source, { ids, log_prob: logProb }) {
     const tgt_in_ids = [this.app.config.bos_id, ...ids.slice(0, -1)];
-    const { text, tokens } = await this.call("decodeIds", "tgt", ids);
-    const read = await this.call("decodeIds", "tgt", tgt_in_ids);
+    const { text, tokens } = await this.ask("decodeIds", "tgt", ids);
+    const read = await this.ask("decodeIds", "tgt", tgt_in_ids);
     const judged = { source: source.source, target: text, ids, logProb };
     return {
       ...source,
       target: text,
       forced: false,
-      confidence: await this.call("confidence", judged),
+      confidence: await this.ask("confidence", judged),
       tgt_in_ids,
       tgt_out_ids: ids,
       tgt_in_tokens: read.tokens,
@@ -363,7 +387,7 @@ export class Living {
   /** One pass in the worker. @param {any} sentence @param {Edit[]} edits @returns {Promise<PassRecord>} */
   async pass(sentence, edits) {
     this.passed = JSON.stringify([sentence.src_ids, sentence.tgt_in_ids, edits]);
-    const { taps } = await this.call("pass", sentence.src_ids, sentence.tgt_in_ids, { edits });
+    const { taps } = await this.ask("pass", sentence.src_ids, sentence.tgt_in_ids, { edits });
     addChoice(taps);
     const record = new PassRecord(sentence, taps, this.app.about.vocab);
     record.parameters = () => this.weights();
@@ -565,7 +589,7 @@ function inWords(edit, app) {
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
   if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero")
-    return `${shortAddress(moduleOf(address))}, head ${index.heads} silenced`;
+    return `${shortAddress(moduleOf(address))}, head ${index.heads} off`;
   const where = Object.entries(index)
     .map(([axis, at]) => `${axis} ${at}`)
     .join(", ");

@@ -47,7 +47,7 @@ export class Alternatives {
     this.root.setAttribute("aria-label", word ? `Other words for ${word.text}` : "Other translations");
     this.root.replaceChildren(
       element(
-        "header",
+        "div.panel-head",
         {},
         element("h2", {}, element("bdi", word ? { lang } : {}, title)),
         element("button.plain", { "aria-label": "Close", onclick: () => this.root.hidePopover() }, "✕"),
@@ -75,8 +75,8 @@ export class Alternatives {
       if (event.key === "Enter" && value && word) this.follow(meaning, sentence.text.slice(0, word.start) + value);
     });
     this.show(at);
-    if (word) this.list(others, meaning, word);
-    this.list(whole, meaning);
+    const first = word ? this.list(others, meaning, word) : null;
+    Promise.resolve(first).then(() => this.list(whole, meaning));
   }
 
   /** Below the word, or above where there is more room; on a phone the style sheet has it at the bottom.
@@ -92,7 +92,7 @@ export class Alternatives {
     };
     for (const [name, value] of Object.entries(places)) this.root.style.setProperty(`--${name}`, value);
     this.root.showPopover();
-    /** @type {HTMLElement} */ (this.root.querySelector("header button")).focus();
+    /** @type {HTMLElement} */ (this.root.querySelector(".panel-head button")).focus();
   }
 
   /** Other sentences, or what else could stand at a word, each with what follows then.
@@ -179,4 +179,4 @@ function difference(text, other, start) {
 }
 
 /** @param {number} share */
-const percent = (share) => `${Math.round(100 * share)} %`;
+const percent = (share) => `${Math.round(100 * share)}\u00a0%`;

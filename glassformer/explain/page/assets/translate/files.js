@@ -107,7 +107,7 @@ export class FilesView {
       const done = await this.engine.files?.translate(file, { ...this.options(), signal, onProgress });
       if (!done || signal.aborted) return;
       const button = element("button", { onclick: () => save(done.name, done.content) }, "Save");
-      const { length } = done.checks;
+      const length = new Set(done.checks.map((one) => one.line)).size;
       const words = length
         ? `${length} ${length === 1 ? "place wants" : "places want"} a look`
         : "nothing to look at";

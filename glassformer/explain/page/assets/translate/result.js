@@ -11,9 +11,10 @@
  * @typedef {{source: string, text: string, words: Word[], alternatives: {text: string, score: number}[],
  *   confidence?: number | null, doubt?: string | null}} Sentence
  * @typedef {{text: string, sentences: Sentence[], check: string[]}} Result
- * @typedef {{source?: string, target: string, nBest?: number, prefix?: string,
- *   differAt?: string, glossary?: string[][], *   signal?: AbortSignal, onPartial?: (index: number, text: string) => void,
- *   onProgress?: (done: number, total: number) => void}} Options
+ * @typedef {{source?: string, target: string, nBest?: number, prefix?: string, differAt?: string,
+ *   glossary?: string[][], signal?: AbortSignal, onPartial?: (index: number, text: string) => void,
+ *   onProgress?: (done: number, total: number) => void}} Options `differAt`: the word behind the prefix that the
+ *   alternatives do not have
  * @typedef {{line: number, source: string, text: string, remark: string}} Check
  * @typedef {{name: string, content: BlobPart, checks: Check[]}} Done
  * @typedef {{directions: {source: string, target: string}[], names?: Record<string, string>, limit?: number,

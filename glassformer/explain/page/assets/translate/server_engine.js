@@ -8,6 +8,7 @@ import { findWords, placeTokens } from "./result.js";
 
 const BUSY = new Set([429, 503]);
 const MAX_WAITS = 3;
+const IS_WORD = /[\p{L}\p{N}]/u;
 const MOST_WORDS = 5; // that may stand in the place of one
 
 /** Why there is no answer, in words for a person. */
@@ -206,7 +207,8 @@ function readSentences(source, answer) {
     const [srcStart, tgtStart] = [src, tgt].map((side) => (number ? side.ends[number - 1] + 1 : 0));
     const from = spanOf(src, srcStart, srcEnd, source, number);
     const to = spanOf(tgt, tgtStart, tgt.ends[number], text, number);
-    const words = findWords(text.slice(...to)).map(([start, end]) => {
+    const letters = findWords(text.slice(...to)).filter((range) => IS_WORD.test(text.slice(...to).slice(...range)));
+    const words = letters.map(([start, end]) => {
       const inside = (/** @type {number} */ at) => overlaps(tgt.spans[at], start + to[0], end + to[0]);
       const links = alignment.filter((/** @type {Range} */ [, at]) => at >= tgtStart && inside(at));
       const sources = findWords(source.slice(...from)).filter(([first, last]) =>

@@ -102,8 +102,16 @@ export class TranslateView {
     const languages = element("div.languages", {}, this.from, this.swap, this.to);
     root.replaceChildren(
       this.header(),
-      element("main", {}, element("div.bar", {}, languages, tabs), this.trouble, text, files, this.remarks),
-      element("div.drawers", {}, this.glossary.root, this.history.root),
+      element(
+        "main",
+        {},
+        element("div.bar", {}, languages, tabs),
+        this.trouble,
+        text,
+        files,
+        this.remarks,
+        element("div.drawers", {}, this.glossary.root, this.history.root),
+      ),
       this.alternatives.root,
     );
     this.files.catchDrops(root);
@@ -145,7 +153,7 @@ export class TranslateView {
       "div.pane.target",
       {},
       this.output.root,
-      element("footer", {}, this.legend, this.status, element("span.stretch"), others, copy),
+      element("footer", {}, this.legend, this.status, element("span.buttons", {}, others, copy)),
     );
   }
 
@@ -309,17 +317,16 @@ export class TranslateView {
   /** What wants a look, each with a way to it. @param {import("./output.js").Shown[]} pieces */
   drawRemarks(pieces) {
     const found = pieces.flatMap(({ source, result }) => (result?.check ?? []).map((remark) => ({ source, remark })));
-    const some = found
-      .slice(0, MOST_DOUBTS)
-      .map(({ source, remark }) =>
-        element(
-          "li",
-          {},
-          element("button.plain", { onclick: () => this.output.find(source, 0)?.scrollIntoView() }, "Look"),
-          element("bdi", {}, source.slice(0, 60)),
-          `: ${remark}`,
-        ),
+    const some = found.slice(0, MOST_DOUBTS).map(({ source, remark }) => {
+      const start = source.length > 60 ? `${source.slice(0, 60)} …` : source;
+      const look = (/** @type {Event} */ event) => this.look(event, source);
+      return element(
+        "li",
+        {},
+        element("a", { href: "#output", onclick: look }, element("bdi", {}, start)),
+        ` ${remark}`,
       );
+    });
     const others = found.length - some.length;
     this.remarks?.replaceChildren(...some, ...(others > 0 ? [element("li", {}, `and ${others} more`)] : []));
     const sentences = pieces.slice(0, 200).flatMap((one) => one.result?.sentences ?? []);
@@ -454,7 +461,8 @@ export class TranslateView {
     if (error.kind === "gone") return this.say(`${error.message} Your text stays here.`, again);
     if (error.kind !== "key") return this.say(error.message, again);
     const key = element("input", {
-      type: "password",
+      type: "text",
+      autocomplete: "off",
       "aria-label": "Key of this server",
       placeholder: "its key",
       onchange: (/** @type {any} */ event) => {

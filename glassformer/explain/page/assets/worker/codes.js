@@ -1,69 +1,96 @@
 // @ts-check
-/** Codes in a typed text, such as {name}, %d, <b> or an address: those that people type most of what
- * `glassformer/text/codes/` finds. A model reads a text without them, with a name or a number where one of them
- * stands for a word. */
+/** Codes in a text, such as {name}, %d, <b> or an address, by the patterns of `glassformer/text/codes/`, which the
+ * file carries: a translation keeps them as they are. A text is a row of parts, strings and codes. */
 
-const CODE = new RegExp(
-  [
-    String.raw`(?:https?:\/\/|www\.)[^\s<>"'[\]]*[^\s<>"'.,;:!?)[\]]`,
-    String.raw`(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+`,
-    "(?<!`)`(?!\\s)[^`\\n]+(?<!\\s)`(?!`)",
-    String.raw`%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?[diouxXeEfFgGcsSrp@](?![A-Za-z])`,
-    String.raw`[%#$]?\{{1,3}[^{}\n]*\}{1,3}`,
-    String.raw`\$[A-Za-z_]\w*|(?<!\d)%[A-Za-z_]\w+%`,
-    String.raw`&(?:#\d+|#x[0-9A-Fa-f]+|[A-Za-z]+);`,
-    String.raw`<\/?(?:[A-Za-z][^<>\n]*|\d{1,3}\/?)>`,
-  ].join("|"),
-  "gu",
-);
-const LINE_BREAK = /^<\/?(?:br|hr|p|div|li)\b/i;
-const WORDLESS = /^(?:<.*>|&.*;)$/s;
-const COUNT = /%[^a-zA-Z%]*[diouxXeEfFgG]$|count|num|total|size|\bn\b/i;
-const NAMES = ["Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London"];
-const COUNTS = ["7", "12", "5", "30", "8", "15", "40", "3"];
-const ANY_SIGN = /[\ue000-\uf8ff]/gu; // of private use
-const LEFT_OUT = / ?[\ue000-\uf8ff](?=[.,;:!?…)\]}»”]|$)|[\ue000-\uf8ff]/gu;
-const BEFORE_WORD = ` ([„“«"'`;
-const AFTER_WORD = ` .,;:!?…)]”“»"'`;
+/** @typedef {{raw: string, kind: "opens" | "closes" | "alone"}} Code */
+/** @typedef {string | Code} Part */
+/** @typedef {Record<string, RegExp>} Patterns */
+/** @typedef {{any: Patterns, whole: Patterns, first: Patterns, names: string[], counts: string[], endings: string,
+ *   pictures: string, joins: string, opening: string, afterWords: string, closing: string, stops: string,
+ *   written: Record<string, string>, emptyTags: string[], alike: string[], abbreviations: Set<string>,
+ *   amounts: string[] | null}} Rules any, whole, first: what finds a pattern in a text, meets all of it, or its
+ *   start */
 
-/** A text with a sign of private use for each code, and the codes; a text that has such signs itself has none.
- * @param {string} text @returns {{coded: string, codes: Map<string, string>}} */
-export function markCodes(text) {
-  /** @type {Map<string, string>} */
-  const codes = new Map();
-  if (text.search(ANY_SIGN) >= 0) return { coded: text, codes };
-  const coded = text.replace(CODE, (code) => {
-    const sign = String.fromCharCode(0xe000 + (codes.size % 0x1900));
-    codes.set(sign, code);
-    return sign;
-  });
-  return { coded, codes };
+export const ANY_WORD = /[\p{L}\p{N}]/u;
+
+/** What `page/text_rules.py` packs. @param {any} packed @returns {Rules} */
+export function readRules({ patterns, abbreviations, ...lists }) {
+  const compile = (/** @type {string} */ before, /** @type {string} */ after, /** @type {string} */ more) =>
+    Object.fromEntries(
+      Object.entries(/** @type {Record<string, [string, string]>} */ (patterns)).map(([name, [source, flags]]) => [
+        name,
+        new RegExp(before + source + after, flags + more),
+      ]),
+    );
+  const [any, whole, first] = [compile("", "", "g"), compile("^(?:", ")$", ""), compile("^(?:", ")", "")];
+  return { ...lists, any, whole, first, abbreviations: new Set(abbreviations) };
 }
 
-/** The text as it was typed. @param {string} coded @param {Map<string, string>} codes */
-export const restoreCodes = (coded, codes) => coded.replace(ANY_SIGN, (sign) => codes.get(sign) ?? sign);
+/** The text with its codes as they are. @param {Part[]} parts */
+export const joinParts = (parts) => parts.map((part) => (typeof part === "string" ? part : part.raw)).join("");
 
-/** A text without the codes that stand for no word, which are tags and entities.
- * @param {string} coded @param {Map<string, string>} codes */
-export const dropTags = (coded, codes) =>
-  coded.replace(ANY_SIGN, (sign) => {
-    const code = codes.get(sign) ?? sign;
-    return LINE_BREAK.test(code) ? " " : WORDLESS.test(code) ? "" : sign;
+/** @param {Part[]} parts */
+export const hasWords = (parts) => parts.some((part) => typeof part === "string" && /\p{L}/u.test(part));
+
+/** The same parts, with what a pattern finds in their text as codes.
+ * @param {Part[]} parts @param {RegExp} pattern @param {(match: RegExpMatchArray) => Code} code @returns {Part[]} */
+export const markCodes = (parts, pattern, code) =>
+  parts.flatMap((part) => {
+    if (typeof part !== "string") return [part];
+    /** @type {Part[]} */
+    const found = [];
+    let at = 0;
+    for (const match of part.matchAll(pattern)) {
+      found.push(part.slice(at, match.index), code(match));
+      at = /** @type {number} */ (match.index) + match[0].length;
+    }
+    return [...found, part.slice(at)].filter((one) => one !== "");
   });
 
-/** What a model reads: a word for each code that seems to be one, and nothing for the others.
- * @param {string} coded without tags @param {Map<string, string>} codes */
-export function readCodes(coded, codes) {
-  if (!codes.size) return coded;
-  const free = (/** @type {string[]} */ words) =>
-    words.filter((word) => !new RegExp(`\\b${word}\\b`).test(coded)).values();
-  const [names, counts] = [free(NAMES), free(COUNTS)];
-  const first = coded.search(/[\p{L}\p{N}]/u);
-  const filled = coded.replace(ANY_SIGN, (sign, /** @type {number} */ at) => {
-    const isCount = COUNT.test(codes.get(sign) ?? "");
-    const isApart = BEFORE_WORD.includes(coded[at - 1] ?? " ") && AFTER_WORD.includes(coded[at + 1] ?? " ");
-    const isTitle = at < first && /^ *\p{Uppercase}/u.test(coded.slice(at + 1)) && !isCount;
-    return (isApart && !isTitle && (isCount ? counts : names).next().value) || sign;
-  });
-  return filled.replace(LEFT_OUT, "").replace(/ +/gu, " ").trim();
+/** @param {string} text @param {Rules} rules @returns {Part[]} */
+export function findCodes(text, rules) {
+  const closing = new Set([...text.matchAll(/\[\/([\p{L}\p{N}_.-]+)\]/gu)].map((found) => found[1]));
+  /** @param {RegExpMatchArray} match @returns {Code} */
+  const code = ({ 0: raw, groups = {} }) => {
+    const isEmpty = raw.endsWith("/>") || rules.emptyTags.some((tag) => raw.toLowerCase().startsWith(tag));
+    const name = groups.square && raw.match(/^\[\/?([\p{L}\p{N}_.-]+)/u);
+    if (!((groups.tag && !isEmpty) || (name && closing.has(name[1])))) return { raw, kind: "alone" };
+    return { raw, kind: raw[1] === "/" ? "closes" : "opens" };
+  };
+  const once = markCodes([text], rules.any.placeholder, code);
+  return once.length > 1 ? markCodes(once, rules.any.placeholder, code) : once;
 }
+
+/** Whether a word of the sentence may be behind a code. @param {Code} code @param {Rules} rules */
+export function standsForWord({ raw, kind }, rules) {
+  if (rules.whole.addressTag.test(raw) || ["{}", "#"].includes(raw)) return true;
+  return kind === "alone" && /[\p{L}\p{N}]/u.test(raw.replace(rules.any.wordless, ""));
+}
+
+/** What an opening and its closing code have in common. @param {Code} code @param {Rules} rules */
+export const pairName = ({ raw }, rules) => raw.match(rules.first.tagName)?.[1] ?? "";
+
+/** Signs of private use that a text does not have. @param {string} text @param {number} count */
+export function unusedSigns(text, count) {
+  const found = [];
+  for (let sign = 0xe000; sign < 0xf900 && found.length < count; sign++)
+    if (!text.includes(String.fromCharCode(sign))) found.push(String.fromCharCode(sign));
+  return found;
+}
+
+/** The text in which each code is one sign, and what these stand for.
+ * @param {Part[]} parts @returns {{coded: string, codes: Map<string, Code>}} */
+export function replaceCodes(parts) {
+  const found = parts.filter((part) => typeof part !== "string");
+  const signs = found.length ? unusedSigns(joinParts(parts), found.length) : [];
+  const codes = new Map(signs.map((sign, at) => [sign, /** @type {Code} */ (found[at])]));
+  const left = signs.values();
+  return { coded: parts.map((part) => (typeof part === "string" ? part : left.next().value)).join(""), codes };
+}
+
+/** @param {string} text @param {Map<string, Code>} codes @returns {Part[]} */
+export const restoreCodes = (text, codes) =>
+  text
+    .split(codes.size ? new RegExp(`([${[...codes.keys()].join("")}])`, "u") : /(?!)/u)
+    .filter((piece) => piece !== "")
+    .map((piece) => codes.get(piece) ?? piece);

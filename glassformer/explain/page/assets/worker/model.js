@@ -15,7 +15,8 @@
 /** @typedef {Record<string, any>} Config */
 /** @typedef {{queries: number[], keys: number[]}} Positions */
 /** @typedef {{tensor: Tensor, mask: Tensor}} Memory */
-/** @typedef {{edits?: Edit[], record?: Recording | null}} PassOptions */
+/** @typedef {{edits?: Edit[], record?: Recording | null, only?: string | null}} PassOptions only: the one tap that is
+ * recorded */
 
 export class Tensor {
   /** @param {number[]} shape @param {Float32Array} [data] */
@@ -90,11 +91,12 @@ const matches = (pattern, address) =>
 /** One pass through the model: what it records and which edits it applies. */
 class Pass {
   /** @param {Transformer} model @param {PassOptions} options */
-  constructor(model, { edits = [], record = null } = {}) {
+  constructor(model, { edits = [], record = null, only = null } = {}) {
     this.model = model;
     this.edits = edits;
     this.record = record;
-    this.idle = edits.length === 0 && record === null;
+    this.only = only;
+    this.idle = edits.length === 0 && (record === null || only !== null);
     /** Where the positions of a step with a cache begin; null in a pass over all positions. @type {number | null} */
     this.start = null;
     /** @type {Set<Edit>} */
@@ -106,8 +108,9 @@ class Pass {
   /** Name a tensor and its axes; returns it, or what the edits make of it.
    * @param {{path: string}} module @param {string} name @param {Tensor} x @param {string} axes @returns {Tensor} */
   tap(module, name, x, axes) {
-    if (this.idle) return x;
+    if (this.idle && this.only === null) return x;
     const address = join(module.path, name);
+    if (this.idle && this.only !== address) return x;
     const words = axes.split(" ");
     const shape = words[0] === "batch" ? [1, ...x.shape] : x.shape;
     const found = this.edits.filter((edit) => matches(edit.address, address));
@@ -225,8 +228,14 @@ export function linear(x, weight, bias) {
   for (; row + 1 < rows; row += 2)
     twoRows(weight, rowOf(row), rowOf(row + 1), y.subarray(row * out, (row + 2) * out));
   if (row < rows) oneRow(weight, rowOf(row), y.subarray(row * out));
-  if (bias) for (let i = 0; i < y.length; i++) y[i] += bias.data[i % out];
-  return new Tensor([...x.shape.slice(0, -1), out], y);
+  return addBias(new Tensor([...x.shape.slice(0, -1), out], y), bias);
+}
+
+/** @param {Tensor} y @param {Tensor | null} bias @returns {Tensor} */
+function addBias(y, bias) {
+  const width = y.shape[y.shape.length - 1];
+  if (bias) for (let i = 0; i < y.data.length; i++) y.data[i] += bias.data[i % width];
+  return y;
 }
 
 /** W a into y: four outputs at a time share what they read of a.
@@ -423,7 +432,12 @@ class Linear {
 
   /** @param {Pass} pass @param {Tensor} x @returns {Tensor} */
   forward(pass, x) {
-    return linear(x, pass.weight(`${this.path}.weight`), this.bias ? pass.weight(`${this.path}.bias`) : null);
+    const weight = pass.weight(`${this.path}.weight`);
+    const bias = this.bias ? pass.weight(`${this.path}.bias`) : null;
+    const { kernel } = pass.model;
+    if (!pass.idle || !kernel?.has(weight)) return linear(x, weight, bias);
+    const y = kernel.linear(x.data, weight);
+    return addBias(new Tensor([...x.shape.slice(0, -1), weight.shape[0]], y), bias);
   }
 }
 
@@ -1095,10 +1109,12 @@ class Decoder {
 
 /** Source ids and target ids in, one logit for each entry of the target vocabulary out. */
 export class Transformer {
-  /** @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights */
-  constructor(config, weights) {
+  /** @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights
+   * @param {import("./kernel.js").Kernel | null} kernel */
+  constructor(config, weights, kernel) {
     this.path = "";
     this.config = config;
+    this.kernel = kernel;
     this.computed = buffers(config);
     this.weights = new Map([...weights, ...this.computed]);
     this.tied = tie(config);
@@ -1131,6 +1147,17 @@ export class Transformer {
     const hidden = this._decode(pass, tgtInIds, memory, null);
     const last = selectRows(hidden, [hidden.shape[0] - 1]);
     return this.outputProjection.forward(pass, pass.edits.length ? hidden : last).data.slice(-this.config.tgt_vocab);
+  }
+
+  /** The weights (heads tgt src) of the last layer's cross-attention, with nothing else computed than they need.
+   * @param {number[]} tgtInIds @param {Memory} memory @returns {Tensor} */
+  attention(tgtInIds, memory) {
+    const only = `decoder.layers.${this.config.n_decoder_layers - 1}.cross_attention.weights`;
+    /** @type {Recording} */
+    const record = { taps: new Map() };
+    this._decode(new Pass(this, { record, only }), tgtInIds, memory, null);
+    const { shape, data } = /** @type {Tap} */ (record.taps.get(only));
+    return new Tensor(shape.slice(1), data);
   }
 
   /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight.
@@ -1258,10 +1285,11 @@ function tie(config) {
   return new Map(config.tie_embeddings === "target" ? [[output, tgt]] : []);
 }
 
-/** The model of a configuration; raises an error that names a setting which it does not know.
- * @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights @returns
- * {Transformer} */
-export function createModel(config, weights) {
+/** The model of a configuration; raises an error that names a setting which it does not know. With a kernel, which
+ * has the weights, a pass that records and edits nothing is faster, and adds in float32.
+ * @param {Config} config @param {Map<string, {shape: number[], data: Float32Array}>} weights
+ * @param {import("./kernel.js").Kernel | null} [kernel] @returns {Transformer} */
+export function createModel(config, weights, kernel = null) {
   checkConfig(config);
-  return new Transformer(config, weights);
+  return new Transformer(config, weights, kernel);
 }

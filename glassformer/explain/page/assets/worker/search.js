@@ -6,7 +6,7 @@
  * finished; the best `beam` of the others stay live. The search is done when `beam` hypotheses have finished, when no
  * live one can still enter the `n_best`, or at the length limit; `early_stopping` "heuristic" and "never" drop the
  * first
- * condition, as there. Sums are float32, as they are there.
+ * condition, as there. Sums are float32, as they are there. A search is a generator that pauses after each position.
  */
 
 /** @typedef {import("./model.js").Transformer} Transformer */
@@ -15,8 +15,11 @@
 /** @typedef {{beam: number, length_penalty: number, length_norm: "gnmt" | "power", early_stopping: "beam" |
  *   "heuristic" | "never" | "shrink", word_penalty: number, allow_unk: boolean, n_best: number, max_length_a:
  *   number, max_length_b: number}} SearchConfig */
-/** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>}} SearchOptions */
+/** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>, prefix?: number[],
+ *   memory?: import("./model.js").Memory}} SearchOptions prefix: the ids that each candidate begins with; memory: of
+ *   the source, where it is known */
 /** @typedef {{ids: number[], log_prob: number, score: number, truncated: boolean}} Candidate */
+/** @typedef {Generator<number[], SearchResult>} Steps each gives the ids that all live hypotheses share */
 /** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob:
  *   number, score: number, outcome: "live" | "finished" | "dropped", node: number}} TreeNode */
 /** @typedef {{candidates: Candidate[], tree: TreeNode[], best: Candidate}} SearchResult */
@@ -103,17 +106,17 @@ export const outputLimit = (srcIds, config, options) =>
   Math.min(Math.trunc(options.max_length_a * (srcIds.length - 1)) + options.max_length_b, config.max_length);
 
 /** Greedy search: the result of a beam search with beam 1.
- * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
+ * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {Steps} */
 export const greedy = (model, srcIds, options = {}) => beam(model, srcIds, { ...options, beam: 1, n_best: 1 });
 
 /** Beam search of one source, whose ids end with eos. `tree` holds every candidate considered, `node` its place
  * there.
- * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {SearchResult} */
-export function beam(model, srcIds, options = {}) {
-  const { edits = [], srcMask } = options;
+ * @param {Transformer} model @param {number[]} srcIds @param {SearchOptions} [options] @returns {Steps} */
+export function* beam(model, srcIds, options = {}) {
+  const { edits = [], srcMask, prefix = [] } = options;
   const settings = searchSettings(options);
-  const limit = outputLimit(srcIds, model.config, settings);
-  const memory = model.encode(srcIds, { edits, srcMask });
+  const limit = Math.min(prefix.length + outputLimit(srcIds, model.config, settings), model.config.max_length);
+  const memory = options.memory ?? model.encode(srcIds, { edits, srcMask });
   const pool = settings.early_stopping === "beam" ? settings.n_best : settings.beam;
   /** @type {TreeNode[]} */
   const tree = [];
@@ -124,7 +127,9 @@ export function beam(model, srcIds, options = {}) {
   for (let step = 1, nEnded = 0; ; step++) {
     const shrinks = settings.early_stopping === "shrink";
     const width = shrinks ? settings.beam - nEnded : settings.beam;
-    const found = candidatesOf(model, live, step, settings, memory, edits).slice(0, shrinks ? width : undefined);
+    const forced = prefix[step - 1] ?? null;
+    const every = candidatesOf(model, live, step, settings, memory, edits, forced);
+    const found = every.slice(0, shrinks ? width : undefined);
     const eosId = model.config.eos_id;
     found.forEach((one, rank) => {
       if (one.id === eosId && rank < width) one.outcome = "finished";
@@ -149,6 +154,7 @@ export function beam(model, srcIds, options = {}) {
       !shrinks && ended.length === pool && ended[pool - 1].score >= reachable(live, step, limit, settings);
     if (nothingBetter || (endsWithBeam(settings) && nEnded >= settings.beam) || step >= limit || live.length === 0)
       break;
+    yield sharedStart(live, ended);
   }
   const cutCompete = settings.early_stopping === "shrink";
   const truncated = cutCompete || ended.length < settings.n_best ? live.map((one) => truncate(one, settings)) : [];
@@ -157,6 +163,21 @@ export function beam(model, srcIds, options = {}) {
   const candidates = ranked.slice(0, settings.n_best);
   if (candidates.length === 0) throw new Error("the logits are not finite numbers, so there is no best token.");
   return { candidates, tree, best: candidates[0] };
+}
+
+/** The ids that all hypotheses begin with. @param {Hypothesis[]} live @param {Candidate[]} ended */
+function sharedStart([first, ...others], ended) {
+  const differs = (/** @type {number} */ at) => [...others, ...ended].some(({ ids }) => ids[at] !== first.ids[at]);
+  const end = first.ids.findIndex((_, at) => differs(at));
+  return end < 0 ? first.ids : first.ids.slice(0, end);
+}
+
+/** The result of steps, without a pause. @template T @param {Generator<any, T>} steps @returns {T} */
+export function runToEnd(steps) {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
 }
 
 /** Whether as many finished hypotheses as the beam is wide end the search. @param {SearchConfig} settings */
@@ -180,14 +201,16 @@ function searchSettings(options) {
 
 /** The `2 beam` best continuations of the live hypotheses, best first.
  * @param {Transformer} model @param {Hypothesis[]} live @param {number} step @param {SearchConfig} settings
- * @param {import("./model.js").Memory} memory @param {Edit[]} edits @returns {TreeNode[]} */
-function candidatesOf(model, live, step, settings, memory, edits) {
+ * @param {import("./model.js").Memory} memory @param {Edit[]} edits @param {number | null} forced the only next id
+ * @returns {TreeNode[]} */
+function candidatesOf(model, live, step, settings, memory, edits, forced) {
   const found = live
     .flatMap(({ ids, logProb, cache, node }) => {
       const last = ids.length ? ids[ids.length - 1] : model.config.bos_id;
       const logProbs = nextLogProbs(model.decode([last], memory, { cache, edits }).data, model.config);
       if (!settings.allow_unk) logProbs[UNK_ID] = -Infinity;
-      return topK(logProbs, 2 * settings.beam).map((id) => {
+      const best = forced === null ? topK(logProbs, 2 * settings.beam) : [forced];
+      return best.map((id) => {
         const sum = Math.fround(logProb + logProbs[id]);
         return {
           step: step - 1,

@@ -643,56 +643,5 @@ export const normalizeSource = (text) =>
     .replace(/[\s\x1c-\x1f\x85]+/gu, " ")
     .trim();
 
-// As `glassformer/text/style.py` has them: pictures and spaces at the ends of a text; how many capitals are a style.
-const PICTURES =
-  "\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}"
-  + "\\u{e0020}-\\u{e007f}\\ufe0f\\u200d\\u20e3\\s";
-const AT_START = new RegExp(`^[${PICTURES}]+`, "u");
-const AT_END = new RegExp(`[${PICTURES}]+$`, "u");
-const BULLET = /^(?:[-–—*•·>#]+|\p{Nd}{1,2}\))\s+/u;
-const MARKS = /(?<=[.!?])[.!?]+$/u;
-/** @type {Record<string, string>} */
-const AROUND = { "(": ")", "[": "]" };
-const LEAST_CAPITALS = 5;
-const PICTURE = "[\\u2190-\\u21ff\\u2600-\\u27bf\\u2b00-\\u2bff\\u{1f000}-\\u{1faff}\\u{e0020}-\\u{e007f}]";
-const IN_A_ROW = `${PICTURE}(?:[\\ufe0f\\u200d\\u20e3]|${PICTURE})*`;
-const INSIDE = new RegExp(` ?${IN_A_ROW}(?: ${IN_A_ROW})* ?`, "gu");
-
-/** A text without the pictures inside it: a space in their place, unless a sign stands close behind or a bracket
- * before it. @param {string} text */
-const withoutPictures = (text) =>
-  text.replace(INSIDE, (picture, at) => {
-    const isClose = !picture.endsWith(" ") && !/^[\p{L}\p{N}]/u.test(text.slice(at + picture.length));
-    return isClose || (at > 0 && "([{«„“".includes(text[at - 1] ?? "")) ? "" : " ";
-  });
-
-/** Whether a sign at its start is closed by that at its end, and neither occurs elsewhere. @param {string} text */
-const isEnclosed = (text) =>
-  text.length > 2
-  && AROUND[text[0]] === text.at(-1)
-  && ![text[0], text.at(-1)].some((one) => text.slice(1, -1).includes(one ?? ""));
-
-/** A text without the signs and spaces at its ends. @param {string} text */
-function withoutSigns(text) {
-  let read = text.replace(AT_START, "").replace(BULLET, "").replace(AT_START, "").replace(AT_END, "");
-  if (isEnclosed(read)) read = read.slice(1, -1).replace(AT_START, "").replace(AT_END, "");
-  read = read.replace(MARKS, "");
-  return /\p{L}/u.test(read) ? read : text;
-}
-
-const LOWER_WORD = /^(?=.*\p{Lowercase})[^\p{Uppercase}\p{Lt}\P{L}]+[.!?…]?$/u;
-
-/** The same of a model that knows sentences: capitals throughout, or none at the start, are a style; signs stay
- * out. @param {string} text */
-export const readSentence = (text) => {
-  const letters = text.match(/\p{L}/gu) ?? [];
-  if (!letters.length) return normalizeSource(text);
-  const read = withoutPictures(normalizeSource(withoutSigns(text)));
-  const capitals = letters.length >= LEAST_CAPITALS && letters.every((one) => /\p{Uppercase}/u.test(one));
-  if (!capitals && !/^\p{Lowercase}.* /u.test(read) && !LOWER_WORD.test(read)) return read;
-  const [first, ...rest] = capitals ? read.toLowerCase() : read;
-  return first.toUpperCase() + rest.join("");
-};
-
 /** The tokenizer of a JSON of the `tokenizers` library, as text or read. @param {any} json @returns {Tokenizer} */
 export const createTokenizer = (json) => new Tokenizer(typeof json === "string" ? JSON.parse(json) : json);

@@ -3,19 +3,19 @@
  * pauses between its steps, so that other calls come between, and `{cancel: id}` ends it. */
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
-import { dropTags, markCodes, readCodes, restoreCodes } from "./codes.js";
+import { readRules } from "./codes.js";
 import { createConfidence } from "./confidence.js";
+import { Kernel } from "./kernel.js";
 import { createModel } from "./model.js";
-import { beam, greedy, ignoredSettings } from "./search.js";
-import { splitSentences } from "./sentences.js";
-import { createTokenizer, normalizeSource, readSentence } from "./tokenizer.js";
-import { TextTranslator } from "./translate.js";
+import { beam, greedy, ignoredSettings, runToEnd } from "./search.js";
+import { createTokenizer } from "./tokenizer.js";
+import { readSentences, readSource, TextTranslator } from "./translate.js";
 import { fromBase64, readWeights } from "../record/weights.js";
 
 /** @typedef {import("./model.js").Recording} PassRecord */
 /** @typedef {{config: any, weights: string | Uint8Array, tokenizers: {src: any, tgt: any}, decode?: any,
  *   confidence?: import("./confidence.js").Packed | null,
- *   plain_signs?: Record<string, string>}} Living */
+ *   plain_signs?: Record<string, string>, rules?: any, languages?: [string, string] | null}} Living */
 
 /** What one page computes with; `calls` are what it answers. */
 export class PageWorker {
@@ -28,9 +28,12 @@ export class PageWorker {
     this.last = null;
     /** The run's decode settings. @type {any} */
     this.decode = {};
-    this.matchesStyle = false;
-    this.splits = false;
-    this.setsCodesAside = false;
+    /** How texts are read. @type {import("./codes.js").Rules} */
+    this.rules = readRules({ patterns: {}, abbreviations: [] });
+    /** @type {[string, string] | null} */
+    this.languages = null;
+    /** The target languages of a model of several. @type {string[]} */
+    this.targets = [];
     /** How typographic signs are read that the model does not know. @type {Record<string, string>} */
     this.plainSigns = {};
     /** @type {ReturnType<typeof createConfidence>} */
@@ -42,20 +45,27 @@ export class PageWorker {
     return this.loaded;
   }
 
-  /** What `page/weights.py` packs. Answers with the number of parameters, and with the decode settings that the
-   * searches leave out.
+  /** What `page/weights.py` packs. Answers with the number of parameters, with the decode settings that the searches
+   * leave out, and with the target languages of a model of several.
    * @param {Living} living */
-  load({ config, weights, tokenizers, decode = {}, confidence = null, plain_signs: plainSigns = {} }) {
-    this.loaded = createModel(config, readWeights(typeof weights === "string" ? fromBase64(weights) : weights));
-    this.decode = decode;
-    this.matchesStyle = Boolean(decode.match_style);
-    this.splits = Boolean(decode.split_sentences);
-    this.setsCodesAside = Boolean(decode.keep_codes);
-    this.plainSigns = plainSigns;
+  load({ config, weights, tokenizers, decode = {}, confidence = null, rules, languages = null, ...more }) {
+    const read = readWeights(typeof weights === "string" ? fromBase64(weights) : weights);
+    this.loaded = createModel(config, read, Kernel.create(read));
+    this.readTexts(decode, rules, more.plain_signs ?? {});
+    this.languages = languages;
     this.estimate = confidence && createConfidence(confidence);
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
-    return { parameters: this.loaded.parameters, ignored: ignoredSettings(decode) };
+    this.targets = src.entries.flatMap((entry) => entry.match(/^▁?>>(.+)<<$/u)?.[1] ?? []);
+    return { parameters: this.loaded.parameters, ignored: ignoredSettings(decode), targets: this.targets };
+  }
+
+  /** How texts are read: as the run's decode settings say. @param {any} decode @param {any} rules
+   * @param {Record<string, string>} plainSigns */
+  readTexts(decode, rules, plainSigns) {
+    this.decode = rules ? decode : { ...decode, keep_codes: false, match_style: false, split_sentences: false };
+    this.rules = readRules(rules ?? { patterns: {}, abbreviations: [] });
+    this.plainSigns = plainSigns;
   }
 
   /** @param {"src" | "tgt"} side */
@@ -66,32 +76,13 @@ export class PageWorker {
 
   /** The texts that are translated by themselves. @param {string} text */
   split(text) {
-    if (!this.splits) return [text];
-    const { coded, codes } = this.marked(this.readSigns(text));
-    return splitSentences(coded).map((one) => restoreCodes(one, codes));
-  }
-
-  /** A text without its codes, if the run sets them aside and if there is a word besides. @param {string} text */
-  marked(text) {
-    const found = this.setsCodesAside ? markCodes(text) : null;
-    return found && /\p{L}/u.test(found.coded) ? found : { coded: text, codes: new Map() };
-  }
-
-  /** A text without marks of direction, and with plain signs. @param {string} text */
-  readSigns(text) {
-    if (!this.matchesStyle) return text;
-    let read = text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, "");
-    for (const [sign, plain] of Object.entries(this.plainSigns))
-      read = plain.startsWith(" ")
-        ? read.replace(new RegExp(`\\s*${sign}\\s*`, "gu"), plain)
-        : read.replaceAll(sign, plain);
-    return read;
+    const found = readSentences(this, text).map(({ source }) => source.trim());
+    return found.length ? found : [""];
   }
 
   /** A source as the model reads it. @param {string} text */
   readSource(text) {
-    const { coded, codes } = this.marked(this.readSigns(text));
-    return readCodes((this.matchesStyle ? readSentence : normalizeSource)(dropTags(coded, codes)), codes);
+    return readSource(this, text);
   }
 
   /** With the text as the model reads it. @param {"src" | "tgt"} side @param {string} text */
@@ -121,13 +112,13 @@ export class PageWorker {
   }
 
   /** @param {number[]} srcIds @param {import("./search.js").SearchOptions} [options] */
-  greedy(srcIds, options) {
-    return greedy(this.model, srcIds, options);
+  *greedy(srcIds, options) {
+    return yield* silently(greedy(this.model, srcIds, options));
   }
 
   /** @param {number[]} srcIds @param {import("./search.js").SearchOptions} [options] */
-  beam(srcIds, options) {
-    return beam(this.model, srcIds, options);
+  *beam(srcIds, options) {
+    return yield* silently(beam(this.model, srcIds, options));
   }
 
   /** @param {number[]} srcIds @param {number[]} tgtInIds @param {number} id
@@ -160,18 +151,14 @@ export class PageWorker {
   /** Whole texts, with partial answers `[number, text]` on the way.
    * @param {string[]} texts @param {import("./translate.js").Options} [options] */
   translate(texts, options) {
-    return new TextTranslator(this).translate(texts, options);
+    return new TextTranslator(this, options ?? {}).translate(texts);
   }
 
   /** The answer to one message, whatever time it takes.
    * @param {{id: unknown, call: string, args?: unknown[]}} message
    * @returns {{id: unknown, result?: any, error?: string}} */
   answer(message) {
-    const steps = this.steps(message);
-    for (;;) {
-      const { done, value } = steps.next();
-      if (done) return value;
-    }
+    return runToEnd(this.steps(message));
   }
 
   /** The same step by step: its last value is the answer, others are partial ones, or none.
@@ -185,6 +172,16 @@ export class PageWorker {
     } catch (error) {
       return { id, error: error instanceof Error ? error.message : String(error) };
     }
+  }
+}
+
+/** The same pauses, with nothing to say. @param {import("./search.js").Steps} steps
+ * @returns {Generator<null, import("./search.js").SearchResult>} */
+function* silently(steps) {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+    yield null;
   }
 }
 
@@ -207,10 +204,13 @@ const CALLS = new Set([
 /** The jobs that are wanted. @type {Set<unknown>} */
 const wanted = new Set();
 const channel = new MessageChannel();
+/** The jobs that pause, in turn. @type {((value: unknown) => void)[]} */
+const paused = [];
+channel.port1.onmessage = () => paused.shift()?.(null);
 /** Until what has arrived meanwhile is done. */
 const pause = () =>
   new Promise((resolve) => {
-    channel.port1.onmessage = resolve;
+    paused.push(resolve);
     channel.port2.postMessage(null);
   });
 
