@@ -1,12 +1,14 @@
-"""Write the screenshots of docs/page.md, each view in two themes and at the widths of a laptop and a phone.
+"""Write the screenshots of docs/page.md and docs/translator_page.md, each view in two themes and in several widths.
 
     python docs/screenshots.py
+    python docs/screenshots.py translate    only those of the Translate view
 
 It needs Chromium at /usr/bin/chromium, Playwright's client and Pillow; all come with `pip install '.[dev]'`
 but the browser.
 """
 
 import io
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,6 +34,9 @@ VIEWS = {
 }
 SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
 PROJECTOR = (1024, 768)
+TRANSLATE = {"translate": (1440, 760), "translate-tablet": (820, 760), "translate-phone": (390, 844)}
+TEXT = "I love you, too. The water was too cold, but we went swimming.\n\nHis grumpy uncle reads a book."
+WORD = "kalt"  # whose alternatives are shown
 COLOURS = 256
 AWAKE = "window.glassformer.living?.ready && window.glassformer.living.telling !== undefined"
 
@@ -70,15 +75,44 @@ def shoot(
     elif place and size == SIZES["phone"]:
         page.evaluate("scrollTo(0, document.querySelector('#view').getBoundingClientRect().top + scrollY - 12)")
     page.wait_for_timeout(300)
-    picture = Image.open(io.BytesIO(page.screenshot()))
+    save(page.screenshot(), target)
+    context.close()
+
+
+def save(shot: bytes, target: Path) -> None:
+    picture = Image.open(io.BytesIO(shot))
     picture.convert("RGB").quantize(COLOURS, kmeans=3, dither=Image.Dither.NONE).save(target, optimize=True)
     print(f"{target.name}: {target.stat().st_size / 1000:.0f} kB")
-    context.close()
+
+
+def shoot_translation(browser: Browser, page_file: Path, scheme: Literal["light", "dark"]) -> None:
+    """The Translate view in each width, and the panel on a word."""
+    ending = "" if scheme == "light" else "-dark"
+    for name, (width, height) in TRANSLATE.items():
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce", offline=True
+        )
+        page = context.new_page()
+        page.goto(f"{page_file.as_uri()}#translate")
+        page.fill("#source", TEXT)
+        page.wait_for_selector(f".t-word:text('{WORD}')")
+        page.locator(".t-word", has_text=WORD).hover()
+        page.wait_for_timeout(1000)
+        save(page.screenshot(), PLACE / f"{name}{ending}.png")
+        page.locator(".t-word", has_text=WORD).click()
+        while page.locator(".choices .choice").count() < 6:
+            page.wait_for_timeout(100)
+        page.wait_for_timeout(1500)
+        save(page.screenshot(), PLACE / f"{name.replace('translate', 'words')}{ending}.png")
+        context.close()
 
 
 def main() -> None:
     with open_browser(SENTENCE) as (browser, page_file):
         for scheme in ("light", "dark"):
+            shoot_translation(browser, page_file, scheme)
+            if sys.argv[1:] == ["translate"]:
+                continue
             ending = "" if scheme == "light" else "-dark"
             target = PLACE / f"home-projector{ending}.png"
             shoot(browser, page_file, "", size=PROJECTOR, scheme=scheme, target=target)

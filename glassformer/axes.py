@@ -14,6 +14,7 @@ class Axis:
 
 LEGEND: dict[str, Axis] = {
     "batch": Axis(meaning="sentences processed together", symbol="nbatches"),
+    "character": Axis(meaning="characters of a text, padding included", symbol="n_char"),
     "src": Axis(meaning="source positions, padding included", symbol="n_seq_src"),
     "tgt": Axis(meaning="target positions, padding included", symbol="n_seq_tgt"),
     "position": Axis(meaning="positions of the side that the module works on", symbol="n_seq"),

@@ -158,15 +158,17 @@ def _pause(console: Console) -> None:
 
 def _open_page(console: Console, page: Path) -> None:
     _title(console, "8  All of it in your browser")
-    console.print(Text("One file, offline: type a sentence, open any number, silence a head.\n"))
-    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    console.print(Text("One file, offline, with two pages: translate what you type, and look inside the model.\n"))
+    address, has_screen = (
+        page.absolute().as_uri(),
+        bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")),
+    )
     if sys.platform == "darwin":
         has_screen = "SSH_CONNECTION" not in os.environ
     watched = sys.stdout.isatty() and not os.environ.get("CI") and has_screen
-    if watched and webbrowser.open(page.absolute().as_uri()):
-        console.print(Text(f"It is open in your browser:  {page}"), soft_wrap=True)
-    else:
-        console.print(Text(f"Open it in a browser, here or where you copy it to:  {page}"), soft_wrap=True)
+    is_open = watched and webbrowser.open(f"{address}#translate")
+    told = "It is open in your browser:" if is_open else "Open it in a browser, here or where you copy it to:"
+    console.print(Text(f"{told}\n  translate    {address}#translate\n  look inside  {address}"), soft_wrap=True)
 
 
 def _title(console: Console, text: str, *, waits: bool = False) -> None:

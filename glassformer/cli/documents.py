@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from glassformer.documents import DocumentReport
     from glassformer.documents.checklist import Remark
     from glassformer.settings import DecodeConfig
+    from glassformer.text.columns import Columns
 
 _PANEL = "Files in their own form"
 _MAX_SHOWN, _MAX_REMARKS = 500, 10  # characters of a text that are printed, and remarks of one text
@@ -33,8 +34,10 @@ _OUT = (
 )
 _GLOSSARY = "TSV: term, translation, other accepted forms"
 _MEMORY = "Earlier translations, taken for the same texts"
-_COLUMN = "The column to translate, by name or number"
-_INTO = "The column for the translation; default: column named target, else the next unnamed one"
+_COLUMNS = (
+    "Columns of a table, by number or name: English:German, or 1+3:2 for texts with features. Without a target it is "
+    "the column named so, else the next unnamed one; without --out each row is a text"
+)
 _LANGUAGE = (
     "The target language, if neither the file nor the run names it "
     f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
@@ -47,9 +50,13 @@ class DocumentOptions:
 
     glossary: Annotated[Path | None, option(_GLOSSARY, panel=_PANEL, metavar="FILE")] = None
     memory: Annotated[Path | None, option(_MEMORY, panel=_PANEL, metavar="FILE")] = None
-    column: Annotated[str | None, option(_COLUMN, panel=_PANEL)] = None
-    into: Annotated[str | None, option(_INTO, panel=_PANEL)] = None
+    columns: Annotated[str | None, option(_COLUMNS, panel=_PANEL, metavar="SRC:TGT")] = None
+    separator: Annotated[str | None, option("Between features; default: ;", panel=_PANEL, metavar="SIGN")] = None
     language: Annotated[str | None, option(_LANGUAGE, panel=_PANEL)] = None
+
+    def find_columns(self) -> "Columns | None":
+        """The columns that are named."""
+        return opt.ColumnOptions(columns=self.columns, separator=self.separator).find()
 
     def check_output(self, path: Path | None, out: Path | None) -> None:
         """Raise an error for an ``--out`` that cannot be written, or that is read."""
@@ -69,6 +76,7 @@ def check_input(
     path: Path | None, out: Path | None, *, document_options: list[str], line_options: list[str], engine: str
 ) -> None:
     """Raise ``ConfigError`` for a structured file without ``--out``, and for options that would do nothing."""
+    has_columns = "--columns" in document_options
     if "--glossary" in document_options and engine == "ctranslate2":
         raise ConfigError(f"--glossary: found with {engine}, which cannot require terms. Drop one of both.")
     if is_pattern(path) and (out is None or document_options):
@@ -78,12 +86,15 @@ def check_input(
     if is_pattern(path) and shown:
         raise ConfigError(f"{min(shown)}: found with a pattern of files, which shows nothing. Leave it out.")
     if out is None:
+        document_options = [name for name in document_options if name not in ("--columns", "--separator")]
         if document_options:
             raise ConfigError(f"{document_options[0]}: found without --out, expected --input F --out G.")
-        if path is not None and find_format(path).lines is None:
+        if has_columns and path is None:
+            raise ConfigError("--columns: found without --input, expected the table to translate: --input F.")
+        if path is not None and not has_columns and find_format(path).lines is None:
             raise ConfigError(
                 f"--input {path}: is a {path.suffix.lower()} file, whose lines are no texts, expected --out with it: "
-                f"--out {path.stem}.translated{path.suffix}."
+                f"--out {path.stem}.translated{path.suffix}. Or, of a table, name its texts: --columns 1."
             )
         return
     if path is None:
@@ -126,7 +137,7 @@ def translate_document(
     from glassformer.documents.translate_file import complete_options
     from glassformer.text.corpus.corpus import describe_pairs
 
-    columns = FormatOptions(chosen.column, chosen.into, chosen.language)
+    columns = FormatOptions(chosen.find_columns(), chosen.language)
     columns, file_format = complete_options(columns, path, translator.languages), find_format(path)
     describe = file_format.describe_segments
     taken = None if describe is None else describe(path, **file_format.select(columns))

@@ -25,6 +25,7 @@ def evaluate(
     pairs: Annotated[Path | None, argument("One file of pairs, as for train, such as .tmx or .csv")] = None,
     src: Annotated[Path | None, option("Or the source texts, one a line, plain or .gz")] = None,
     ref: Annotated[Path | None, option("Their reference translations, line by line")] = None,
+    columns: opt.ColumnOptions,
     run: opt.Runs = None,
     out: Annotated[Path | None, option("Also write the translations to this file")] = None,
     as_json: Annotated[bool, option("Print one JSON object", "--json")] = False,
@@ -44,7 +45,8 @@ def evaluate(
 
     place = pairs or src
     assert place is not None
-    pairs_read = list(read_pairs(place, ref))
+    chosen = None if ref is not None else columns.find(_recorded_columns(run))
+    pairs_read = list(read_pairs(place, ref, columns=chosen))
     test = [pair for pair in pairs_read if not pair.blank]
     if not test:
         raise TextError(f"{place}: found no text, expected at least one sentence to translate and compare.")
@@ -52,7 +54,7 @@ def evaluate(
         options = replace(translator.config, n_best=1).with_changes(decode)
         scores, outputs = translate_and_score(translator, test, options)
         engines = sorted(translator.used_engines)
-    remarks = [] if ref is not None else [describe_pairs(place)]
+    remarks = [] if ref is not None else [describe_pairs(place, columns=chosen)]
     if len(test) < len(pairs_read):
         left_out = len(pairs_read) - len(test)
         remarks.append(f"{left_out:,} of {len(pairs_read):,} pairs have an empty side and are not counted.")
@@ -69,6 +71,14 @@ def evaluate(
     if out is not None:
         translated = iter(outputs)
         write_lines(out, ["" if pair.blank else next(translated) for pair in pairs_read])
+
+
+def _recorded_columns(runs: list[Path] | None) -> dict[str, str]:
+    """The columns that the first run was trained on."""
+    from glassformer.run_directory import RunDirectory
+
+    _, data = RunDirectory(opt.runs_or_bundled(runs)[0]).read_config()
+    return {name: str(data[name]) for name in ("columns", "separator") if name in data}
 
 
 def _print_scores(scores: "Scores") -> None:

@@ -3,7 +3,7 @@
 import inspect
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter
@@ -21,6 +21,7 @@ from glassformer.version import __version__
 
 if TYPE_CHECKING:
     from glassformer.decoding import Translator
+    from glassformer.text.columns import Columns
 
 OUR_FAULT = 70
 INTERRUPTED = 130
@@ -60,6 +61,7 @@ _SET = "Change any setting; repeat for several."
 _WORKERS = "Worker processes, default: one; threads of ctranslate2, default: one a core"
 _SHORTLIST = "With --engine ctranslate2: write only tokens of the run's shortlist, which is faster"
 LANGS = "The source and the target language, which the run keeps: en-de"
+_COLUMNS = "Columns of a table, by number or name: 1:2, or 1+3:2 for texts and their features to targets"
 ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
@@ -77,6 +79,21 @@ Device = Annotated[str, option("Where to compute: auto, cpu, cuda, cuda:1 ...")]
 Engine = Annotated[str, option(_ENGINE, metavar="NAME")]
 Precision = Annotated[str | None, option(_PRECISION, metavar="KIND")]
 Set = Annotated[list[str] | None, option(_SET, "--set", metavar="SECTION.KEY=VALUE")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnOptions:
+    """Which columns of a table are read."""
+
+    columns: Annotated[str | None, option(_COLUMNS, metavar="SRC:TGT")] = None
+    separator: Annotated[str | None, option("Between features in a column; default: ;", metavar="SIGN")] = None
+
+    def find(self, recorded: Mapping[str, str] | None = None) -> "Columns | None":
+        """The columns that are named, or those that a run has ``recorded``."""
+        from glassformer.training.request.data import read_columns
+
+        named = {"columns": self.columns, "separator": self.separator}
+        return read_columns({**(recorded or {}), **{key: one for key, one in named.items() if one is not None}})
 
 
 @dataclass(frozen=True, kw_only=True)

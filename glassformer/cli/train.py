@@ -13,6 +13,7 @@ from glassformer.cli.streams import Console
 from glassformer.errors import ConfigError
 from glassformer.settings import NAMED_MODELS, flag
 from glassformer.text.formats import endings
+from glassformer.training.request.presets import PRESETS
 
 if TYPE_CHECKING:
     from glassformer.training.teachers.diversify import DiversifyResult
@@ -23,6 +24,7 @@ _PAIRS = f"One file of pairs: {' '.join(endings(lambda each: each.pairs, first=T
 _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,000 pairs, else tiny"
 _INIT = "Start from the model of this run, or from the bundled one: bundled"
 _MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
+_PRESET = f"Settings that belong together: {', '.join(PRESETS)}"
 _TEACHERS = "Where to train the teachers and to write."
 _OTHER_SETTINGS = "Continue a run with other settings or other text"
 
@@ -31,7 +33,7 @@ Model = Annotated[str | None, option(_MODEL)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairOptions:
+class PairOptions(opt.ColumnOptions):
     """Pairs of text: one file, or one of each side."""
 
     pairs: Annotated[Path | None, argument(_PAIRS)] = None
@@ -80,6 +82,7 @@ def train(
     model: Model = None,
     init: Annotated[str | None, option(_INIT, metavar="DIR")] = None,
     mix: Annotated[str | None, option(_MIX, metavar="FILE")] = None,
+    preset: Annotated[str | None, option(_PRESET)] = None,
     settings: SettingOptions,
     force: Annotated[bool, option(f"{_OTHER_SETTINGS}; its log records what changed", "--force")] = False,
 ) -> None:
@@ -97,7 +100,7 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            overrides=settings.overrides(), force=force,
+            preset=preset, overrides=settings.overrides(), force=force,
         )  # fmt: skip
         with open_display(Console(quiet=not world.is_first)) as display:
             outcome = train_run(request, display, world)

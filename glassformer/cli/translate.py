@@ -20,6 +20,7 @@ from glassformer.text.steps.target_language import UNKNOWN_TARGET
 
 if TYPE_CHECKING:
     from glassformer.decoding import Request, Translation
+    from glassformer.text.columns import Columns
 
 Item = TypeVar("Item")
 
@@ -122,6 +123,7 @@ def translate(
     [bold]glassformer translate "I love you, too."[/bold]
     [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
+    [bold]glassformer translate --input words.test --columns 1 --run runs/sounds[/bold]
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """
@@ -139,7 +141,7 @@ def translate(
         input_, out, document_options=opt.given_options(document), line_options=line_options, engine=engine.chosen
     )
     document.check_output(input_, out)
-    lines = [from_shell(text) for text in texts] if texts else read_stdin()
+    given = _find_texts(texts, input_, document.find_columns() if out is None else None)
     with engine.load(run) as translator:
         options = translator.config.with_changes(decode)
         asked = partial(translator.translate_stream, options=options, attention=output.needs_attention)
@@ -150,12 +152,12 @@ def translate(
             split = decode.get("split_sentences", True)
             translate_document(translator, input_, out, options, document, engine.key(run), split=split)
         elif output.stream:
-            for number, request in enumerate(read_requests(input_ or lines, constraints.request())):
+            for number, request in enumerate(read_requests(given, constraints.request())):
                 translation = _print_pieces(translator.stream(request, options, start=number))
                 _warn(f"text {number + 1}", translation)
         else:
             chunk = 1 if input_ is None and sys.stdin.isatty() else _CHUNK
-            translations = asked(read_requests(input_ or lines, constraints.request()), chunk=chunk)
+            translations = asked(read_requests(given, constraints.request()), chunk=chunk)
             for number, translation in enumerate(_with_progress(translations, input_), start=1):
                 typer.echo(output.line(translation))
                 if output.attention and not output.as_json:
@@ -163,6 +165,17 @@ def translate(
                 sys.stdout.flush()
                 if not output.as_json:
                     _warn(f"text {number}", translation)
+
+
+def _find_texts(texts: list[str] | None, input_: Path | None, columns: "Columns | None") -> Iterable[str] | Path:
+    """The texts that are given, the file that holds one a line, or the texts of a table."""
+    if input_ is None:
+        return [from_shell(text) for text in texts] if texts else read_stdin()
+    if columns is None:
+        return input_
+    from glassformer.text.formats.sheets import read_sources
+
+    return read_sources(input_, columns)
 
 
 def _shard_lines(

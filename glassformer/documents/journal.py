@@ -1,7 +1,6 @@
-"""What the translation of a file has done so far, in a hidden file next to the output: a killed command goes on.
+"""The part of a file that is translated, kept next to the output: a killed command goes on.
 
-Chunks of one size give the batches of a process that was never stopped. Each line has a chunk and a sum of it, of all
-before it, of all texts and of what translates them.
+A line is a chunk and a sum of it, of all before it, of all texts and of what translates them.
 """
 
 import json

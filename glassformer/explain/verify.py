@@ -119,12 +119,12 @@ def verify_walk(walk: WalkData, model: Transformer) -> Verification:
     """Recompute all steps of a walk; see ``verify``."""
     device = next(model.parameters()).device
     derivations = {"src": walk.sentences.src_derivations, "tgt_out": walk.sentences.tgt_derivations}
-    derived_ids = {
+    derived = {name: texts.to(device) for name, texts in walk.sentences.derived_texts().items()} | {
         f"text.{side}_ids": pad_ids([[*one.ids, walk.config.eos_id] for one in found], walk.config.pad_id, device)
         for side, found in derivations.items()
         if found
     }
-    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived_ids, saved=walk.saved,
+    context = PassContext(model, walk.decode or DecodeConfig(), walk.train, derived, saved=walk.saved,
                           counters=walk.counters)  # fmt: skip
     steps = [replace(step, value=step.value.to(device)) for step in walk.trace]
     if walk.kind != "training":

@@ -73,6 +73,7 @@ def walk_through(
     if chooses:
         best, ids = trace[_PROBABILITIES].max(dim=-1)
         steps += [Step(address, ("batch", "tgt"), value) for address, value in zip(_CHOICE, (ids, best), strict=True)]
+    steps += [] if edits else sentences.answer_steps
     trace.steps = [step for step in steps if fnmatchcase(step.address, only)]
     return build_walk(translator, sentences, trace, only=only)
 
@@ -102,8 +103,10 @@ def walk_generation(
     job = SearchJob([source.ids for source in read], limits, options, constraints=constraints)
     trace, found = record_search(model, job, needed)
     targets = tuple(translator.tgt_tokenizer.to_text(candidates[0].ids) for candidates in found)
-    trace.steps = [*(step for step in sentences.steps if step.name.startswith("src")), *trace]
-    sentences = replace(sentences, targets=targets, tgt_derivations=None)
+    texts = tuple(text.answer(target) for text, target in zip(sentences.texts, targets, strict=True))
+    sentences = replace(sentences, targets=targets, tgt_derivations=None, texts=texts)
+    before = [step for step in sentences.steps if not step.name.startswith(("tgt", "ntokens"))]
+    trace.steps = [*before, *trace, *sentences.answer_steps]
     walked = build_walk(translator, sentences, trace, only=only, kind="generation", decode=options)
     trace.steps = [step for step in trace if fnmatchcase(step.address, only)]
     return walked

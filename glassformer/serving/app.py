@@ -3,13 +3,15 @@
 import re
 from functools import partial
 from hmac import compare_digest
+from pathlib import Path
 from typing import Any
 
 from msgspec.json import schema_components
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
-from starlette.routing import Router
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Router
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from glassformer.serving.contracts import browser, deepl, libretranslate, native, openai
@@ -20,10 +22,26 @@ from glassformer.version import __version__
 
 _RATE = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After")
 _STRING = {"type": "string"}
+_ASSETS = Path(__file__).parents[1] / "explain" / "page" / "assets"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+_FRESH = {"Cache-Control": "no-cache"}  # it is asked again, so that all files are of one version
+_OF_PAGE = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer", "Vary": "Accept"} | _FRESH
 
 
-async def home(context: RequestContext) -> dict[str, Any]:
-    """Links to everything."""
+class _Assets(StaticFiles):
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        response.headers.update(_FRESH)
+        return response
+
+
+async def home(context: RequestContext) -> dict[str, Any] | Response:
+    """The page to translate with for a browser; links to everything for a program."""
+    if "text/html" in context.request.headers.get("accept", ""):
+        return FileResponse(_ASSETS / "translate" / "served.html", headers=_OF_PAGE)
     links = {"description": "/spec", "languages": "/languages", "health": "/health"}
     models = [model.name for model in context.languages.models]
     return {"name": "glassformer", "version": __version__, "models": models, "links": links}
@@ -82,7 +100,8 @@ ENDPOINTS = (
 def make_app(serving: Serving) -> ASGIApp:
     """The ASGI application of a server whose models are loaded."""
     serving.metrics.waiting.set_function(lambda: serving.batcher.waiting)
-    app = LimitsMiddleware(Router([one.route(serving) for one in ENDPOINTS]), serving.config, serving.metrics)
+    routes = [*(one.route(serving) for one in ENDPOINTS), Mount("/page", _Assets(directory=_ASSETS))]
+    app = LimitsMiddleware(Router(routes), serving.config, serving.metrics)
     exposed, methods = [CHECK, *_RATE], ["GET", "POST"]
     return CORSMiddleware(
         app, allow_origins=["*"], allow_methods=methods, allow_headers=["*"], expose_headers=exposed, max_age=86_400

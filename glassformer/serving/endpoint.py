@@ -26,6 +26,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from glassformer.decoding.translation import Translation
+from glassformer.documents.checklist import DocumentReport
 from glassformer.errors import GlassformerError
 from glassformer.serving.access import Access
 from glassformer.serving.batcher import Batcher
@@ -279,8 +280,8 @@ class RequestContext:
         self.headers[CHECK] = summarize([check(*each, has_markup=bool(markup)) for each in pairs])
         return answers
 
-    async def translate_file(self, upload: Upload, given: str, target: str) -> bytes:
-        """The translated file."""
+    async def translate_file(self, upload: Upload, given: str, target: str) -> tuple[bytes, DocumentReport]:
+        """The translated file, and what should be looked at in it."""
         name = Path(upload.name.replace("\\", "/")).name
         if find_format(Path(name)).segments is None:
             raise bad_request("file format not supported")
@@ -300,7 +301,7 @@ class RequestContext:
                 shown = str(error).replace(f"{directory}/", "").removeprefix(f"{path.name}: ")
                 raise bad_request(shown) from error
             self.headers[CHECK] = "ok" if not report.flagged else f"look at {len(report.flagged)} remarks"
-            return out.read_bytes()
+            return out.read_bytes(), report
 
     async def stream(
         self, request: TranslationRequest, show: Callable[[str | Translation], bytes]

@@ -9,6 +9,7 @@ from glassformer.errors import ConfigError
 from glassformer.settings.section import Section, knob
 
 _LANGUAGES = re.compile(r"([a-z]{2,3}(?:_[a-z0-9]+)*)-([a-z]{2,3}(?:_[a-z0-9]+)*)", re.IGNORECASE)
+Kind = Literal["bpe", "wordpiece", "unigram", "words", "whitespace", "symbols", "characters"]
 _COPY = "probability of a noisy copy of a training pair:"
 
 
@@ -24,8 +25,16 @@ class TextConfig(Section):
     languages: str = knob(
         "", "the source and the target language, such as en-de or zh_Hant-en; empty: the files' own"
     )
-    tokenizer: Literal["bpe", "wordpiece", "unigram", "words", "whitespace", "characters"] = knob(
-        "bpe", "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, on spaces alone, or characters"
+    tokenizer: Literal[Kind] = knob(
+        "bpe",
+        "byte-level BPE, WordPiece, unigram, words on spaces and punctuation, on white space, symbols on single "
+        "spaces, or characters",
+    )
+    src_tokenizer: Literal["", Kind] = knob("", "the source's kind, if it has its own")
+    tgt_tokenizer: Literal["", Kind] = knob("", "the target's kind; sides of two kinds are not joint")
+    marked: bool = knob(False, "a symbol in parentheses, such as (PL), is one of characters")
+    decompose: bool = knob(
+        False, "characters are parts of letters: Hangul's letters, accents (Unicode's form NFD); outputs are whole"
     )
     vocab_size: int = knob(
         0, "entries of a vocabulary, control tokens included; 0: one a pair, from 512 to 8,000", high=1_000_000
@@ -54,10 +63,16 @@ class TextConfig(Section):
         super().__post_init__()
         if self.languages and _LANGUAGES.fullmatch(self.languages) is None:
             raise ConfigError(f"text.languages: found {self.languages!r}, expected two codes. Write --langs en-de.")
-        if self.bpe_dropout and self.tokenizer != "bpe":
-            raise ConfigError(
-                f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {self.tokenizer!r}, expected 'bpe'."
-            )
+        if self.bpe_dropout and set(self.kinds) != {"bpe"}:
+            found = " and ".join(map(repr, dict.fromkeys(self.kinds)))
+            raise ConfigError(f"text.bpe_dropout: found {self.bpe_dropout} with tokenizer {found}, expected 'bpe'.")
+        if len(set(self.kinds)) > 1:
+            object.__setattr__(self, "joint", False)
+
+    @property
+    def kinds(self) -> tuple[str, str]:
+        """The kinds of the source's and the target's tokenizer."""
+        return self.src_tokenizer or self.tokenizer, self.tgt_tokenizer or self.tokenizer
 
     @property
     def language_pair(self) -> tuple[str, str] | None:

@@ -19,10 +19,15 @@ class TrainConfig(Section):
     accumulate: int = knob(1, "batches whose gradients make one update, in each process", low=1, high=10_000)
     max_updates: int = knob(100_000, "updates after which training ends; paper: 100,000", low=1, high=10**9)
     max_minutes: float = knob(0.0, "minutes of training after which it ends; 0: no limit", high=1e7)
-    schedule: Literal["noam", "inverse_sqrt"] = knob(
-        "noam", "the paper's equation 3, with a peak from d_model and warmup; or the same curve up to peak_rate"
+    optimizer: Literal["adam", "muon"] = knob(
+        "adam", "the paper's Adam; or Muon for the matrices of the layers, and Adam for all other weights"
     )
-    peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt; 0 with noam")
+    schedule: Literal["noam", "inverse_sqrt", "constant"] = knob(
+        "noam",
+        "the paper's equation 3, with a peak from d_model and warmup; the same curve up to peak_rate; or peak_rate "
+        "until the cooldown",
+    )
+    peak_rate: float = knob(0.0, "highest learning rate of inverse_sqrt and constant; 0 with noam")
     warmup: int = knob(
         0, "updates of linear warm-up; 0: 4000 (paper), or 500 with norm pre", symbol="warmup_steps", high=10**9
     )

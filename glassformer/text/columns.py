@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, Self
 
-from glassformer.errors import TextError
+from glassformer.errors import ConfigError, TextError
 from glassformer.text.languages import Languages, choose_languages, find_language, same_language
 
 MAX_COLUMNS = 16_384
@@ -14,6 +16,7 @@ _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source seg
 _TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
 _ID_NAMES = {"id", "no", "nr"}  # codes of languages, too
 _LONGEST_CODE = 3  # of a language; such words occur in texts
+_NOT_IN_SYMBOLS = re.compile(r"[()\s]+")
 _ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$")  # behind the name of a column: (en-US)
 
 
@@ -56,20 +59,67 @@ def named_columns(
     return source, languages.pop(0) if target is None else target
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are read, each by its name in the header or its number, from 1: ``1+3:2``.
+
+    The first of ``sources`` has the texts, those after it have features, which ``separator`` parts.
+    """
+
+    sources: tuple[str, ...] = ()
+    target: str | None = None
+    separator: str = ";"
+
+    @classmethod
+    def parse(cls, text: str, separator: str = ";") -> Self:
+        """From ``1:2``, ``1+3:2``, ``English:German``, ``1`` or ``:2``; ``ConfigError`` for another form."""
+        source, _, target = text.partition(":")
+        sources = source.split("+") if source else []
+        if not text.strip(": ") or ":" in target or not all(map(str.strip, sources)):
+            raise ConfigError(
+                f"--columns: found {text!r:.60}, expected columns such as 1:2, 1+3:2 (texts and their features, to "
+                "targets) or English:German. Give numbers where a name has a sign of these."
+            )
+        if not separator.strip():
+            raise ConfigError(f"--separator: found {separator!r}, expected the sign between features, such as ;")
+        return cls(tuple(sources), target or None, separator)
+
+    def join(self, cells: Sequence[str]) -> str:
+        """The text of a row's source cells, with each feature as a symbol in parentheses: walk (V) (PST)."""
+        features = [each for cell in cells[1:] for each in cell.split(self.separator)]
+        marked = [f"({_NOT_IN_SYMBOLS.sub('_', each.strip())})" for each in features if each.strip()]
+        return " ".join([cells[0], *marked])
+
+    def __str__(self) -> str:
+        return "+".join(self.sources) + (f":{self.target}" if self.target else "")
+
+
+class FoundColumns(NamedTuple):
+    """Where sources and target stand, from 0, and whether the first row is a header."""
+
+    sources: tuple[int, ...]
+    target: int
+    header: bool
+
+    @property
+    def last(self) -> int:
+        """The last column that a pair needs."""
+        return max(*self.sources, self.target)
+
+
 def find_columns(
     first: Sequence[str],
-    src: str | None = None,
-    tgt: str | None = None,
+    columns: Columns | None = None,
     *,
     languages: Languages | None = None,
     path: Path | None = None,
-) -> tuple[int, int, bool]:
-    """Where source and target stand, from 0, and whether the first row is a header.
+) -> FoundColumns:
+    """Where the ``columns`` stand in a table with this ``first`` row.
 
-    ``src`` and ``tgt`` name a column or its number, from 1. Without them the header decides, else it is the first
-    column and the one after it; ``TextError`` if that one has another name, or if the header of the table at
-    ``path`` names other languages than ``languages``.
+    What they do not name the header decides, else it is the first column and the one after it; ``TextError`` if that
+    one has another name, or if the header of the table at ``path`` names other languages than ``languages``.
     """
+    columns = columns or Columns()
     lower, named = [cell.strip().lower() for cell in first], named_columns(first, languages, path)
     header = named is not None
 
@@ -85,16 +135,18 @@ def find_columns(
         header = True
         return lower.index(name.strip().lower())
 
-    source = place(src) if src is not None else named[0] if named else 0
-    if src is not None and source >= len(first):
-        raise TextError(f"column {src}: found {len(first)} columns in the first row. Name one of these.")
-    if tgt is not None:
-        return source, place(tgt), header
-    if named is not None and named[1] != source:
-        return source, named[1], True
-    if header and any(lower[source + 1 : source + 2]):
+    sources = tuple(map(place, columns.sources)) or ((named[0] if named else 0),)
+    if columns.sources and max(sources) >= len(first):
+        wanted = columns.sources[sources.index(max(sources))]
+        raise TextError(f"column {wanted}: found {len(first)} columns in the first row. Name one of these.")
+    if columns.target is not None:
+        return FoundColumns(sources, place(columns.target), header)
+    if named is not None and named[1] not in sources:
+        return FoundColumns(sources, named[1], True)
+    after = sources[0] + 1
+    if header and any(lower[after : after + 1]):
         raise TextError(
-            f"column {src!r}: found {first[source + 1]!r:.50} after it, expected to know which column takes the "
-            f"translation. Give into, a name or a number, {len(first) + 1} for a new one."
+            f"column {columns.sources[0]!r}: found {first[after]!r:.50} after it, expected to know which takes "
+            f"the translation. Write --columns {columns}:NAME, or a number, {len(first) + 1} for a new one."
         )
-    return source, source + 1, header
+    return FoundColumns(sources, after, header)

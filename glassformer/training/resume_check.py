@@ -13,6 +13,7 @@ from glassformer.training.loop.schedule import cancel_stale_cooldown
 from glassformer.training.loop.stopping import stop_reason
 from glassformer.training.reporting.run_log import Display
 from glassformer.training.request.arguments import TrainRequest
+from glassformer.training.request.fine_tuning import TOKENIZER_SETTINGS
 
 # Settings of how long, how fast and how verbosely to train.
 MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
@@ -20,7 +21,7 @@ MAY_CHANGE = {f"train.{name}" for name in LIMITS} | {
     "train.average_last", "train.on_divergence", "train.threads", "text.workers", "text.languages",
 }  # fmt: skip
 # Not even --force changes these, nor the model: the weights belong to it and to the ids of these tokenizers.
-_FIXED = {"text.tokenizer", "text.vocab_size", "text.joint", "text.lowercase", "text.tokenizer_pairs"}
+_FIXED = {f"text.{name}" for name in (*TOKENIZER_SETTINGS, "tokenizer_pairs")}
 # The text determines the vocabularies. What counts of train.accumulate is its product with the processes.
 _NOT_COMPARED = {"model.src_vocab", "model.tgt_vocab", "train.accumulate"}
 

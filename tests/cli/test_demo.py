@@ -58,5 +58,7 @@ def test_the_page_is_opened_where_there_is_a_screen(display, told, terminal, mon
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     console = Console(file=io.StringIO(), width=200)
     demo._open_page(console, tmp_path / "demo.html")
-    assert told in console.file.getvalue()
-    assert opened == ([(tmp_path / "demo.html").as_uri()] if display else [])
+    address, shown = (tmp_path / "demo.html").as_uri(), console.file.getvalue()
+    assert told in shown
+    assert f"translate    {address}#translate\n  look inside  {address}\n" in shown
+    assert opened == ([f"{address}#translate"] if display else [])

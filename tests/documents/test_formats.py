@@ -19,6 +19,7 @@ from glassformer.documents.translate_file import find_segments
 from glassformer.errors import TextError
 from glassformer.text.codes.code import Code, Part, join_parts
 from glassformer.text.codes.find import find_codes
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.corpus import read_pairs
 from glassformer.text.formats import FormatOptions, endings
 from glassformer.text.formats.segment import FileSegment, apply_edits
@@ -372,11 +373,12 @@ def test_pairs_of_xliff_are_without_copies_of_the_source(tmp_path: Path) -> None
 def test_columns_are_taken_by_name_or_number() -> None:
     text = "key,English text,German text\nk,One,\n"
 
-    def find(*columns: str) -> list[FileSegment]:
-        return find_segments(Path("f.csv"), FormatOptions(*columns))(text)
+    def find(columns: str) -> list[FileSegment]:
+        return find_segments(Path("f.csv"), FormatOptions(Columns.parse(columns)))(text)
 
-    assert find("English text", "German text")[0].text == "One"
-    assert [one.text for one in find("2", "4")] == ["English text", "One"]
+    assert find("English text:German text")[0].text == "One"
+    assert [one.text for one in find("2:4")] == ["English text", "One"]
+    assert [one.text for one in find("2+1:4")] == ["English text (key)", "One (k)"]
     with pytest.raises(TextError, match=r"column 9: found 3 columns"):
         find("9")
     with pytest.raises(TextError, match=r"column 'Deutsch': found key, English text, German text"):

@@ -32,6 +32,8 @@ def codes_of(text: str) -> list[str]:
         ("at 12:30, note:this, 5%, 20%1, https:", []),
         ("@name, :smile:, #tag and v1.2.3 in C++", ["@name", ":smile:", "#tag", "v1.2.3", "C++"]),
         ("ftp://a.org/b (https://a.org/b_(c)), 0x1F #1", ["ftp://a.org/b", "https://a.org/b_(c)", "0x1F"]),
+        ("if a=b, x==-1.5 and size=10px:", ["a=b", "x==-1.5", "size=10px"]),
+        ("is ~~a b~~ or **c**, 2 ** 3, ~5, a~~b", ["~~", "~~", "**", "**"]),
         ("in $HOME and %PATH%", ["$HOME", "%PATH%"]),
         ("see https://a.b/c?d=e#f, or www.x.org.", ["https://a.b/c?d=e#f", "www.x.org"]),
         ("to a.b+c@example.co.uk!", ["a.b+c@example.co.uk"]),
@@ -43,6 +45,15 @@ def codes_of(text: str) -> list[str]:
 def test_placeholders_of_all_forms_are_found(text: str, codes: list[str]) -> None:
     assert codes_of(text) == codes
     assert join_parts(find_codes((text,))) == text
+
+
+@pytest.mark.parametrize("text", ["You have:count messages.", "Hello:name, how are you?", "Total:count"])
+def test_a_name_that_touches_a_word_is_missed_and_then_a_code(text: str) -> None:
+    marked = mark_numbers((text,))
+    (code,) = [part for part in marked if isinstance(part, Code)]
+    assert changes((text,), (text.replace(code.raw, ": Anzahl"),)) == [f"{code.raw} is missing"]
+    assert changes((text,), marked) == []
+    assert mark_numbers(("Alle Nutzer:innen, std::max",)) == ("Alle Nutzer:innen, std::max",)
 
 
 def output(source: str, text: str) -> Translation:

@@ -137,7 +137,10 @@ def test_signs_of_private_use_are_text(translator: Translator, tmp_path: Path) -
     [
         (["in.txt", "out.txt", "--must", "Hund"], r"--must: found with --out"),
         (["in.txt", "out.txt", "--n-best", "2"], r"--n-best: found with --out"),
-        (["in.txt", "out.txt", "--column", "2"], r"--column: found with a \.txt file, expected one of \.csv, \.tsv"),
+        (
+            ["in.txt", "out.txt", "--columns", "2"],
+            r"--columns: found with a \.txt file, expected one of \.csv, \.tsv",
+        ),
         (["in.txt", "out.vtt"], r"expected a \.txt file, as --input is"),
     ],
 )
@@ -198,7 +201,7 @@ def test_pairs_of_a_memory_that_contradict_one_another_are_said(translator: Tran
 
 def test_the_columns_of_a_table_are_said(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("key;English;German\nk;Yes.;\n")
-    columns = ["--column", "English", "--into", "German"]
+    columns = ["--columns", "English:German"]
     place, out = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
     said = CliRunner().invoke(app, ["translate", "--input", place, "--out", out, *columns])
     assert said.exit_code == 0, said.output

@@ -31,7 +31,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig, ModelConfig, TrainConfig
 from glassformer.text import Tokenizer
 from glassformer.trace import tracing
-from glassformer.training.loop import optimizer, schedule, update
+from glassformer.training.loop import muon, optimizer, schedule, update
 from glassformer.training.loop.checkpointing import TrainState
 from glassformer.training.loop.optimizer import OPTIMIZER
 
@@ -139,12 +139,13 @@ def test_what_was_demanded_is_recorded_and_followed(build, search):
 
 
 CLIPPED, SHORT_MEMORY = {"clip_norm": 0.01, "label_smoothing": 0.0}, {"adam_beta1": 0.5}
+MUON = {"optimizer": "muon"}
 
 
 @pytest.mark.parametrize(
     ("dropout", "changes"),
     [
-        (0.0, {}), (0.3, {}), (0.3, CLIPPED), (0.0, SHORT_MEMORY),
+        (0.0, {}), (0.3, {}), (0.3, CLIPPED), (0.0, SHORT_MEMORY), (0.3, MUON), (0.0, {**MUON, "freeze": "encoder"}),
         *(pytest.param(*both, marks=pytest.mark.slow) for both in ((0.0, CLIPPED), (0.3, SHORT_MEMORY))),
     ],
     ids=str,
@@ -157,6 +158,24 @@ def test_a_training_step_follows_down_to_each_weight(build, changes, dropout):
     updates = [step for step in verification.steps if step.address.endswith(".value")]
     assert len(updates) == len(list(translator.model.parameters()))
     assert max(step.error for step in updates) < 6e-7, "a little more than one bit of a weight"
+
+
+# How a Muon could be wrong, and the step that says so.
+WRONG_MUONS = {
+    "another coefficient": (("COEFFICIENTS", (3.44, -4.7750, 2.0315)), ".orthogonal"),
+    "one iteration fewer": (("ITERATIONS", 4), ".orthogonal"),
+    "another momentum": (("MOMENTUM", 0.9), ".first_moment"),
+    "a longer step": (("ADAM_STEP", 0.21), ".value"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_MUONS)
+def test_a_wrong_step_of_muon_does_not_follow(build, monkeypatch, name):
+    (constant, value), address = WRONG_MUONS[name]
+    translator = build(dropout=0.0)
+    monkeypatch.setattr(muon, constant, value)
+    walked = walk_training(translator, SOURCES, TARGETS, TrainConfig(warmup=4000, optimizer="muon"))
+    assert verify_walk(walked, translator.model).off[0].address.endswith(address)
 
 
 def moments_are_exchanged(monkeypatch):

@@ -32,7 +32,8 @@ def test_languages_have_codes_and_names(name, tag):
     ],
 )  # fmt: skip
 def test_a_header_names_languages_and_no_number(first, found):
-    assert find_columns(first.split()) == found
+    (source,), target, header = find_columns(first.split())
+    assert (source, target, header) == found
 
 
 def write(path: Path, text: str) -> Path:

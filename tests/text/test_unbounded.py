@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError, TextError
 from glassformer.settings import RunConfig
 from glassformer.settings.section import Section, read_toml
 from glassformer.text import Tokenizer, read_lines
-from glassformer.text.columns import find_columns
+from glassformer.text.columns import Columns, find_columns
 from glassformer.text.corpus.corpus import fingerprint, read_pairs
 from glassformer.text.formats import FormatOptions, endings, find_format
 from glassformer.text.formats.encodings import read_text
@@ -152,8 +152,8 @@ def test_a_row_of_more_columns_than_spreadsheets_have_is_refused(name: str, row:
 @pytest.mark.parametrize("number", ["0", "16385", "9" * 5000, "²"])
 def test_a_number_of_a_column_has_a_highest_value(number: str) -> None:
     with pytest.raises(TextError, match=r"column '.*expected it in the first row.* from 1 to 16,384\.$"):
-        find_columns(["a", "b"], "1", number)
-    assert find_columns(["a", "b"], "1", "16384") == (0, 16_383, False)
+        find_columns(["a", "b"], Columns(("1",), number))
+    assert find_columns(["a", "b"], Columns.parse("1:16384")) == ((0,), 16_383, False)
 
 
 @pytest.mark.parametrize("rows", ['<row r="999999999"><c r="A999999999"/></row>', '<row><c r="XFD1"/></row>' * 99])

@@ -84,7 +84,10 @@ class PartsWriter:
     def _add_run(self, mark: Placeholder) -> None:
         raw = join_parts(mark.parts)
         neighbour = _neighbour(mark.left, touches=self._has_tag or not mark.has_tags[0])
-        is_apart = self._run is not None or (self._last and _is_apart(self._last, neighbour, raw[:1]))
+        if self._run is not None:
+            is_apart = mark.left.isspace() or raw[0] not in AFTER_WORDS
+        else:
+            is_apart = self._last != "" and _is_apart(self._last, neighbour, raw[:1])
         if is_apart and not self._last.isspace():
             self.parts.append(" ")
         self.parts += mark.parts

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from glassformer.explain.entries.derivatives import linear
-from glassformer.explain.entries.entry import add, entry, vary
+from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry, vary
 from glassformer.explain.entries.scope import Scope
 
 
@@ -15,6 +15,20 @@ def _decoder_ids(scope: Scope) -> Tensor:
     """The ids that the decoder reads: the search's at this step, or the text's."""
     return scope.at("search.tgt_in_ids" if scope.has("search.tgt_in_ids") else "text.tgt_in_ids")
 
+
+def _derived(scope: Scope) -> Tensor | None:
+    return scope.context.derived.get(scope.step.address)
+
+
+# What is done to a text before the model, and undone behind it. The number of each character proves it.
+_TYPED = "The text as it was typed, a number a character (Unicode); of several sentences the whole, for each."
+add("text.typed", "Text as typed", _TYPED, "text", NOT_IN_PAPER)
+_READ = "What the model reads of it: a sentence, without what its steps take off. Undone, they give the text again."
+add("text.read", "Text as read", _READ, "text → steps → sentence", NOT_IN_PAPER, compute=_derived)
+_SENTENCE = "What the tokens of the output say, with the codes of the sentence in their places."
+add("answer.sentence", "Answer", _SENTENCE, "tokens → text", NOT_IN_PAPER, compute=_derived)
+_PRINTED = "The answers to all sentences of the text, with what its steps have taken off: the translation."
+add("answer.printed", "Text as printed", _PRINTED, "answers → steps, undone → text", NOT_IN_PAPER, compute=_derived)
 
 # How a text becomes tokens. What they count is given: the tokenizer has no equation.
 _NFC = "One spelling for texts that look the same (Unicode NFC); the number counts its characters."
@@ -28,14 +42,10 @@ _CUT = "The tokenizer cuts each sentence into tokens; </s> ends it, <pad> fills 
 add("text.src_tokens", "Source tokens", _CUT, "text → tokens", "5.1")
 
 
-def _derived_ids(scope: Scope) -> Tensor | None:
-    return scope.context.derived_ids.get(scope.step.address)
-
-
 _NUMBERS = "Each token's number in the source vocabulary."
-add("text.src_ids", "Source ids", _NUMBERS, "tokens → ids", "5.1", compute=_derived_ids)
+add("text.src_ids", "Source ids", _NUMBERS, "tokens → ids", "5.1", compute=_derived)
 _AHEAD = "What each position has to predict: the target, then </s>; one position ahead of the decoder's input."
-add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1", compute=_derived_ids)
+add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1", compute=_derived)
 
 
 @entry("text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")

@@ -25,14 +25,14 @@ from glassformer.trace import Step
 class PassContext:
     """What a pass was made with.
 
-    ``derived_ids`` follow from a text's spelling; ``weight_gradients``: each weight's gradient by the steps', and its
+    ``derived`` steps follow from a text alone; ``weight_gradients``: each weight's gradient by the steps', and its
     scale; ``saved``, ``counters``: the optimizer's state before an update.
     """
 
     model: Transformer
     decode: DecodeConfig = field(default_factory=DecodeConfig)
     train: TrainConfig | None = None
-    derived_ids: Mapping[str, Tensor] = field(default_factory=dict)
+    derived: Mapping[str, Tensor] = field(default_factory=dict)
     weight_gradients: Mapping[str, tuple[Tensor, float]] = field(default_factory=dict)
     saved: Mapping[str, Tensor] = field(default_factory=dict)
     counters: Mapping[str, Any] = field(default_factory=dict)

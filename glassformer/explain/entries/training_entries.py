@@ -1,4 +1,4 @@
-"""The taps of a training step: loss, clipping, Adam. Sections 5.3 and 5.4."""
+"""The taps of a training step: loss, clipping, Adam, Muon. Sections 5.3 and 5.4."""
 
 import math
 
@@ -10,10 +10,11 @@ from glassformer.explain.entries.derivatives import log_softmax
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
 from glassformer.explain.entries.scope import Scope, shared_name
 from glassformer.settings import TrainConfig
+from glassformer.training.loop.muon import ADAM_STEP, COEFFICIENTS, ITERATIONS, MOMENTUM
 
 _TINY = 1e-30  # what rates, moments and changes of weights are measured by at least
 _LAST_BITS = 2 * 2**-23 / 1e-6  # of a weight, in units of the tolerance
-_ADAM = "5.3; Kingma and Ba 2015"
+_ADAM, _MUON = "5.3; Kingma and Ba 2015", "Jordan et al. 2024; Liu et al. 2025"
 
 
 def _options(scope: Scope) -> TrainConfig:
@@ -87,9 +88,10 @@ def _restarts(scope: Scope) -> Tensor:
 @entry("update.rate", "Learning rate", "c · equation 3", "5.3", floor=_TINY)
 def _rate(scope: Scope) -> Tensor:
     """Of this update, by the schedule."""
-    # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it.
+    # Equation 3, d_model^-0.5 · min(t^-0.5, t · warmup^-1.5); with a peak of its own, the same curve up to it, or
+    # one that stays there.
     options, t = _options(scope), _counter(scope, "update") + 1
-    curve = min(t**-0.5, t * options.warmup**-1.5)
+    curve = min(options.warmup**-0.5 if options.schedule == "constant" else t**-0.5, t * options.warmup**-1.5)
     height = scope.config.d_model**-0.5 if options.schedule == "noam" else options.peak_rate * options.warmup**0.5
     rate: Tensor = scope.at("update.cooldown") * float(height * curve) / 2 ** _counter(scope, "restarts")
     return rate
@@ -150,9 +152,19 @@ add("weight.first_moment_before", "First moment before", _SAVED, "m", _ADAM, com
 add("weight.second_moment_before", "Second moment before", _SAVED, "v", _ADAM, compute=_moment_before)
 
 
+def _is_muon(scope: Scope) -> bool:
+    """Whether this weight is a matrix of the layers that Muon moves."""
+    is_matrix = scope.step.value.ndim == 2 and ".layers." in scope.module and scope.module.endswith(".weight")
+    return is_matrix and _options(scope).optimizer == "muon" and scope.module not in scope.context.frozen
+
+
+def _beta1(scope: Scope) -> float:
+    return MOMENTUM if _is_muon(scope) else _options(scope).adam_beta1
+
+
 def _greatest_term(scope: Scope) -> Tensor:
     """Of the two that the first moment adds up, and which may cancel."""
-    beta = _options(scope).adam_beta1
+    beta = _beta1(scope)
     return torch.maximum(
         beta * scope.here("first_moment_before").abs(), (1 - beta) * scope.here("clipped_gradient").abs()
     )
@@ -163,9 +175,28 @@ _FIRST = "m ← β₁ m + (1 − β₁) g"
 
 @entry("weight.first_moment", "First moment", _FIRST, _ADAM, error_scale=_greatest_term, floor=_TINY)
 def _first_moment(scope: Scope) -> Tensor:
-    """A running mean of the gradient."""
-    beta = _options(scope).adam_beta1
+    """A running mean of the gradient; Muon's β₁ is 0.95."""
+    beta = _beta1(scope)
     return beta * scope.here("first_moment_before") + (1 - beta) * scope.here("clipped_gradient")
+
+
+def _growth(scope: Scope) -> Tensor:
+    """Each iteration lets the rounding of small singular values grow as these do."""
+    return torch.full_like(scope.step.value, COEFFICIENTS[0] ** ITERATIONS)
+
+
+@entry("weight.orthogonal", "Orthogonal step", "O ≈ U Vᵀ of (1 − β) g + β m = U S Vᵀ", _MUON, error_scale=_growth)
+def _orthogonal(scope: Scope) -> Tensor:
+    """Muon's step, by five iterations of Newton and Schulz, X ← a X + (b A + c A²) X with A = X Xᵀ."""
+    gradient, (a, b, c) = scope.here("clipped_gradient").double(), COEFFICIENTS
+    mean = MOMENTUM * scope.here("first_moment_before").double() + (1 - MOMENTUM) * gradient
+    x = MOMENTUM * mean + (1 - MOMENTUM) * gradient
+    x /= torch.linalg.matrix_norm(x).clamp(min=1e-7)
+    for _ in range(ITERATIONS):
+        gram = x @ x.t() if x.shape[0] <= x.shape[1] else x.t() @ x
+        polynomial = b * gram + c * gram @ gram
+        x = a * x + (polynomial @ x if x.shape[0] <= x.shape[1] else x @ polynomial)
+    return x.to(scope.step.value.dtype)
 
 
 @entry("weight.second_moment", "Second moment", "v ← β₂ v + (1 − β₂) g²", _ADAM, floor=_TINY)
@@ -178,8 +209,11 @@ def _second_moment(scope: Scope) -> Tensor:
 def _change(scope: Scope) -> Tensor:
     """rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε), the two corrections taken together, as the kernel does.
 
-    t is the weight's own: one that was frozen in earlier updates has seen fewer.
+    t is the weight's own: one that was frozen in earlier updates has seen fewer. By Muon: rate · 0.2 √width · O.
     """
+    if _is_muon(scope):
+        width = max(scope.step.value.shape)
+        return float(scope.at("update.rate")) * ADAM_STEP * math.sqrt(width) * scope.here("orthogonal")
     options, count = _options(scope), int(scope.context.saved.get(f"step/{scope.module}", 0)) + 1
     step_size = float(scope.at("update.rate")) / (1 - options.adam_beta1**count)
     deviation = scope.here("second_moment").sqrt() / math.sqrt(1 - options.adam_beta2**count)
@@ -196,7 +230,7 @@ _VALUE = "w ← w − rate · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)
 
 @entry("weight.value", "Weight after", _VALUE, _ADAM, error_scale=_last_bits_and_change, floor=_TINY)
 def _value(scope: Scope) -> Tensor:
-    """Moved against the first moment, with a step that the second moment scales."""
+    """Moved against the first moment, with a step that the second moment scales; by Muon by rate · 0.2 √width · O."""
     return scope.here("value_before") - _change(scope)
 
 

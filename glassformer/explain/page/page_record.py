@@ -23,6 +23,7 @@ MAX_NUMBERS = 7_000_000
 """The float32 numbers of a page: 28 MB, at most 37 MB in the file."""
 _MAX_PROBABLE = 50
 _MAX_STATES = 40  # of one word: quadratic in its length
+_WORDS = ("text.", "answer.")
 _VOCABULARY_WIDE = ("output_projection.logits", "output_projection.probabilities")
 _KEPT_OF_EVERY_SENTENCE = (
     ".weights", ".forget_gate", ".residual", ".memory", ".with_positions", "decoder.output", "src_mask",
@@ -67,7 +68,7 @@ class Block:
 
 def record_mapping(walk: WalkData, block: Block) -> dict[str, Any]:
     """What the page shows of a walk, for JSON; numbers go to ``block``."""
-    numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith("text."))
+    numbers = sum(step.value.numel() for step in walk.trace if not step.address.startswith(_WORDS))
     cut = numbers > block.most
     rows = range(len(walk.sentences.sources))
     taps = [list(_taps(walk.trace, row, len(rows), whole=not cut or row == 0, cut_vocabulary=cut)) for row in rows]
@@ -128,7 +129,7 @@ def _tap_mapping(tap: Tap) -> dict[str, Any]:
 
 def _taps(trace: Iterable[Step], row: int, rows: int, *, whole: bool, cut_vocabulary: bool) -> Iterable[Tap]:
     for step in trace:
-        if step.address.startswith("text."):
+        if step.address.startswith(_WORDS):
             continue
         value = _row(step, row, rows)
         kept = whole or step.address.endswith(_KEPT_OF_EVERY_SENTENCE) or step.address in _VOCABULARY_WIDE

@@ -35,7 +35,7 @@ _LISTS: dict[str, Any] = {
 _LONGEST_WORD = 8
 _LONGER = ("Messrs", "Prof", "Univ", "Assn", "Corp", "Bros", "Dept", "Gov", "Supt", "approx", "dept", "etc", "incl")
 _CLASSES = {"WORD": r"\p{L}\p{N}_", "DIGIT": r"\p{Nd}", "SPACE": r"\s", "NOT_SPACE": r"\S"}
-_PLACES = {"AT_BEGINNING": "^", "AT_END": "$", "AT_BOUNDARY": r"\b"}
+_PLACES = {"AT_BEGINNING": "^", "AT_END": "$", "AT_END_STRING": "(?![^])", "AT_BOUNDARY": r"\b"}
 
 
 def pack_rules(tokenizer: Tokenizer, language: str, languages: tuple[str, str] | None) -> dict[str, Any]:

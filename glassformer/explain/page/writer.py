@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,11 +26,22 @@ _ASSETS = files("glassformer.explain.page") / "assets"
 _IMPORT = re.compile(r'(?P<before>\b(?:from|import)\s+)"(?P<path>\.\.?/[\w./-]+\.js)"')
 _IMPORT_LINE = re.compile(r"^import\b.*?;\s*$", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export (?=(?:async |class|const|function|let))", re.MULTILINE)
-_START = "page.js"
+_START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
 _CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow")
+_STYLES = (
+    "base",
+    "bands",
+    "figure",
+    "middle",
+    "number",
+    "distribution",
+    "text",
+    "explanation",
+    "narrow",
+    "translate",
+)
 
 _FORBIDDEN = [0, ord("\r"), ord("<")]
 
@@ -48,12 +59,13 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
+    first: Literal["translate", "inside"] = "inside",
     dense: bool = False,
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``dense``: with fewer
-    bytes, by characters that a file may have, and a notebook would escape.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
+    it opens with; ``dense``: with fewer bytes, by characters that a file may have, and a notebook would escape.
     """
     block = Block(most)
     still = _why_recorded(translator)
@@ -72,6 +84,7 @@ def page_html(
         import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
         scripts="\n".join(scripts),
         start=_START,
+        first=first,
     )
 
 
@@ -122,7 +135,7 @@ def _seven_bits(data: bytes) -> str:
 
 
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en" data-first="{first}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -138,6 +151,7 @@ worker-src blob:">
 <script type="importmap">{import_map}</script>
 </head>
 <body>
+<div id="translate" hidden></div>
 <div id="app"><noscript>This page computes and draws with JavaScript, which is switched off.</noscript></div>
 {scripts}
 <script type="module">import "page/{start}";</script>

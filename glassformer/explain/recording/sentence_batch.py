@@ -1,6 +1,6 @@
 """Sentences before the model: tokens, padded ids, their steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,20 +10,18 @@ from glassformer.decoding import Translation, Translator
 from glassformer.decoding.batching import check_texts, read_sources
 from glassformer.decoding.request import Request
 from glassformer.decoding.search.steps import pad_ids
-from glassformer.decoding.sentences import read_source_sentences, text_options
+from glassformer.decoding.sentences import read_requests, read_source_sentences, text_options
 from glassformer.errors import InputError
+from glassformer.explain.recording.typed_text import TypedText, characters
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.codes.code import join_parts
-from glassformer.text.lines import has_letter, normalize_source, without_surrogates
+from glassformer.text.codes.code import Parts, join_parts
+from glassformer.text.lines import normalize_source, without_surrogates
 from glassformer.text.steps.passage import Passage
-from glassformer.text.steps.signs import WRITTEN, plain_signs, read_signs
-from glassformer.text.steps.step import TextOptions
 from glassformer.trace import Step
 
 Rows = tuple[tuple[str, ...], ...]
 _CPU = torch.device("cpu")
-_ALL_SIGNS = TextOptions(plain_signs=plain_signs("-.'\""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +40,17 @@ class SentenceBatch:
     confidence: tuple[tuple[float, str | None] | None, ...]
     """Confidence and doubt in words, for each of the model's targets."""
 
+    texts: tuple[TypedText, ...]
+    """The typed text that each sentence is from."""
+    numbers: tuple[int | None, ...]
+    """Each sentence's number in its text; None: it is all of the text."""
+
     @property
     def steps(self) -> list[Step]:
         """Steps before the model, of source and forced target."""
-        src = [*_derivation_steps("src", self.src_derivations),
+        src = [Step("text.typed", ("batch", "character"), characters([text.typed for text in self.texts])),
+               Step("text.read", ("batch", "character"), characters(self.sources)),
+               *_derivation_steps("src", self.src_derivations),
                Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
                Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
         return [*src, *_derivation_steps("tgt", self.tgt_derivations or ()),
@@ -55,11 +60,54 @@ class SentenceBatch:
 
     def lines(self, address: str) -> Rows | None:
         """What ``address`` counts: normal form, pre-tokens or spelling."""
+        rows = zip(self.texts, self.sources, self.answers, strict=True)
+        words = [
+            ((text.typed,), (*text.history(), source), (answer,), (text.printed,)) for text, source, answer in rows
+        ]
+        if address in _TEXTS:
+            return tuple(each[_TEXTS.index(address)] for each in words)
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
         if not address.startswith("text.") or name not in _SHOWN or not derivations:
             return None
         return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
+
+    @property
+    def answers(self) -> list[str]:
+        """The answer to each sentence, with its codes; empty for a forced target."""
+        rows = zip(self.texts, self.numbers, strict=True)
+        return [join_parts(text.answers[number or 0]) if text.answers else "" for text, number in rows]
+
+    @property
+    def answer_steps(self) -> list[Step]:
+        """Steps behind the model: each sentence's answer, and what is printed; none of a forced target."""
+        if any(text.answers is None for text in self.texts):
+            return []
+        printed = [text.printed for text in self.texts]
+        return [Step("answer.sentence", ("batch", "character"), characters(self.answers)),
+                Step("answer.printed", ("batch", "character"), characters(printed))]  # fmt: skip
+
+    def derived_texts(self) -> dict[str, Tensor]:
+        """What the steps of a text must be: read as its steps say, answered by the tokens, restored by the way back."""
+        rows = list(zip(self.texts, self.numbers, self.sources, strict=True))
+        answers = zip(self.texts, self.answers, self.targets, strict=True)
+        found = {
+            "text.read": [text.check_read(number, source) for text, number, source in rows],
+            "answer.sentence": [answer if text.has_codes else target for text, answer, target in answers],
+            "answer.printed": [text.restored for text in self.texts],
+        }
+        return {address: characters(texts) for address, texts in found.items()}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A sentence of the batch: what the model reads and writes, and the text that it is from."""
+
+    source: str
+    text: TypedText
+    number: int | None = None
+    """Of the sentence in its text; None: all of the text as one line."""
+    translation: Translation | None = None
 
 
 def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequence[str] | None) -> SentenceBatch:
@@ -74,59 +122,71 @@ def read_sentences(translator: Translator, sources: Sequence[str], targets: Sequ
         check_texts("targets", targets)
     if not sources:
         raise InputError("sources: found no sentence, expected at least one.")
-    options = translator.config if targets is None else replace(translator.config, keep_codes=False)
-    signs = translator.plain_signs
-    read = [read_source_sentences(without_surrogates(text), options, signs, translator.targets) for text in sources]
-    if targets is None:  # as translate does, each sentence by itself
-        sources = [one for each in read for one in (list(filter(has_letter, each)) or each)]
-    else:
-        sources = [" ".join(sentences) for sentences in read]
-        targets = [without_surrogates(text) for text in targets]
-    config = translator.model.config
-    src = _encode("sources", sources, translator.src_tokenizer, config)
-    forced = targets is not None
-    confidence: list[tuple[float, str | None] | None] = [None] * len(sources)
+    typed = list(map(without_surrogates, sources))
     if targets is None:
-        translations = translator.translate(sources)
-        best = [translation.hypotheses[0] for translation in translations]
-        confidence = list(map(_confidence_of, translations))
-        targets, tgt_out = [one.text for one in best], [one.ids or [config.eos_id] for one in best]
+        rows = [row for of_text in _translate(translator, typed) for row in of_text]
     else:
-        tgt_out = _encode("targets", targets, translator.tgt_tokenizer, config)
-    if len(targets) != len(sources):
-        raise InputError(f"targets: found {len(targets)}, expected one for each of the {len(sources)} sources.")
+        rows = [_read_line(translator, text) for text in typed]
+    config = translator.model.config
+    src = _encode("sources", [row.source for row in rows], translator.src_tokenizer, config)
+    if targets is None:
+        best = [row.translation and row.translation.hypotheses[0] for row in rows]
+        tgt_out = [one.ids if one and one.ids else [config.eos_id] for one in best]
+        written = [translator.tgt_tokenizer.to_text(ids).strip() for ids in tgt_out]
+    else:
+        written = list(map(without_surrogates, targets))
+        tgt_out = _encode("targets", written, translator.tgt_tokenizer, config)
+    if len(written) != len(rows):
+        raise InputError(f"targets: found {len(written)}, expected one for each of the {len(rows)} sources.")
     tgt_in = [[config.bos_id, *ids[:-1]] for ids in tgt_out]
-    batch = Batch(*(pad_ids(rows, config.pad_id, _CPU) for rows in (src, tgt_in, tgt_out)))
+    batch = Batch(*(pad_ids(ids, config.pad_id, _CPU) for ids in (src, tgt_in, tgt_out)))
     return SentenceBatch(
-        sources=tuple(sources),
-        targets=tuple(targets),
+        sources=tuple(row.source for row in rows),
+        targets=tuple(written),
         batch=batch,
         src_tokens=token_rows(translator.src_tokenizer, batch.src_ids),
         tgt_in_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_in_ids),
         tgt_out_tokens=token_rows(translator.tgt_tokenizer, batch.tgt_out_ids),
-        src_derivations=tuple(map(translator.src_tokenizer.derive, sources)),
-        tgt_derivations=tuple(map(translator.tgt_tokenizer.derive, targets)) if forced else None,
+        src_derivations=tuple(translator.src_tokenizer.derive(row.source) for row in rows),
+        tgt_derivations=None if targets is None else tuple(map(translator.tgt_tokenizer.derive, written)),
         vocab=tuple(translator.tgt_tokenizer.to_tokens(range(translator.tgt_tokenizer.size))),
-        confidence=tuple(confidence),
+        confidence=tuple(_confidence_of(row.translation) for row in rows),
+        texts=tuple(row.text for row in rows),
+        numbers=tuple(row.number for row in rows),
     )
 
 
-def check_reading(translator: Translator, text: str) -> str:
-    """What the way back makes of the sentences that are read, in the place of answers: the text, if all is well.
-
-    Each step undoes what it has done; only the kind of white space and what is not read (``signs``) do not count.
-    Gives the empty text if it is undone, else what came out.
-    """
-    options = text_options(translator.config, Request(text), plain_signs=translator.plain_signs)
-    passage = Passage((text,), options)
-    restored = join_parts(passage.restore(passage.texts)[0])
-    signs = all(restored.count(sign) == text.count(sign) or plain in text for sign, plain in WRITTEN.items())
-    return "" if signs and _simplify(restored) == _simplify(text) else restored
+def _read_line(translator: Translator, text: str) -> _Row:
+    """A text as one line, to be forced: its codes are words."""
+    options = replace(translator.config, keep_codes=False, copy_wordless=False)
+    asked = text_options(options, Request(text), None, translator.plain_signs, translator.targets)
+    source = " ".join(read_source_sentences(text, options, translator.plain_signs, translator.targets))
+    return _Row(source, TypedText(text, Passage((text,), asked)))
 
 
-def _simplify(text: str) -> str:
-    (read,) = Passage((text,), _ALL_SIGNS, (read_signs,)).texts
-    return " ".join(normalize_source(join_parts(read)).split())
+def _translate(translator: Translator, texts: Sequence[str]) -> Iterator[list[_Row]]:
+    """The sentences of each text, and their translations as ``translate`` makes them."""
+    found = list[tuple[Parts, Translation]]()
+
+    def keep(sentences: Sequence[Parts], results: list[Translation]) -> list[Translation]:
+        found.extend(zip(sentences, results, strict=True))
+        return results
+
+    requests = list(map(Request, texts))
+    printed = translator.translate_requests(requests, review=keep)
+    read = read_requests(
+        requests, 0, translator.config, translator.model.config, translator.tgt_tokenizer,
+        plain_signs=translator.plain_signs, targets=translator.targets,
+    )  # fmt: skip
+    translations = dict(found)
+    for one, result in zip(read, printed, strict=True):
+        own = [translations[sentence.parts] for sentence in one.sentences]
+        text = TypedText(one.request.source, one.passage, tuple(each.parts for each in own), result.text)
+        tokens = [sentence.token for sentence in one.sentences]
+        yield [
+            _Row(f"{token} {each.source}".lstrip(), text, number, each)
+            for number, (token, each) in enumerate(zip(tokens, own, strict=True))
+        ] or [_Row(normalize_source(text.typed), text)]
 
 
 def text_of_ids(translator: Translator, numbers: str) -> str:
@@ -155,11 +215,14 @@ def text_of_ids(translator: Translator, numbers: str) -> str:
     return text
 
 
-def _confidence_of(translation: Translation) -> tuple[float, str | None] | None:
-    chance, doubt = translation.hypotheses[0].confidence, translation.doubt
-    return None if chance is None else (chance, None if doubt is None else doubt.text)
+def _confidence_of(translation: Translation | None) -> tuple[float, str | None] | None:
+    if translation is None or translation.hypotheses[0].confidence is None:
+        return None
+    doubt = translation.doubt
+    return translation.hypotheses[0].confidence, None if doubt is None else doubt.text
 
 
+_TEXTS = ("text.typed", "text.read", "answer.sentence", "answer.printed")
 # A text's step in lines, and what its number counts.
 _SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
     "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),

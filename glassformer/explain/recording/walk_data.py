@@ -152,7 +152,7 @@ class RowLabels:
         if "batch" not in step.axes:
             return ()
         size = step.shape[step.axes.index("batch")]
-        if step.name.startswith("result"):  # of every source
+        if step.name.startswith("result") or step.address.startswith("answer."):  # of every source
             return tuple(range(size))
         rows = len(self.sentences)
         if size and rows % size == 0:  # equally many rows each
@@ -164,6 +164,8 @@ class RowLabels:
         """Tokens of a step of ids, row by row; else None."""
         if step.address in ("text.src_tokens", "text.src_ids"):
             return self._read.src_tokens
+        if "character" in step.axes:
+            return tuple(tuple(map(chr, row)) for row in step.value.tolist())
         is_ids = step.value.ndim == 2 and step.name.endswith("_ids") and step.value.dtype == torch.int64
         return token_rows(self._tokenizer, step.value.cpu()) if is_ids else None
 

@@ -248,7 +248,7 @@ def omission_text(shown: int, of: int, what: str) -> str:
 _MAX_TOKENS = 12
 _LOSSES = ("loss.nll_per_token", "loss.per_token", "loss.mean")
 _UPDATE = ("update.gradient_norm", "update.rate", "update.count")
-_OF_WEIGHT = {"gradient", "first_moment", "second_moment", "value_before", "value"}
+_OF_WEIGHT = {"gradient", "first_moment", "value_before", "value"}
 
 
 def loss_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
@@ -291,10 +291,9 @@ def weight_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
 
 def _weight_row(name: str, parts: Mapping[str, Tensor]) -> tuple[Cell, ...]:
     moved = parts["value"] - parts["value_before"]
-    gradient, first, second, change = (
-        float(tensor.norm()) for tensor in (parts["gradient"], parts["first_moment"], parts["second_moment"], moved)
-    )
-    return name, shape_text(tuple(moved.shape)), gradient, f"{first:.1e}", f"{second:.1e}", change
+    gradient, first, change = (float(one.norm()) for one in (parts["gradient"], parts["first_moment"], moved))
+    second = f"{float(parts['second_moment'].norm()):.1e}" if "second_moment" in parts else ""  # Muon has none
+    return name, shape_text(tuple(moved.shape)), gradient, f"{first:.1e}", second, change
 
 
 def _update_caption(walk: WalkData, steps: Sequence[WalkStep]) -> str:

@@ -18,6 +18,7 @@ from glassformer.serving.http_errors import HTTPError, bad_request
 from glassformer.serving.service import TranslationRequest, check_codes
 from glassformer.settings import language_name
 
+_MOST_CHECKS = 1000  # of a file, in one answer
 CONTRACT = Contract(
     "LibreTranslate",
     missing_message="Invalid request: missing {} parameter",
@@ -89,20 +90,21 @@ async def settings(context: RequestContext) -> dict[str, Any]:
 
 async def translate_file(
     context: RequestContext, *, file: Upload | None = None, source: str = "", target: str = ""
-) -> dict[str, str]:
-    """A file in its own form; the answer says where it can be fetched."""
+) -> dict[str, Any]:
+    """A file in its own form; the answer says where it can be fetched, and what should be looked at in it."""
     if not context.serving.config.files:
         raise HTTPError(403, "Files translation are disabled on this server.")
     missing = [name for name, value in (("file", file), ("source", source), ("target", target)) if not value]
     if missing or file is None:
         raise bad_request(f"missing {missing[0]} parameter")
     target, number, name = context.languages.read(target), token_hex(16), Path(file.name)
-    content = await context.translate_file(file, source, target)
+    content, report = await context.translate_file(file, source, target)
     try:
         context.serving.files[number] = (content, f"{name.stem}_{target}{name.suffix}")
     except ValueError as error:  # of the cache
         raise HTTPError(413, "the translated file is too large to be kept") from error
-    return {"translatedFileUrl": str(context.request.url_for("download_file", number=number))}
+    url = str(context.request.url_for("download_file", number=number))
+    return {"translatedFileUrl": url, "check": report.checks[:_MOST_CHECKS]}
 
 
 async def download_file(context: RequestContext) -> Response:

@@ -22,7 +22,11 @@ _RUN = re.compile(r"(?!(?<!\S)&(?!\S))[%{}\[\]$&\\<>@#~_^|=+`]+")
 _SIGN = re.compile(
     r"[¢-¥¦©®°±\u20a0-\u20cf\u2100-\u214f\u2190-\u23ff\u2460-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff]"
 )
-_OF_CODES = re.compile(r"%.*|.*[A-Za-z{}].*|<.*>", re.DOTALL)  # codes of programs; others are numbers and signs
+NAME = r"(?<![\d_:/]):(?!in(?:nen)?\b)[a-z]\w+(?![\w:])"
+"""A placeholder such as :count, which may touch the word before it; not the ending of Leser:innen."""
+_NAME = re.compile(NAME)
+# Codes of programs; others are numbers and signs, or ``NAME``.
+_OF_CODES = re.compile(r"%.*|(?!:[a-z]\w+\Z).*[A-Za-z{}].*|<.*>|\*\*|~~", re.DOTALL)
 DROPPED = re.compile(r"<wbr\s*/?>|&(?:shy|#173|ZeroWidthSpace);|[\u00ad\u200b\u2060\ufeff]", re.IGNORECASE)
 """What only says where a line may be broken: it is not translated and not missed."""
 
@@ -71,8 +75,8 @@ def changes(source: Sequence[Part], output: Sequence[Part]) -> list[str]:
             found.append(f"the numbers {moved} stand in another order")
     if codes := code_changes(source, output):
         return [*found, *codes]
-    for pattern in (_RUN, _SIGN):
-        found += _count_changes("the sign ", *[pattern.findall(text) for text in texts])
+    for what, pattern in (("the sign ", _RUN), ("the sign ", _SIGN), ("", _NAME)):
+        found += _count_changes(what, *[pattern.findall(text) for text in texts])
     return found
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
-from glassformer.text.codes.checks import DROPPED, HALF_OF_DAY, drop_breaks
+from glassformer.text.codes.checks import DROPPED, HALF_OF_DAY, NAME, drop_breaks
 from glassformer.text.codes.code import Code, Part, join_parts, mark_codes, unused_signs
 from glassformer.text.codes.find import pair_name, stands_for_word
 from glassformer.text.lines import normalize_source, normalize_spaces
@@ -25,7 +25,7 @@ _SIGNS = (
 # A number with its sign and its unit is one code, and so are signs without a space between them.
 _NUMBERS_AND_SIGNS = re.compile(
     rf"(?:(?<!\S)[-\u2212\u2013]|[#+<>~$¢-¥©±\u20a0-\u20cf]\s?)?{_NUMBER}"
-    rf"(?:\s?[%$¢-¥°\u20a0-\u20cf]|(?::\d\d)?\s?{HALF_OF_DAY})?|(?:{_SIGNS})+"
+    rf"(?:\s?[%$¢-¥°\u20a0-\u20cf]|(?::\d\d)?\s?{HALF_OF_DAY})?|(?:{_SIGNS})+|{NAME}"
 )
 _NAMES = ("Tom", "Berlin", "Peter", "Paris", "Anna", "Japan", "Robert", "London")
 _COUNTS = ("7", "12", "5", "30", "8", "15", "40", "3")

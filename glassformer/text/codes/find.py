@@ -11,7 +11,7 @@ from functools import lru_cache
 from glassformer.text.codes.code import Code, Part, Parts, join_parts, mark_codes, replace_codes, restore_codes
 
 # One of these is in every placeholder; most texts have none.
-HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹#=]|\+\+|www\.|\.[A-Za-z*]|[vV]\d|0[xX]")
+HINT = re.compile(r"[@%{$:\[/\\_&<`\-(²³¹⁰⁴-⁹#=]|\+\+|~~|\*\*|www\.|\.[A-Za-z*]|[vV]\d|0[xX]")
 # Each alternative reads on only over signs that its own start does not have, so that time is linear.
 _PLACEHOLDERS = re.compile(
     r"""
@@ -22,6 +22,8 @@ _PLACEHOLDERS = re.compile(
         | (?<![\w:]):[a-z\d_+-]++:(?![\w:]))
     | (?P<script><%(?:(?!<%|%>)[^\n])*%> | <\?(?:(?!<\?|\?>)[^\n])*\?> | \{%(?:(?!\{%|%\})[^\n])*%\})
     | (?P<quoted>(?<!`)`(?!\s)[^`\n]+(?<!\s)`(?!`))
+    | (?P<opening>(?<![\w~*])(?:~~(?=[^\s~](?:[^~\n]*[^\s~])?~~)|\*\*(?=[^\s*](?:[^*\n]*[^\s*])?\*\*)))
+    | (?P<closing>(?<=[^\s~*])(?:~~|\*\*)(?![\w~*]))
     | (?P<percent>%%)
     | (?P<printf>%(?:\(\w+\)|\d+\$)?[-+ 0#]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[qjzt])?[diouxXeEfFgGcsSrp@](?![A-Za-z])
         | (?<![\d%])(?<!\d\s)%(?:\d+\$)?[ds](?!\w*%) | %\d+![^!\s]*!)
@@ -37,7 +39,7 @@ _PLACEHOLDERS = re.compile(
         | (?<!\w)[A-Za-z]:(?:\\[\w-]++(?:\.[\w-]++)*+)+)
     | (?P<option>(?<![\w-])(?:--[A-Za-z][\w-]*+(?:=[^\s<>"']*[\w/])?|-[A-Za-z](?![\w-])))
     | (?P<identifier>(?<!\w)[A-Za-z][A-Za-z\d]*+(?:_[A-Za-z\d]++)+(?!\w)
-        | (?<![\w:/=-])[A-Za-z]\w*+=[A-Za-z_]\w++(?![\w:]))
+        | (?<![\w:/=-])[A-Za-z]\w*+==?-?\w++(?:\.\w++)*+(?!:?\w))
     | (?P<call>(?<![\w.])[A-Za-z_][\w.]*+\(\))
     | (?P<version>(?<![\w.])\d++(?:\.\d++)*+\.[xX*](?!\w) | (?<!\d)\d++[⁰¹²³⁴-⁹]+
         | (?<![\w.])[vV]\d++(?:\.\d++)++(?:-\w++)? | (?<!\w)0[xX][\dA-Fa-f]++(?!\w) | (?<!\w)[A-Z](?:\+\+|\#)(?!\w))
@@ -81,6 +83,8 @@ def find_codes(parts: Sequence[Part]) -> Parts:
 
     def code(match: re.Match[str]) -> Code:
         raw = match[0]
+        if match["opening"] or match["closing"]:
+            return Code(raw, "opens" if match["opening"] else "closes", is_text=True)
         is_pair = match["tag"] is not None and not (raw.endswith("/>") or raw.lower().startswith(_EMPTY_TAGS))
         if match["square"] is not None and (name := re.match(r"\[/?([\w.-]+)", raw)):
             is_pair = name[1] in closing

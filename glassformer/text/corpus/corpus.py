@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from glassformer.errors import TextError, check_path, check_type
 from glassformer.files import sha256, storage_errors, write_durably
+from glassformer.text.columns import Columns
 from glassformer.text.formats import Format, endings, find_format
 from glassformer.text.languages import Languages, same_language
 from glassformer.text.lines import is_blank, read_lines
@@ -29,27 +30,39 @@ class Pair(NamedTuple):
         return is_blank(self.src) or is_blank(self.tgt)
 
 
-def read_pairs(path: Path, tgt_path: Path | None = None, languages: Languages | None = None) -> Iterator[Pair]:
+def read_pairs(
+    path: Path,
+    tgt_path: Path | None = None,
+    languages: Languages | None = None,
+    columns: Columns | None = None,
+) -> Iterator[Pair]:
     """The pairs of two aligned text files, or of one file by its ending; all may be gzip. Raises ``TextError``.
 
-    ``languages`` are those to take, from the first to the second, of a file of pairs that names its languages.
+    ``languages`` are those to take, from the first to the second, of a file of pairs that names its languages, and
+    ``columns`` those of a table.
     """
     path = check_path("path", path)
     if tgt_path is not None:
         return _read_aligned(path, check_path("tgt_path", tgt_path))
-    file_format = find_format(path, packed=True)
+    file_format = find_format(path, packed=True, columns=columns)
     reader = file_format.pairs
     if reader is None:
         raise TextError(
             f"{path}: expected a file of pairs ending in {', '.join(endings(lambda each: each.pairs))} (or that and "
             ".gz). Two text files with a sentence on each line are given as two paths."
         )
-    return (Pair(*sides) for sides in reader(path, **_choice(file_format, languages)))
+    if columns is not None and "columns" not in file_format.options:
+        takers = ", ".join(endings(lambda each: "columns" in each.options))
+        raise TextError(f"--columns: found with {path}, expected a table ending in {takers}. Leave it out.")
+    return (Pair(*sides) for sides in reader(path, **_choice(file_format, languages, columns)))
 
 
-def _choice(file_format: Format, languages: Languages | None) -> dict[str, Languages]:
-    """``languages`` as a keyword, for a format that has some to choose from."""
-    return {} if languages is None or file_format.languages is None else {"languages": languages}
+def _choice(
+    file_format: Format, languages: Languages | None, columns: Columns | None = None
+) -> dict[str, Languages | Columns]:
+    """``languages`` and ``columns`` as keywords, for a format that has some to choose from."""
+    found: dict[str, Languages | Columns] = {} if columns is None else {"columns": columns}
+    return found if languages is None or file_format.languages is None else {**found, "languages": languages}
 
 
 def _read_aligned(src_path: Path, tgt_path: Path) -> Iterator[Pair]:
@@ -82,11 +95,11 @@ def find_languages(path: Path, languages: Languages | None = None) -> list[str]:
     return [] if read is None else read(path, **_choice(file_format, languages))
 
 
-def describe_pairs(path: Path, languages: Languages | None = None) -> str | None:
+def describe_pairs(path: Path, languages: Languages | None = None, columns: Columns | None = None) -> str | None:
     """What ``read_pairs`` takes for source and target where a file leaves a choice, in a line to show."""
-    file_format = find_format(path, packed=True)
+    file_format = find_format(path, packed=True, columns=columns)
     if file_format.describe_pairs is not None:
-        return file_format.describe_pairs(path, **_choice(file_format, languages))
+        return file_format.describe_pairs(path, **_choice(file_format, languages, columns))
     found = find_languages(path, languages)
     return f"{path}: translations from {' to '.join(found)}." if found else None
 

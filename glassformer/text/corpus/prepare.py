@@ -109,7 +109,7 @@ def prepare(
     """
     earlier = read_prepared(directory, config, source, report, tokenizers)
     if earlier is not None:
-        report(f"Text: using the preparation in {directory} ({_summary(earlier.counts, earlier.src_tokenizer)}).")
+        report(f"Text: using the preparation in {directory} ({_summarize(earlier)}).")
         return earlier
     with storage_errors(directory, "Free some space or choose another place."):
         refuse_link(directory)
@@ -121,7 +121,7 @@ def prepare(
         with write_durably(directory / "prepared.json") as stream:
             json.dump(form, stream, indent=2)
     prepared = _read(directory, counts)
-    report(f"Text: {_summary(counts, prepared.src_tokenizer)}.")
+    report(f"Text: {_summarize(prepared)}.")
     return prepared
 
 
@@ -194,14 +194,18 @@ def _read(directory: Path, counts: dict[str, int]) -> PreparedText:
     return PreparedText(*both, train, valid, valid_text, counts)
 
 
-def _summary(counts: dict[str, int], tokenizer: Tokenizer) -> str:
+def _summarize(text: PreparedText) -> str:
+    counts, src, tgt = text.counts, text.src_tokenizer, text.tgt_tokenizer
     repeats = f", {counts['repeats']:,} repeats of validation pairs" if counts.get("repeats") else ""
     returns = counts.get("returns")
     spaces = f"; the carriage returns of {returns:,} targets are read as spaces" if returns else ""
+    vocabularies = f"{src.kind} vocabulary of {src.size:,} entries"
+    if tgt.digest != src.digest:
+        vocabularies += f" for sources, {tgt.kind} of {tgt.size:,} for targets"
     return (
         f"{counts['read']:,} pairs read, {counts['kept']:,} for training, {counts['valid']:,} for validation; left "
         f"out: {counts['empty']:,} empty, {counts['too_long']:,} too long, {counts['lopsided']:,} lopsided{repeats}"
-        f"{spaces}; {tokenizer.kind} vocabulary of {tokenizer.size:,} entries"
+        f"{spaces}; {vocabularies}"
     )
 
 
@@ -295,7 +299,10 @@ def _with_progress(
 def _train_tokenizers(pairs: PairSource, stats: CorpusStats, config: TextConfig) -> Tokenizers:
     def train(*sides: int) -> Tokenizer:
         texts = training_texts(pairs(), stats, sides, config.tokenizer_pairs)
-        return Tokenizer.train(config.tokenizer, texts, stats.vocab_size(config), lowercase=config.lowercase)
+        return Tokenizer.train(
+            config.kinds[sides[0]], texts, stats.vocab_size(config),
+            lowercase=config.lowercase, marked=config.marked, decompose=config.decompose,
+        )  # fmt: skip
 
     if config.joint:
         tokenizer = train(0, 1)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from glassformer.errors import check_type
+from glassformer.text.columns import Columns
 from glassformer.text.formats.encodings import GETTEXT_CHARSET, HTML_CHARSET, START, XML_CHARSET
 from glassformer.text.formats.segment import FileSegment
 
@@ -19,13 +20,12 @@ from glassformer.text.formats.segment import FileSegment
 class FormatOptions:
     """Which columns of a table hold the text and its translation, and the target language if a file does not say."""
 
-    column: str | None = None
-    into: str | None = None
+    columns: Columns | None = None
     language: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            check_type(name, value, str | None, "a str")
+        check_type("columns", self.columns, Columns | None, "Columns; Columns.parse gives them")
+        check_type("language", self.language, str | None, "a str")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Format:
             start, end = found.span(found.lastindex or 0) if found else (0, 0)
             return f"{text[:start]}UTF-8{text[end:]}".encode()
 
-    def select(self, options: FormatOptions) -> dict[str, str | None]:
+    def select(self, options: FormatOptions) -> dict[str, Any]:
         """The options that the format has a use for, as keywords."""
         return {name: getattr(options, name) for name in self.options}
 
@@ -88,11 +88,11 @@ def _lazy(function: str, **settings: bool) -> Callable[..., Any]:
     return call
 
 
-_COLUMNS, _LANGUAGE = ("column", "into"), ("language",)
+_COLUMNS, _LANGUAGE = ("columns",), ("language",)
 
 FORMATS = (
     Format("text", (".txt",), segments=_lazy("segment:line_segments"), lines="texts"),
-    Format("TSV", (".tsv",), options=_COLUMNS,
+    Format("TSV", (".tsv", ".train", ".dev", ".test", ".gold"), options=_COLUMNS,
            pairs=_lazy("sheets:read_tsv"), languages=_lazy("sheets:table_languages"),
            describe_pairs=_lazy("sheets:describe_tsv"),
            segments=_lazy("sheets:csv_segments", tsv=True), describe_segments=_lazy("sheets:describe_tsv")),
@@ -114,7 +114,8 @@ FORMATS = (
            has_menu_marks=True,
            pairs=_lazy("xliff:read_xliff"), languages=_lazy("xliff:xliff_languages"),
            segments=_lazy("xliff:xliff_segments"), describe_segments=_lazy("xliff:describe_xliff")),
-    Format("Excel", (".xlsx",), pairs=_lazy("sheets:read_xlsx"), languages=_lazy("sheets:table_languages"),
+    Format("Excel", (".xlsx",), options=_COLUMNS,
+           pairs=_lazy("sheets:read_xlsx"), languages=_lazy("sheets:table_languages"),
            describe_pairs=_lazy("sheets:describe_xlsx")),
     Format("SubRip", (".srt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=True)),
     Format("WebVTT", (".vtt",), segments=_lazy("subtitles:subtitle_segments", is_subrip=False)),
@@ -127,11 +128,15 @@ FORMATS = (
 _UNKNOWN = Format("unknown", (), lines="texts")
 
 
-def find_format(path: Path, *, packed: bool = False) -> Format:
-    """The format of a file by its ending; of a ``packed`` one .gz does not count. An unknown one has no functions."""
+def find_format(path: Path, *, packed: bool = False, columns: Columns | None = None) -> Format:
+    """The format of a file by its ending; of a ``packed`` one .gz does not count.
+
+    An unknown one has no functions, unless ``columns`` are named: then it is a table.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes if not packed or suffix.lower() != ".gz"]
     ending = suffixes[-1] if suffixes else ""
-    return next((each for each in FORMATS if ending in each.endings), _UNKNOWN)
+    found = next((each for each in FORMATS if ending in each.endings), _UNKNOWN)
+    return FORMATS[1] if found is _UNKNOWN and columns is not None else found
 
 
 def endings(fitting: Callable[[Format], object], *, first: bool = False) -> list[str]:

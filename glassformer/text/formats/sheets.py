@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain, dropwhile, islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from zipfile import ZipFile
 from glassformer.errors import TextError
 from glassformer.files import open_to_read
 from glassformer.text.codes.code import Part, join_parts
-from glassformer.text.columns import MAX_COLUMNS, find_columns, header_languages, named_columns
+from glassformer.text.columns import MAX_COLUMNS, Columns, FoundColumns, find_columns, header_languages, named_columns
 from glassformer.text.formats.encodings import START, read_text
 from glassformer.text.formats.segment import Edit, FileSegment, line_finder, line_number
 from glassformer.text.formats.xml import DeclarationGuard
@@ -32,33 +33,59 @@ _ID = re.compile(r"(?=\S*+\Z)\S*?(?:\d|\w[_.:/#]\w)\S*")
 _QUOTED_CELL = re.compile(r'(?:\A|\t)"([^"]*+(?:""[^"]*+)*+)"(?=\t|\r?\n|\Z)')
 
 
-def read_tsv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
-    """Source, tab, target, or the columns that a header names so; ``TextError`` for a line with other columns."""
-    return _pairs(_tsv_rows(path), path, languages)
+def read_tsv(
+    path: Path, languages: Languages | None = None, columns: Columns | None = None
+) -> Iterator[tuple[str, str]]:
+    """Source, tab, target, or the ``columns``, or those of a header; ``TextError`` for a line with other columns."""
+    return _pairs(_tsv_rows(path), path, languages, columns)
 
 
 def _pairs(
-    rows: Iterator[tuple[int, list[str]]], path: Path, languages: Languages | None
+    rows: Iterator[tuple[int, list[str]]], path: Path, languages: Languages | None, columns: Columns | None
 ) -> Iterator[tuple[str, str]]:
     """The pairs of numbered rows, without a header and its repeats."""
     _, first = next(rows, (0, None))
     if first is None:
         return
-    source, target, header = find_columns(first, languages=languages, path=path)
-    for number, row in rows if header else chain([(1, first)], rows):
-        if header and row == first:
+    found = find_columns(first, columns, languages=languages, path=path)
+    for number, row in rows if found.header else chain([(1, first)], rows):
+        if found.header and row == first:
             continue
-        if len(row) <= max(source, target):
-            found = "no tab" if len(row) < 2 and _is_tsv(path) else f"{len(row)} columns"
+        if len(row) <= found.last:
+            has = "no tab" if len(row) < 2 and _is_tsv(path) else f"{len(row)} columns"
+            sources, target = _numbers(found)
             raise TextError(
-                f"{path}:{number}: found {found}, expected source and target in columns {source + 1} and "
-                f"{target + 1}, as in the first row. Correct the line."
+                f"{path}:{number}: found {has}, expected source and target in columns {sources} and {target}, as in "
+                "the first row. Correct the line."
             )
-        yield row[source], row[target]
+        yield _source(row, found, columns), row[found.target]
+
+
+def _source(row: Sequence[str], found: FoundColumns, columns: Columns | None) -> str:
+    """The text of a row, with its features."""
+    return (columns or Columns()).join([row[place] for place in found.sources])
+
+
+def _numbers(found: FoundColumns) -> tuple[str, str]:
+    """The columns of sources and target, from 1."""
+    return "+".join(str(place + 1) for place in found.sources), str(found.target + 1)
+
+
+def read_sources(path: Path, columns: Columns) -> Iterator[str]:
+    """The source of each row; ``TextError`` for a row without it."""
+    numbered = _csv_rows(path)[1] if path.name.lower().removesuffix(".gz").endswith(".csv") else _tsv_rows(path)
+    rows = ((number, [*row, ""]) for number, row in numbered)
+    first = next(rows, None)
+    if first is not None:
+        found = find_columns(first[1][:-1], replace(columns, target=columns.target or str(MAX_COLUMNS)), path=path)
+        for number, row in rows if found.header else chain([first], rows):
+            if len(row) - 1 <= max(found.sources):
+                raise TextError(f"{path}:{number}: found {len(row) - 1} columns, expected --columns {columns}.")
+            yield _source(row, found, columns)
 
 
 def _is_tsv(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(".tsv")
+    return not path.name.lower().removesuffix(".gz").endswith((".csv", ".xlsx"))
 
 
 def table_languages(path: Path, languages: Languages | None = None) -> list[str]:
@@ -71,7 +98,7 @@ def table_languages(path: Path, languages: Languages | None = None) -> list[str]
     else:
         rows = (row for _, row in _csv_rows(path)[1])
     first = next(iter(rows), [])
-    source, target, header = find_columns(first, languages=languages, path=path)
+    (source, *_), target, header = find_columns(first, languages=languages, path=path)
     return header_languages(first, (source, target)) if header else []
 
 
@@ -101,18 +128,15 @@ def _check_columns(count: int, path: Path, line: int) -> None:
         )
 
 
-def describe_tsv(
-    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
-) -> str:
+def describe_tsv(path: Path, columns: Columns | None = None, languages: Languages | None = None) -> str:
     """Which columns ``read_tsv`` takes, or ``csv_segments`` with these, in a line."""
-    return f"{path}: {_describe_columns(_tsv_rows(path), path, column, into, languages)}."
+    return f"{path}: {_describe_columns(_tsv_rows(path), path, columns, languages)}."
 
 
 def _describe_columns(
     numbered: Iterable[tuple[int, Sequence[str]]],
     path: Path,
-    column: str | None = None,
-    into: str | None = None,
+    columns: Columns | None = None,
     languages: Languages | None = None,
 ) -> str:
     """Which columns are taken, whether one of them holds no texts, and which rows are not like the first."""
@@ -120,19 +144,22 @@ def _describe_columns(
     sample = list(islice(waiting, _SAMPLE))
     rows = [row for _, row in sample]
     first = rows[0] if rows else []
-    source, target, header = find_columns(first, column, into, languages=languages, path=path)
-    named = header and target < len(first)
-    names = f"{first[source]!r} to {first[target]!r}, by the header" if named else f"{source + 1} to {target + 1}"
+    found = find_columns(first, columns, languages=languages, path=path)
+    sources, target, header = found
+    if header and target < len(first):
+        names = f"{' + '.join(repr(first[place]) for place in sources)} to {first[target]!r}, by the header"
+    else:
+        names = " to ".join(_numbers(found))
     said = f"columns {names}"
-    advice = "holds numbers or names of messages, expected texts: write source and target above their columns"
-    for place in (source, target):
+    advice = "holds numbers or names of messages, expected texts: name others with --columns, or in a header"
+    for place in (sources[0], target) if columns is None else ():
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):
             said += f"; column {place + 1} {advice}"
     repeats, longer = 0, list[int]()
     for number, row in chain(sample[1:], waiting):
         repeats += header and row == first
-        if any(map(str.strip, row[max(len(first), target + 1) :])):
+        if any(map(str.strip, row[max(len(first), found.last + 1) :])):
             longer.append(number)
     if repeats:
         said += f"; {repeats:,} {'row repeats' if repeats == 1 else 'rows repeat'} the header: left out"
@@ -206,9 +233,11 @@ def _read_rows(text: str, path: Path, delimiter: str, *, quotes: bool = True) ->
             row = []
 
 
-def read_csv(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+def read_csv(
+    path: Path, languages: Languages | None = None, columns: Columns | None = None
+) -> Iterator[tuple[str, str]]:
     """The pairs of a CSV file, whose delimiter and header are detected; ``TextError`` for a row without a target."""
-    return _pairs(_csv_rows(path)[1], path, languages)
+    return _pairs(_csv_rows(path)[1], path, languages, columns)
 
 
 def _csv_rows(path: Path) -> tuple[str, Iterator[tuple[int, list[str]]]]:
@@ -219,18 +248,14 @@ def _csv_rows(path: Path) -> tuple[str, Iterator[tuple[int, list[str]]]]:
     return delimiter, ((line_of(row[0].start), [cell.text for cell in row]) for row in rows)
 
 
-def describe_csv(
-    path: Path, column: str | None = None, into: str | None = None, languages: Languages | None = None
-) -> str:
+def describe_csv(path: Path, columns: Columns | None = None, languages: Languages | None = None) -> str:
     """Which delimiter and which columns ``read_csv`` takes, or ``csv_segments`` with these, in a line."""
     delimiter, rows = _csv_rows(path)
-    said = _describe_columns(rows, path, column, into, languages)
+    said = _describe_columns(rows, path, columns, languages)
     return f"{path}: cells are separated by {delimiter!r}; {said}."
 
 
-def csv_segments(
-    text: str, path: Path, column: str | None = None, into: str | None = None, *, tsv: bool = False
-) -> list[FileSegment]:
+def csv_segments(text: str, path: Path, columns: Columns | None = None, *, tsv: bool = False) -> list[FileSegment]:
     """Rows whose target cell is empty or missing."""
     delimiter = "\t" if tsv else csv_delimiter(text)
     quotes = not tsv or _has_quoted_cells(text.split("\n"))
@@ -238,15 +263,16 @@ def csv_segments(
     first = next(rows, None)
     if first is None:
         return []
-    source, target, header = find_columns([cell.text for cell in first], column, into)
-    found = []
-    for row in rows if header else chain([first], rows):
-        if source >= len(row) or not row[source].text.strip():
+    found = find_columns([cell.text for cell in first], columns)
+    segments = []
+    for row in rows if found.header else chain([first], rows):
+        if max(found.sources) >= len(row) or not row[found.sources[0]].text.strip():
             continue
-        if target < len(row) and row[target].text.strip():
+        if found.target < len(row) and row[found.target].text.strip():
             continue
-        found.append(_row_segment(line_of(row[0].start), row, source, target, delimiter, quotes=quotes))
-    return found
+        source = _source([cell.text for cell in row], found, columns)
+        segments.append(_row_segment(line_of(row[0].start), row, source, found.target, delimiter, quotes=quotes))
+    return segments
 
 
 def _has_quoted_cells(lines: Iterable[str]) -> bool:
@@ -273,9 +299,9 @@ def _has_quoted_cells(lines: Iterable[str]) -> bool:
 
 
 def _row_segment(
-    line: int, row: Sequence[Cell], source: int, target: int, delimiter: str, *, quotes: bool
+    line: int, row: Sequence[Cell], text: str, target: int, delimiter: str, *, quotes: bool
 ) -> FileSegment:
-    text, missing = row[source].text, target - len(row) + 1
+    missing = target - len(row) + 1
     place = row[target][1:] if missing <= 0 else (row[-1].end, row[-1].end)
 
     def edits(parts: Sequence[Part]) -> list[Edit]:
@@ -297,19 +323,21 @@ def _formula_doubts(source: str, parts: Sequence[Part]) -> list[str]:
     return [f"begins with {begin}, so that a spreadsheet may compute it"]
 
 
-def read_xlsx(path: Path, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
+def read_xlsx(
+    path: Path, languages: Languages | None = None, columns: Columns | None = None
+) -> Iterator[tuple[str, str]]:
     """The pairs of the sheet of an Excel file that ``describe_xlsx`` says."""
     _, rows = _xlsx_sheet(path)
-    source, target, header = find_columns(rows[0] if rows else [], languages=languages, path=path)
-    for row in rows[header:]:
-        if source < len(row) and not (header and row == rows[0]):
-            yield row[source], "".join(row[target : target + 1])
+    found = find_columns(rows[0] if rows else [], columns, languages=languages, path=path)
+    for row in rows[found.header :]:
+        if max(found.sources) < len(row) and not (found.header and row == rows[0]):
+            yield _source(row, found, columns), "".join(row[found.target : found.target + 1])
 
 
-def describe_xlsx(path: Path, languages: Languages | None = None) -> str:
+def describe_xlsx(path: Path, columns: Columns | None = None, languages: Languages | None = None) -> str:
     """Which sheet and which columns ``read_xlsx`` takes, in a line."""
     name, rows = _xlsx_sheet(path)
-    return f"{path}: sheet {name!r}; {_describe_columns(enumerate(rows, 1), path, languages=languages)}."
+    return f"{path}: sheet {name!r}; {_describe_columns(enumerate(rows, 1), path, columns, languages)}."
 
 
 def _xlsx_sheet(path: Path) -> tuple[str, list[list[str]]]:

@@ -27,6 +27,7 @@ class Passage:
 
     def __init__(self, parts: Parts, options: TextOptions, steps: Sequence[Step] = STEPS) -> None:
         self.texts: list[Parts] = [parts]
+        self.options = options
         self._changes: list[list[Change | None]] = []
         later = replace(options, prefix="", phrases=()) if options.is_constrained else options
         for step in steps:

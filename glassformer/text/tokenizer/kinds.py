@@ -1,4 +1,4 @@
-"""The six kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
+"""The seven kinds of tokenizer: how each is trained, and how each turns a text into tokens, one step at a time.
 
 The ``tokenizers`` library trains and gives the ids. Computed here are the steps of a model: byte-pair merges
 (Sennrich et al. 2016), WordPiece's longest match (Wu et al. 2016), a unigram model's best cut (Kudo 2018).
@@ -53,6 +53,11 @@ BYTE_WORDS = (
 )
 CUT_AT_MARKS = pre_tokenizers.ByteLevel(add_prefix_space=False)
 """How BPE of earlier runs cuts words: at each mark."""
+# A symbol in parentheses, with the space before it, or any character.
+MARKED_SYMBOL = r" ?\([^() ]+\)"
+CHARACTERS = pre_tokenizers.Split("", "isolated")
+MARKED_CHARACTERS = pre_tokenizers.Split(Regex(rf"{MARKED_SYMBOL}|[\s\S]"), "isolated")
+"""Characters, but that a marked symbol, such as (PL), stays whole."""
 
 
 class _Kind(NamedTuple):
@@ -106,9 +111,17 @@ _KINDS: dict[str, _Kind] = {
         None,
         trainers.WordLevelTrainer,
     ),
+    "symbols": _Kind(
+        partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
+        pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(" ", "removed"), pre_tokenizers.Split(Regex(TYPED_CONTROL), "isolated")]
+        ),
+        None,
+        trainers.WordLevelTrainer,
+    ),
     "characters": _Kind(
         partial(models.WordLevel, vocab={}, unk_token=UNKNOWN),
-        pre_tokenizers.Split("", "isolated"),
+        CHARACTERS,
         library_decoders.Fuse(),
         trainers.WordLevelTrainer,
     ),
@@ -116,17 +129,30 @@ _KINDS: dict[str, _Kind] = {
 KINDS = tuple(_KINDS)
 
 
-def new_library(kind: str, lowercase: bool, **contents: Any) -> Library:
+def new_library(
+    kind: str, lowercase: bool, *, marked: bool = False, decompose: bool = False, **contents: Any
+) -> Library:
     """A tokenizer of the library with the ``contents`` of its model, or one that has not been trained yet."""
     parts = _KINDS[kind]
     library = Library(parts.model(**contents))
     library.pre_tokenizer, library.decoder = parts.pre_tokenizer, parts.decoder
+    if marked and kind == "characters":
+        library.pre_tokenizer = MARKED_CHARACTERS
     lower = [normalizers.Lowercase()] if lowercase else []
-    library.normalizer = normalizers.Sequence([*lower, normalizers.NFC()])
+    form = normalizers.NFD() if decompose and kind == "characters" else normalizers.NFC()
+    library.normalizer = normalizers.Sequence([*lower, form])
     return library
 
 
-def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: bool) -> Library:
+def train_library(
+    kind: str,
+    texts: Iterable[str],
+    vocab_size: int,
+    lowercase: bool,
+    *,
+    marked: bool = False,
+    decompose: bool = False,
+) -> Library:
     """A trained tokenizer of the library, with the control tokens as ids 0 to 3; raises ``TokenizerError``.
 
     Of equal pieces ``wordpiece`` and ``unigram`` may choose another one in another run.
@@ -136,7 +162,7 @@ def train_library(kind: str, texts: Iterable[str], vocab_size: int, lowercase: b
     smallest = len(CONTROL_TOKENS) + (256 if kind == "bpe" else 1)
     if vocab_size < smallest:
         raise _too_small(kind, vocab_size, f"at least {smallest}")
-    library = new_library(kind, lowercase)
+    library = new_library(kind, lowercase, marked=marked, decompose=decompose)
     trainer = _KINDS[kind].trainer(vocab_size=vocab_size, special_tokens=list(CONTROL_TOKENS), show_progress=False)
     pieces = _Pieces(texts)
     try:
@@ -322,5 +348,5 @@ class _WordLevel:
 # Each turns a word (a pre-token) into tokens; it is made of the ``model`` of a tokenizer's JSON.
 MODELS: dict[str, type[_Bpe | _WordPiece | _Unigram | _WordLevel]] = {
     "bpe": _Bpe, "wordpiece": _WordPiece, "unigram": _Unigram, "words": _WordLevel, "whitespace": _WordLevel,
-    "characters": _WordLevel,
+    "symbols": _WordLevel, "characters": _WordLevel,
 }  # fmt: skip

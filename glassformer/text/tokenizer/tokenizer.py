@@ -1,10 +1,11 @@
-"""Text to ids and back, in six kinds, with readable labels.
+"""Text to ids and back, in seven kinds, with readable labels.
 
 No user text becomes a control id but <unk>.
 """
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
@@ -32,7 +33,8 @@ class Tokenizer:
     """A trained tokenizer; ids 0 to 3 are <pad>, <s>, </s> and <unk>.
 
     ``bpe`` restores all text, in NFC. ``characters`` and ``unigram`` do for known characters (``unigram`` reads ▁ as
-    a space). ``wordpiece``, ``words`` and ``whitespace`` lose spacing.
+    a space), ``symbols`` for known symbols with one space between. ``wordpiece``, ``words`` and ``whitespace`` lose
+    spacing.
     """
 
     def __init__(self, text: str) -> None:
@@ -59,16 +61,28 @@ class Tokenizer:
         return type(self), (self.json,)
 
     @classmethod
-    def train(cls, kind: str, texts: Iterable[str], vocab_size: int, *, lowercase: bool = False) -> Self:
+    def train(
+        cls,
+        kind: str,
+        texts: Iterable[str],
+        vocab_size: int,
+        *,
+        lowercase: bool = False,
+        marked: bool = False,
+        decompose: bool = False,
+    ) -> Self:
         """Train on ``texts``, read once, up to ``vocab_size`` entries with control tokens.
 
         Kinds: ``bpe`` (byte-level), ``wordpiece``, ``unigram``, ``words`` and ``whitespace`` (rare ones are <unk>),
-        ``characters``. ``TokenizerError`` for an unknown kind, empty text, or a ``vocab_size`` that is too small.
+        ``symbols`` (what single spaces separate), ``characters``. The last keeps symbols in parentheses whole if
+        ``marked``, and takes letters apart (NFD) if ``decompose``. ``TokenizerError`` for an unknown kind, empty
+        text, or a ``vocab_size`` that is too small.
         """
         check_type("kind", kind, str, "the name of a kind, a str")
         check_type("texts", texts, Iterable, "an iterable of texts")
         check_type("vocab_size", vocab_size, int, "a number of entries, an int")
-        return cls(train_library(kind, texts, vocab_size, lowercase).to_str())
+        library = train_library(kind, texts, vocab_size, lowercase, marked=marked, decompose=decompose)
+        return cls(library.to_str())
 
     @classmethod
     def from_words(cls, entries: Sequence[str]) -> Self:
@@ -104,8 +118,16 @@ class Tokenizer:
     @property
     def lowercases(self) -> bool:
         """Whether it lower-cases text first."""
+        return self._normalizes_by("Lowercase")
+
+    @cached_property
+    def decomposes(self) -> bool:
+        """Whether its tokens are parts of letters, by Unicode's form NFD; texts are NFC again."""
+        return self._normalizes_by("NFD")
+
+    def _normalizes_by(self, name: str) -> bool:
         normalizer = json.loads(self.json)["normalizer"] or {}
-        return {"type": "Lowercase"} in normalizer.get("normalizers", ())
+        return {"type": name} in normalizer.get("normalizers", ())
 
     @property
     def size(self) -> int:
@@ -175,7 +197,8 @@ class Tokenizer:
 
     def to_text(self, ids: Iterable[int]) -> str:
         """The text of ``ids`` without control tokens; broken UTF-8 becomes U+FFFD."""
-        return str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
+        text = str(self._library.decode(self._check_ids(ids), skip_special_tokens=True))
+        return unicodedata.normalize("NFC", text) if self.decomposes else text
 
     def ends(self, ids: Iterable[int]) -> list[int]:
         """Lengths of ``to_text`` for the first id, the first two, and so on."""
@@ -186,7 +209,7 @@ class Tokenizer:
             pieces = [self._texts[number] for number in numbers]
             if not any(_BROKEN in piece for piece in pieces):
                 return list(accumulate(map(len, pieces)))
-        return [len(self._library.decode(numbers[: count + 1])) for count in range(len(numbers))]
+        return [len(self.to_text(numbers[: count + 1])) for count in range(len(numbers))]
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
         """A readable label for each id; control tokens as they are."""

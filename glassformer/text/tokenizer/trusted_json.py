@@ -35,7 +35,7 @@ _TYPES = {
     ("WordLevel", "Sequence"): "whitespace",
     ("WordLevel", "Split"): "characters",
 }
-"""The kind that has this model and this pre-tokenizer."""
+"""The kind that has this model and this pre-tokenizer, but for ``symbols``."""
 
 
 def read_library(text: str) -> tuple[str, Library]:
@@ -87,11 +87,15 @@ def _build(parts: dict[str, Any]) -> tuple[str, Library]:
             f"is a {_quote(model['type'])} model with a {_quote(splitter['type'])} pre-tokenizer, expected one of "
             f"{', '.join(KINDS)}."
         )
+    if kind == "whitespace" and splitter["pretokenizers"][0]["type"] == "Split":
+        kind = "symbols"
     contents = _read_contents(kind, model)
     if any(split.get("prepend_scheme") == "always" for split in splitter.get("pretokenizers", ())):
         collapses_spaces = any(step["type"] == "Strip" for step in steps)
         return kind, new_imported_library(contents["vocab"], _read_charsmap(steps), collapses_spaces)
-    library = new_library(kind, {"type": "Lowercase"} in steps, **contents)
+    marked = kind == "characters" and "Regex" in splitter["pattern"]
+    lowercase, decompose = {"type": "Lowercase"} in steps, {"type": "NFD"} in steps
+    library = new_library(kind, lowercase, marked=marked, decompose=decompose, **contents)
     if types == _OLD_BPE:
         library.pre_tokenizer = CUT_AT_MARKS
     library.add_special_tokens(list(CONTROL_TOKENS))

@@ -1,4 +1,4 @@
-"""The learning rate of each update: equation 3, section 5.3, or the same curve with another peak.
+"""The learning rate of each update: equation 3, section 5.3, the same curve with another peak, or a constant.
 
 Over the last part, the cooldown, it falls in a straight line to zero (Hägele et al. 2024, arXiv 2405.18392).
 """
@@ -12,12 +12,13 @@ from glassformer.training.loop.stopping import is_out_of_patience, limit_text
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update.
+    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update, or constant.
 
     Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), has the peak (d_model · warmup)^-0.5.
     """
     peak = (d_model * config.warmup) ** -0.5 if config.schedule == "noam" else config.peak_rate
-    return float(peak * min(update / config.warmup, (config.warmup / update) ** 0.5))
+    later = 1.0 if config.schedule == "constant" else (config.warmup / update) ** 0.5
+    return float(peak * min(update / config.warmup, later))
 
 
 def cooldown_factor(state: TrainState, update: int) -> float:

@@ -94,6 +94,12 @@ def _interleave_halves(rows: Tensor) -> Tensor:
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """Autocast to bfloat16, if chosen and computed by the GPU."""
-    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
-        precision = "bf16"
-    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else nullcontext()
+    is_bf16 = computes_in_bf16(precision, device)
+    return torch.autocast(device.type, dtype=torch.bfloat16) if is_bf16 else nullcontext()
+
+
+def computes_in_bf16(precision: str, device: torch.device) -> bool:
+    """Whether products are of bfloat16: if chosen, or by itself on a GPU that has it."""
+    if precision == "auto" and device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return precision == "bf16"

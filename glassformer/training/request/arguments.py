@@ -6,14 +6,19 @@ from pathlib import Path
 from typing import Any
 
 from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, named_model
+from glassformer.settings import RunConfig, TextConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
 from glassformer.training.evaluation.metrics import METRICS
-from glassformer.training.request.data import FileSource, TaskSource, TrainingText
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
 from glassformer.training.request.defaults import default_model, language_settings
 from glassformer.training.request.fine_tuning import InitialModel
+from glassformer.training.request.presets import preset_settings
 
-_KEYS_OF_KIND = {"src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid"), "task": ("task",)}
+_KEYS_OF_KIND = {
+    "src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid", "columns", "separator"),
+    "task": ("task",),
+}  # fmt: skip
+_NO_PATHS = ("task", "columns", "separator")
 DATA_KEYS = (*(key for keys in _KEYS_OF_KIND.values() for key in keys), "mix")
 
 
@@ -37,18 +42,22 @@ class TrainRequest:
         config_file: Path | None = None,
         model: str | None = None,
         init: str | None = None,
+        preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
     ) -> "TrainRequest":
-        """Merge the settings; later ones win: the defaults, the task's, the TOML file's, the arguments.
+        """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
         ``data`` and the TOML's ``[data]``, whose paths are relative to it, name ``src`` and ``tgt`` (``valid_src``,
-        ``valid_tgt``), or ``pairs`` (``valid``), or ``task``, and ``mix``. A named model sets its sizes only.
+        ``valid_tgt``), or ``pairs`` (``valid``, ``columns``, ``separator``), or ``task``, and ``mix``. A named model
+        sets its sizes only.
         """
         values = _read_config_file(config_file) if config_file else {}
         file_data = values.pop("data", {})
         file_run, file_init = values.pop("run", None), values.pop("init", None)
         run, init = run or file_run, init or file_init
+        file_preset = values.pop("preset", None)
+        chosen = preset_settings(preset or file_preset)
         names = _merge_data(file_data, {key: value for key, value in (data or {}).items() if value is not None})
         mix = names.pop("mix", None)
         if not isinstance(mix, str | None):
@@ -62,8 +71,8 @@ class TrainRequest:
         initial = None if init is None else InitialModel.load_for(run, init)
         if initial is None:
             base = {"model": {"name": model or default_model(source, run)}}
-            merged = _merge_settings([base, language_settings(source), task_settings, values], model, changes)
-            if merged.get("text", {}).get("joint") is False:  # what two vocabularies can share
+            merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
+            if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
             config = RunConfig.from_mapping(merged)
         else:
@@ -72,7 +81,7 @@ class TrainRequest:
                     f"--model: found {model!r} with --init {init}, expected one of them: a training that starts "
                     "from a model keeps its shape."
                 )
-            layers = [initial.settings, language_settings(source), values]
+            layers = [initial.settings, language_settings(source), chosen, values]
             config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
         if mix is None and config.train.mix:
@@ -137,7 +146,7 @@ def _read_config_file(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: data: found {data!r}, expected a section [data].")
     values["data"] = {
-        key: str(path.parent / value) if key != "task" and isinstance(value, str) else value
+        key: str(path.parent / value) if key not in _NO_PATHS and isinstance(value, str) else value
         for key, value in data.items()
     }
     return values
@@ -175,5 +184,5 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
     if kind == "src" and "tgt" not in data:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
-    files = {names.get(key, key): Path(value) for key, value in data.items()}
-    return FileSource(**files, turned=False, languages=None)
+    files = {names.get(key, key): Path(value) for key, value in data.items() if key not in _NO_PATHS}
+    return FileSource(**files, turned=False, languages=None, columns=read_columns(data))

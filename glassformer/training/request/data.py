@@ -1,6 +1,6 @@
 """Where pairs come from, and an endless stream of batches. Section 5.1."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError, TextError
 from glassformer.files import real_path
 from glassformer.settings import RunConfig, TrainConfig
 from glassformer.tasks import Task, load_task
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.batches import (
     Batch,
     Indices,
@@ -61,7 +62,7 @@ class TrainingText(Protocol):
 
 @dataclass(frozen=True)
 class FileSource:
-    """Two aligned files or one of pairs, of ``languages``; ``turned``: from target to source."""
+    """Two aligned files or one of pairs, of ``languages`` and ``columns``; ``turned``: from target to source."""
 
     src: Path
     tgt: Path | None = None
@@ -69,12 +70,15 @@ class FileSource:
     valid_tgt: Path | None = None
     turned: bool = False
     languages: Languages | None = None
+    columns: Columns | None = None
 
     def __post_init__(self) -> None:
         if self.valid_src is None and self.valid_tgt is not None:
             raise ConfigError("--valid-tgt: found alone, expected --valid-src with it.")
         if self.tgt is not None and self.valid_src is not None and self.valid_tgt is None:
             raise ConfigError("--valid-src: found alone, expected --valid-tgt with it.")
+        if self.tgt is not None and self.columns is not None:
+            raise ConfigError("--columns: found with --src and --tgt, expected one file of pairs. Leave it out.")
 
     def pairs(self) -> Iterator[Pair]:
         """A new stream of all training pairs."""
@@ -89,14 +93,18 @@ class FileSource:
         return self._read(self.valid_src, self.valid_tgt)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the files' bytes, marked if the pairs are turned, or of other languages than the first."""
+        """SHA-256 over the files' bytes, marked if the pairs are turned, or of chosen languages or columns."""
         chosen = "" if self.languages is None else f"{'-'.join(self.languages)} "
+        if self.columns is not None:
+            chosen += f"{self.columns} by {self.columns.separator} "
         return ("turned " if self.turned else "") + chosen + fingerprint(list(self.files().values()))
 
     def to_mapping(self) -> dict[str, Any]:
-        """The absolute paths, and whether the pairs are turned."""
+        """The absolute paths, the columns, and whether the pairs are turned."""
         files = {name: str(real_path(path)) for name, path in self.files().items()}
         found: dict[str, Any] = {"files": files, **({"turned": True} if self.turned else {})}
+        if self.columns is not None:
+            found = {**found, "columns": str(self.columns), "separator": self.columns.separator}
         return found if self.languages is None else {**found, "languages": list(self.languages)}
 
     def take_languages(self, languages: Languages | None) -> Self:
@@ -114,7 +122,7 @@ class FileSource:
 
     def describe(self) -> str | None:
         """The columns or the languages that were found in a file of pairs."""
-        return describe_pairs(self.src, self.languages) if self.tgt is None else None
+        return describe_pairs(self.src, self.languages, self.columns) if self.tgt is None else None
 
     def files(self) -> dict[str, Path]:
         """The files by the names of their options."""
@@ -122,8 +130,18 @@ class FileSource:
         return {name: path for name, path in places.items() if path is not None}
 
     def _read(self, src: Path, tgt: Path | None) -> Iterator[Pair]:
-        pairs = read_pairs(src, tgt, self.languages)
+        pairs = read_pairs(src, tgt, self.languages, self.columns)
         return (Pair(pair.tgt, pair.src) for pair in pairs) if self.turned else pairs
+
+
+def read_columns(data: Mapping[str, Any]) -> Columns | None:
+    """The columns that ``data`` names as the options do; ``ConfigError`` for a separator alone."""
+    columns, separator = data.get("columns"), data.get("separator")
+    if columns is None and separator is not None:
+        raise ConfigError(
+            "--separator: found without --columns, which name features to separate. Add --columns 1+3:2."
+        )
+    return None if columns is None else Columns.parse(str(columns), separator or ";")
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
-    has_own_size = text.tokenizer == "bpe" and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs)
+    has_own_size = (
+        text.kinds == ("bpe", "bpe") and not text.vocab_size and model.tgt_vocab >= default_vocab_size(pairs)
+    )
     sides = "one vocabulary for both sides"
     if not text.joint:
         sides = f"a vocabulary for each side, so that model.tie_embeddings is {model.tie_embeddings!r}"
@@ -126,7 +128,7 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
         "limit": (limit, False),
         "smoothing": (f"label smoothing {train.label_smoothing:g}", False),
     }
-    if text.tokenizer != "bpe":
+    if "bpe" not in text.kinds:
         del settings["BPE-dropout"]
     if init:
         found = "; ".join(value for value, _ in settings.values())

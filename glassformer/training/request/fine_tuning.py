@@ -15,7 +15,10 @@ from glassformer.settings import ModelConfig, RunConfig
 from glassformer.text.tokenizer.tokenizer import Tokenizers
 
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
-TOKENIZER_SETTINGS = ("tokenizer", "vocab_size", "joint", "lowercase")  # how the tokenizers were made
+# How the tokenizers were made.
+TOKENIZER_SETTINGS = (
+    "tokenizer", "src_tokenizer", "tgt_tokenizer", "marked", "decompose", "vocab_size", "joint", "lowercase",
+)  # fmt: skip
 # A model's weights depend on all of its settings but one.
 _FIXED = {
     "model": [field.name for field in fields(ModelConfig) if field.name != "dropout"],

@@ -2,7 +2,8 @@
 const browser = "document window location history navigator performance console innerWidth innerHeight scrollTo setTimeout clearTimeout "
   + "requestAnimationFrame getComputedStyle matchMedia Blob URL URLSearchParams Worker Response DecompressionStream TextDecoder TextEncoder "
   + "XMLSerializer DOMParser Image Node IntersectionObserver ResizeObserver atob btoa self globalThis structuredClone "
-  + "AbortController AbortSignal DOMException MessageChannel ReadableStream WebAssembly";
+  + "AbortController AbortSignal DOMException MessageChannel ReadableStream WebAssembly "
+  + "FormData TextDecoderStream fetch getSelection localStorage";
 
 export default [{
   files: ["**/*.js"],

@@ -44,6 +44,12 @@ def tokenizer_of(kind: str, lowercase: bool) -> Tokenizer:
     return Tokenizer.train(kind, CORPUS, size if kind != "unigram" else 200, lowercase=lowercase)
 
 
+@pytest.mark.parametrize("options", [{"marked": True}, {"decompose": True}, {"marked": True, "decompose": True}])
+def test_marked_and_decomposed_characters_are_those_of_python(run_js, options):
+    tokenizer = Tokenizer.train("characters", [*CORPUS, "go (V) (PST;PL)", "(N)한국 é"], 400, **options)
+    compare(run_js, [tokenizer], [*TEXTS, "go (V) (PST;PL) (N)", "(V)(N) ( a)", "한국 é e\u0301"], steps=True)
+
+
 @cache
 def imported_tokenizer(rules: str = "nmt_nfkc", collapses_spaces: bool = True) -> Tokenizer:
     """As a Marian model brings it, such as those of OPUS-MT: SentencePiece's defaults, and a target language."""

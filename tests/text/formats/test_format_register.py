@@ -13,6 +13,7 @@ from glassformer.cli.documents import check_input
 from glassformer.documents.translate_file import find_segments
 from glassformer.errors import ConfigError, TextError
 from glassformer.text import formats
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats import FORMATS, Format, FormatOptions, endings, find_format
 from glassformer.text.formats.segment import FileSegment, line_segments
@@ -36,19 +37,19 @@ def test_the_functions_of_an_entry_exist(entry: Format, tmp_path: Path) -> None:
                 list(function(missing) or ())
     if entry.segments is not None:
         with suppress(TextError):  # an empty text is no XML
-            assert find_segments(missing, FormatOptions("1", "2", "de"))("") == []
+            assert find_segments(missing, FormatOptions(Columns.parse("1:2"), "de"))("") == []
 
 
 def read_shouted(path: Path) -> Iterator[tuple[str, str]]:
     yield from ((line, line.upper()) for line in path.read_text().splitlines())
 
 
-def find_shouted(text: str, path: Path, into: str | None = None) -> list[FileSegment]:
-    return line_segments(text.replace("!", into or "!"), path)
+def find_shouted(text: str, path: Path, columns: Columns | None = None) -> list[FileSegment]:
+    return line_segments(text.replace("!", (columns and columns.target) or "!"), path)
 
 
 SHOUTED = Format(
-    "Shouted", (".shout", ".loud"), options=("into",), pairs=read_shouted, segments=find_shouted,
+    "Shouted", (".shout", ".loud"), options=("columns",), pairs=read_shouted, segments=find_shouted,
     languages=lambda _: ["en", "loud"],
 )  # fmt: skip
 
@@ -71,18 +72,20 @@ def test_a_new_format_is_an_entry_and_its_functions(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(formats, "FORMATS", (*FORMATS, SHOUTED))
     assert list(read_pairs(path)) == [("Yes!", "YES!")]
     assert describe_pairs(path) == f"{path}: translations from en to loud."
-    assert [one.text for one in find_segments(path, FormatOptions(into="?", column="x"))("Yes!\n")] == ["Yes?"]
-    check("a.shout", "b.loud", "--into")
+    assert [one.text for one in find_segments(path, FormatOptions(Columns(target="?")))("Yes!\n")] == ["Yes?"]
+    check("a.shout", "b.loud", "--columns")
     check("a.loud", "b.out")
     for out, options, message in (
         (None, [], r"is a \.shout file, whose lines are no texts, expected --out with it"),
         ("b.po", [], r"found b\.po, expected a \.shout file, as --input is"),
-        ("b.shout", ["--column"], r"--column: found with a \.shout file, expected one of \.csv, \.tsv"),
+        ("b.shout", ["--language"], r"--language: found with a \.shout file, expected one of \.po"),
     ):
         with pytest.raises(ConfigError, match=message):
             check("a.shout", out, *options)
-    with pytest.raises(ConfigError, match=r"--into: found with a \.po file, expected one of \.csv, \.loud, \.shout"):
-        check("a.po", "b.po", "--into")
+    with pytest.raises(
+        ConfigError, match=r"--columns: found with a \.po file, expected one of \.csv, \.dev, \.gold, \.loud, \.shout"
+    ):
+        check("a.po", "b.po", "--columns")
     with pytest.raises(TextError, match=r"\.mdx, \.shout, \.loud\. Save"):
         find_segments(Path("a.docx"), FormatOptions())
 

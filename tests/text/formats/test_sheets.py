@@ -83,7 +83,7 @@ def test_the_columns_are_said_and_one_of_numbers_or_names_is_warned_of(tmp_path,
         assert [number for number in (1, 2) if f"column {number} holds numbers or names" in said] == warned
         describe = find_format(path).describe_segments
         assert describe is not None
-        assert describe(path, column=None, into=None) == said
+        assert describe(path, columns=None) == said
 
 
 def test_tables_are_read_as_excel_means_them_and_blank_lines_are_no_rows(tmp_path):

@@ -1,3 +1,4 @@
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,15 @@ def test_languages_come_from_the_command_the_file_the_names_of_the_text_or_the_f
     assert languages(named, "text.languages=pt_BR-en", file=toml) == "pt_BR-en"
     assert languages(nameless, init="bundled") == "en-de"
     assert languages(named, init="bundled") == "fr-en"
+
+
+def test_a_preset_comes_before_a_file_and_what_is_set(tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('preset = "paper"\n[train]\nwarmup = 300\n', encoding="utf-8")
+    make = partial(TrainRequest.make, run=tmp_path / "run", data={"task": "dates"})
+    paper = make(preset="paper").config.train
+    assert (paper.schedule, paper.peak_rate, paper.warmup, paper.cooldown, paper.clip_norm) == ("noam", 0, 4000, 0, 0)
+    assert paper.metric == "exact_match", "the task's own settings stay"
+    assert make(config_file=tmp_path / "run.toml").config.train.warmup == 300
+    assert make(preset="paper", overrides=["train.cooldown=0.5"]).config.train.cooldown == 0.5
+    with pytest.raises(ConfigError, match="there is no preset 'papers'"):
+        make(preset="papers")

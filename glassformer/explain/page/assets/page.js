@@ -15,7 +15,6 @@ import { sentenceBand } from "./views/sentence.js";
 import { showStop, stopsOf, tourCard } from "./views/tour.js";
 import { treeView } from "./views/tree.js";
 import { whyView } from "./views/why.js";
-import { createTranslatorApi, openModelEngine, readModelData } from "./worker/translator.js";
 
 /**
  * @typedef {{address: string, index?: Record<string, number>, operation: "zero" | "set" | "scale", value?: number}}
@@ -24,8 +23,9 @@ import { createTranslatorApi, openModelEngine, readModelData } from "./worker/tr
  * @typedef {ReturnType<typeof createApp>} App
  */
 
-/** @param {Awaited<ReturnType<typeof readEmbedded>>} embedded @param {HTMLElement} root */
-function createApp({ about, records }, root) {
+/** @param {Awaited<ReturnType<typeof readEmbedded>>} embedded @param {HTMLElement} root
+ * @param {Promise<import("./worker/translator.js").ModelEngine> | null} engine */
+function createApp({ about, records }, root, engine) {
   const config = about.config;
   const app = {
     about,
@@ -45,8 +45,7 @@ function createApp({ about, records }, root) {
     /** @type {import("./record/record.js").PassRecord} */ record: records[0],
     /** @type {import("./record/record.js").PassRecord | null} */ before: null,
     /** @type {any} */ living: null,
-    /** The model that the page carries, once it is asked for; both views speak to it.
-     * @type {Promise<import("./worker/translator.js").ModelEngine> | null} */ engine: null,
+    /** The model that the page carries; both views speak to it. */ engine,
     /** Whether the page carries a model, which wakes after the first paint. */ carriesModel:
       document.getElementById("living") !== null,
     /** The address that the view shows. */ drawn: "",
@@ -198,6 +197,7 @@ function frame(app) {
     },
     "A+",
   );
+  const front = document.getElementById("translate") && app.carriesModel;
   const tour = element("button.tour-start", { onclick: () => goTour(app, 1) }, "Tour");
   const sentences =
     app.records.length > 1
@@ -217,6 +217,7 @@ function frame(app) {
       "header.top",
       {},
       element("h1", {}, element("a", { href: "#" }, "glassformer")),
+      front ? element("button.front", { onclick: () => (location.hash = "translate") }, "Translate") : null,
       sentences,
       element(
         "div#typing.typing",
@@ -402,9 +403,7 @@ function goUp(app) {
 /** Wake the model behind the first paint, where the page carries one.
  * @param {App} app @param {URLSearchParams} asked */
 function wake(app, asked) {
-  const data = readModelData(document);
-  if (data) app.engine = openModelEngine(data);
-  if (!app.engine) return;
+  if (!app.engine) return undefined;
   app.living = new Living(app, app.engine);
   for (const record of app.records) record.parameters = () => (app.living.ready ? app.living.weights() : new Map());
   app.panels.why = {
@@ -419,13 +418,13 @@ function wake(app, asked) {
       "The search keeps several translations alive and extends each by its most probable tokens. A score is the sum of log-probabilities over a length penalty.",
     view: treeView,
   };
-  app.living.start(asked);
   window.addEventListener("keydown", (event) => {
     if (event.key === "b" && !/INPUT/.test(document.activeElement?.tagName ?? "")) showBefore(app, true);
   });
   window.addEventListener("keyup", (event) => {
     if (event.key === "b") showBefore(app, false);
   });
+  return app.living.start(asked);
 }
 
 /** @type {{record: any, edits: any[]} | null} */
@@ -447,17 +446,20 @@ function showBefore(app, down) {
   draw(app);
 }
 
-async function start() {
+/** Draw the page, and wake its model behind the first paint.
+ * @param {Promise<import("./worker/translator.js").ModelEngine> | null} [engine] */
+export async function start(engine = null) {
   const root = /** @type {HTMLElement} */ (document.getElementById("app"));
-  const app = createApp(await readEmbedded(document), root);
+  const app = createApp(await readEmbedded(document), root, engine);
   const asked = readHash(app);
   follow(app);
   frame(app);
   draw(app);
   lightTokens(root);
   keepState(app);
-  setTimeout(() => wake(app, asked), 30);
+  const awake = new Promise((resolve) => setTimeout(() => resolve(wake(app, asked)), 30));
   window.addEventListener("hashchange", () => {
+    if (root.hidden) return;
     readHash(app);
     follow(app);
     draw(app);
@@ -477,15 +479,6 @@ async function start() {
     app.scaleCache = new WeakMap();
     draw(app);
   });
-  /** @type {any} */ (window).glassformer = Object.assign(app, {
-    originOf,
-    /** For other scripts. @param {string[]} texts @param {any} [options] */
-    translate: async (texts, options) => /** @type {any} */ (await app.engine).translate(texts, options),
-    Translator: createTranslatorApi(async () => {
-      if (!app.engine) throw new Error("This page carries no model.");
-      return app.engine;
-    }),
-  });
+  /** @type {any} */ (window).glassformer = Object.assign(app, /** @type {any} */ (window).glassformer, { originOf });
+  return { app, awake };
 }
-
-start();

@@ -1,8 +1,7 @@
 // @ts-check
 /**
- * The six kinds of tokenizer of `glassformer/text/tokenizer/kinds.py`, from the JSON of the `tokenizers` library:
- * text
- * to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
+ * The seven kinds of tokenizer of `glassformer/text/tokenizer/kinds.py`, from the JSON of the `tokenizers` library:
+ * text to ids with every step, and back. A part or an option that stands nowhere here is refused by its name.
  *
  * Which characters are letters and what their normal forms are is the browser's Unicode.
  */
@@ -39,6 +38,7 @@ const UNKNOWN_PENALTY = 10; // how far an unknown character is below the worst e
 
 const LOWERCASE = { type: "Lowercase" };
 const NFC = { type: "NFC" };
+const NFD = { type: "NFD" };
 const byteLevel = (/** @type {boolean} */ cuts, isDecoder = false) => ({
   type: "ByteLevel",
   add_prefix_space: [isDecoder],
@@ -48,6 +48,8 @@ const byteLevel = (/** @type {boolean} */ cuts, isDecoder = false) => ({
 /** How byte-level BPE cuts words; that of earlier runs cuts them at each combining mark, too. */
 const BYTE_WORDS = String.raw`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}[\p{L}\p{M}\u200c\u200d]*| ?\p{N}[\p{N}\p{M}]*|(?: |\s(?=\p{M}))?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`;
 const OLD_BYTE_LEVEL = byteLevel(true);
+/** A symbol in parentheses, which characters keep whole, and any other character. */
+const MARKED = String.raw` ?\([^() ]+\)|[\s\S]`;
 const METASPACE = { type: "Metaspace", replacement: [SPACE_MARK], prepend_scheme: ["never"], split: [true] };
 /** @param {string} pattern @param {"String" | "Regex"} [type] */
 const isolate = (pattern, type = "String") => ({
@@ -102,6 +104,14 @@ const PARTS = {
     pre_tokenizer: { type: "Sequence", pretokenizers: [{ type: "WhitespaceSplit" }, isolateAll(TYPED_CONTROL)] },
     decoder: null,
   },
+  symbols: {
+    model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
+    pre_tokenizer: {
+      type: "Sequence",
+      pretokenizers: [{ ...isolate(" "), behavior: ["Removed"] }, isolateAll(TYPED_CONTROL)],
+    },
+    decoder: null,
+  },
   characters: {
     model: { type: "WordLevel", unk_token: [UNKNOWN], vocab: null },
     pre_tokenizer: isolate(""),
@@ -144,20 +154,31 @@ const isSentencePiece = (json) =>
 /** Whether BPE cuts words at combining marks, as in earlier runs. @param {any} json */
 const isOldBpe = (json) => json.model?.type === "BPE" && json.pre_tokenizer?.type === "ByteLevel";
 
+/** Whether characters keep a symbol in parentheses whole. @param {any} json */
+const isMarked = (json) => json.pre_tokenizer?.type === "Split" && "Regex" in (json.pre_tokenizer.pattern ?? {});
+
+/** The types of a tokenizer's parts, by which its kind is known. @param {any} parts */
+const types = (parts) => {
+  const { type, pretokenizers } = parts.pre_tokenizer ?? {};
+  const first = parts.model?.type === "WordLevel" ? (pretokenizers?.[0]?.type ?? "") : "";
+  return `${parts.model?.type} ${type} ${first}`.trim();
+};
+
 /** The kind of a tokenizer's JSON, whose parts are all known. @param {any} json @returns {string} */
 function checkKind(json) {
-  const types = (/** @type {any} */ parts) => `${parts.model?.type} ${parts.pre_tokenizer?.type}`;
   const isOld = isOldBpe(json);
   const kind = isOld ? "bpe" : Object.keys(PARTS).find((one) => types(PARTS[one]) === types(json));
   if (!kind) refusePart("model", types(json));
   const steps = json.normalizer?.normalizers ?? [];
+  const form = kind === "characters" && steps.at(-1)?.type === "NFD" ? NFD : NFC;
   const normalizers = isSentencePiece(json)
     ? sentencePieceNormalizers(steps)
     : steps[0]?.type === "Lowercase"
-      ? [LOWERCASE, NFC]
-      : [NFC];
+      ? [LOWERCASE, form]
+      : [form];
   checkPart(json.normalizer, { type: "Sequence", normalizers }, "normalizer");
-  const others = isSentencePiece(json) ? SENTENCEPIECE : isOld ? { pre_tokenizer: OLD_BYTE_LEVEL } : {};
+  const pre_tokenizer = isOld ? OLD_BYTE_LEVEL : isMarked(json) ? isolateAll(MARKED) : PARTS[kind].pre_tokenizer;
+  const others = isSentencePiece(json) ? SENTENCEPIECE : { pre_tokenizer };
   const parts = { ...PARTS[kind], ...others };
   for (const part of /** @type {("model" | "pre_tokenizer" | "decoder")[]} */ (["model", "pre_tokenizer", "decoder"]))
     checkPart(json[part], parts[part], part);
@@ -213,6 +234,7 @@ function byteLabel(entry) {
 // The library's classes by their Unicode names: JavaScript's \s and \w have other members.
 const inUnicode = (/** @type {string} */ pattern) =>
   new RegExp(pattern.replaceAll("\\s", "\\p{White_Space}").replaceAll("\\S", "\\P{White_Space}"), "gu");
+const MARKED_PATTERN = new RegExp(MARKED, "gu");
 const BYTE_WORD_PATTERN = inUnicode(BYTE_WORDS);
 const OLD_BYTE_PATTERN =
   /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
@@ -233,7 +255,12 @@ const PRE_TOKENIZERS = {
   unigram: (text) => text.replaceAll(" ", SPACE_MARK).match(/<|▁?[^▁<]+|▁/gu) ?? [],
   words: (text) => text.match(WORD_PATTERN) ?? [],
   whitespace: (text) => (text.match(/\P{White_Space}+/gu) ?? []).flatMap((word) => splitAt(word, TYPED_CONTROL)),
-  characters: (text) => Array.from(text),
+  symbols: (text) =>
+    text
+      .split(" ")
+      .filter(Boolean)
+      .flatMap((word) => splitAt(word, TYPED_CONTROL)),
+  characters: (text, json) => (isMarked(json) ? (text.match(MARKED_PATTERN) ?? []) : Array.from(text)),
 };
 
 // ------------------------------------------------------------------------------------------------------------ models
@@ -487,6 +514,7 @@ const KINDS = {
   unigram: Unigram,
   words: WordLevel,
   whitespace: WordLevel,
+  symbols: WordLevel,
   characters: WordLevel,
 };
 
@@ -522,6 +550,7 @@ const DECODERS = {
   unigram: (entries) => entries.join("").replaceAll(SPACE_MARK, " "),
   words: (entries) => entries.join(" "),
   whitespace: (entries) => entries.join(" "),
+  symbols: (entries) => entries.join(" "),
   characters: (entries) => entries.join(""),
 };
 
@@ -531,7 +560,8 @@ const DECODERS = {
 function normalizerOf(json) {
   const lower = json.normalizer.normalizers[0].type === "Lowercase";
   // Each character alone, as the library does it: in a word JavaScript has another small sigma for its end.
-  return (text) => (lower ? Array.from(text, (one) => one.toLowerCase()).join("") : text).normalize("NFC");
+  const form = json.normalizer.normalizers.at(-1).type;
+  return (text) => (lower ? Array.from(text, (one) => one.toLowerCase()).join("") : text).normalize(form);
 }
 
 export class Tokenizer {
@@ -546,6 +576,7 @@ export class Tokenizer {
     this.idOf = new Map(this.entries.map((entry, id) => [entry, id]));
     this.show = this.kind === "bpe" ? byteLabel : label;
     const imported = isSentencePiece(json);
+    this.composes = !imported && json.normalizer.normalizers.at(-1).type === "NFD";
     this.normalise = imported ? createNormalizer(json) : normalizerOf(json);
     /** @type {(text: string) => string[]} */
     this.split = imported ? splitSentencePiece : (text) => PRE_TOKENIZERS[this.kind](text, json);
@@ -595,7 +626,8 @@ export class Tokenizer {
   decode(ids) {
     const wrong = ids.find((id) => !(id >= 0 && id < this.size));
     if (wrong !== undefined) throw new Error(`id ${wrong} is not in the vocabulary, expected 0 to ${this.size - 1}.`);
-    return this.join(ids.filter((id) => id >= CONTROL_TOKENS.length).map((id) => this.entries[id]));
+    const text = this.join(ids.filter((id) => id >= CONTROL_TOKENS.length).map((id) => this.entries[id]));
+    return this.composes ? text.normalize("NFC") : text;
   }
 }
 

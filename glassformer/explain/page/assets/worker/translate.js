@@ -14,17 +14,19 @@ import { normalizeSource } from "./tokenizer.js";
 /** @typedef {import("./draft.js").Draft} Draft */
 /** @typedef {import("./translator.js").TranslatedText} TranslatedText */
 /** @typedef {import("./translator.js").TranslatedSentence} TranslatedSentence */
-/** @typedef {{target?: string, nBest?: number, prefix?: string, glossary?: [string, string][], greedy?: boolean}}
- *   Options */
+/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
+ *   greedy?: boolean}} Options differAt: the word behind the prefix that the alternatives do not have */
 /** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[]}}
  *   Hypothesis logProbs: of each id */
-/** @typedef {{read: string, hypotheses: Hypothesis[], isCut: boolean, align: () => Alignment}} Found what a search of
- * what is read has found; isCut: whether the model takes no more of it */
+/** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean, align: () => Alignment}}
+ *   Found what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the
+ *   model takes no more of it */
 /** @typedef {{draft: Draft, found: Found, restored: {parts: Part[], flags: string[]}[], lost: string[]}} Attempt */
 /** @typedef {{start: number, source: string, parts: Part[], gap: string}} Sentence */
 
 const ATTEMPTS = 2;
 const LOOK_AHEAD = 6; // words
+const MOST_OTHERS = 6; // words in the place of one
 /** @param {Found} found what a run without words finds */
 const certainty = ({ hypotheses: [best] }) => best.log_prob / Math.max(1, best.ids.length);
 
@@ -69,8 +71,9 @@ const stepOptions = ({ rules, decode, plainSigns, ...worker }) => ({
 
 export class TextTranslator {
   /** @param {import("./worker.js").PageWorker} worker @param {Options} options */
-  constructor(worker, { nBest = 1, prefix = "", greedy = false, target = "" }) {
+  constructor(worker, { nBest = 1, prefix = "", differAt = "", greedy = false, target = "" }) {
     this.worker = worker;
+    this.differAt = differAt;
     this.prefix = prefix.trim();
     const { decode } = worker;
     const width = greedy ? 1 : (decode.beam ?? 4);
@@ -135,10 +138,28 @@ export class TextTranslator {
       ...whole,
       text: texts[0],
       words: this.words(source, texts[0], found),
-      alternatives: found.hypotheses.slice(1).map(({ score }, at) => ({ text: texts[at + 1], score })),
+      alternatives: this.differAt
+        ? yield* this.others(steps, attempt, forced)
+        : found.hypotheses.slice(1).map(({ score }, at) => ({ text: texts[at + 1], score })),
       confidence,
+      doubt: reason,
       flags,
     };
+  }
+
+  /** What else could stand behind the forced ids, each with what follows then.
+   * @param {ReturnType<typeof readSteps>} steps @param {Attempt} attempt @param {number[]} forced
+   * @returns {Generator<string | null, {text: string, score: number}[]>} */
+  *others({ read, restore }, { found }, forced) {
+    const alternatives = [];
+    for (const id of found.next.slice(0, MOST_OTHERS)) {
+      const other = yield* this.attempts(read, [...forced, id], () => "");
+      alternatives.push({
+        text: joinParts(restore(other.restored[0].parts)),
+        score: other.found.hypotheses[0].score,
+      });
+    }
+    return alternatives;
   }
 
   /** A sentence without its codes, with stand-ins for them, and with what it lost as codes: the best of these.
@@ -258,7 +279,8 @@ export class TextTranslator {
       alignment = new Alignment({ ...of, links: mostAttended(shape, data) }, this.worker.rules);
       return alignment;
     };
-    return { read, hypotheses, isCut: all.length > most - 1, align };
+    const next = tree.filter((one) => one.ids.length === prefix.length + 1 && one.id !== eos).map((one) => one.id);
+    return { read, hypotheses, next, isCut: all.length > most - 1, align };
   }
 
   /** The words of a translation, from which words of the typed source they come, and how probable each was.

@@ -9,12 +9,12 @@ import { unpack } from "../record/weights.js";
 /** @typedef {{text: string, start: number, end: number, confidence: number, sources: [number, number][]}} Word
  * start, end: in the text of its sentence; sources: in the source of its sentence */
 /** @typedef {{source: string, text: string, words: Word[], alternatives: {text: string, score: number}[],
- *   confidence: number | null, start: number, end: number}} TranslatedSentence
+ *   confidence: number | null, doubt?: string | null, start: number, end: number}} TranslatedSentence
  * start, end: of its source, in the text that was given */
 /** @typedef {{text: string, sentences: TranslatedSentence[], check: string[]}} TranslatedText
  * check: in words, what should be looked at */
-/** @typedef {{target?: string, nBest?: number, prefix?: string, glossary?: [string, string][], greedy?: boolean,
- *   signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} TranslateOptions
+/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
+ *   greedy?: boolean, signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} TranslateOptions
  * prefix: what the answer to each text begins with; greedy: faster than the search of the run */
 /** @typedef {{living: string, weights: string}} ModelData what `page/weights.py` makes, packed */
 /** @typedef {{resolve: (value: any) => void, reject: (reason: Error) => void, onPartial?: (...given: any[]) => void}}

@@ -204,10 +204,13 @@ const CALLS = new Set([
 /** The jobs that are wanted. @type {Set<unknown>} */
 const wanted = new Set();
 const channel = new MessageChannel();
+/** The jobs that pause, in turn. @type {((value: unknown) => void)[]} */
+const paused = [];
+channel.port1.onmessage = () => paused.shift()?.(null);
 /** Until what has arrived meanwhile is done. */
 const pause = () =>
   new Promise((resolve) => {
-    channel.port1.onmessage = resolve;
+    paused.push(resolve);
     channel.port2.postMessage(null);
   });
 
