@@ -15,6 +15,7 @@ from posixpath import dirname, join, normpath
 from typing import Any, Literal
 
 from glassformer.decoding import Translator
+from glassformer.errors import ConfigError
 from glassformer.explain.page.packing import pack
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
@@ -62,9 +63,14 @@ def page_html(
 
     ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
     it opens with; ``dense``: with fewer bytes, by characters that a file may have, and a notebook would escape.
+    ``ConfigError`` for a page that is to translate and a model that is too large.
     """
     block = Block(most)
     still = _why_recorded(translator)
+    if still and first == "translate":
+        raise ConfigError(
+            f"page: {still[0].lower()}{still[1:]} Expected a smaller model: distill it, or serve this one."
+        )
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
     scripts = {"record": _to_json(record), "values": block.to_bytes()}
     if translator is not None and not still:
