@@ -35,7 +35,7 @@ class Walk(WalkData):
         ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` for ``path``.
         """
         self._check_whole("to_page")
-        text = page_html(self, self.translator, run=run, run_option=run_option)
+        text = page_html(self, self.translator, run=run, run_option=run_option, dense=True)
         if path is not None:
             write_text(path, text)
         return text

@@ -5,6 +5,7 @@
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
 from typing import Any, Literal
+
+import numpy as np
 
 from glassformer.decoding import Translator
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
@@ -28,7 +31,20 @@ _START = "translate/main.js"
 _WORKER = "worker/"
 _SHARED = "record/weights.js"  # the worker's model, the page's weights
 _CLIENT = "worker/translator.js"  # speaks to the worker, and so is the page's
-_STYLES = ("base", "bands", "figure", "middle", "number", "distribution", "text", "explanation", "narrow", "translate")
+_STYLES = (
+    "base",
+    "bands",
+    "figure",
+    "middle",
+    "number",
+    "distribution",
+    "text",
+    "explanation",
+    "narrow",
+    "translate",
+)
+
+_FORBIDDEN = [0, ord("\r"), ord("<")]
 
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
@@ -44,21 +60,26 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
+    dense: bool = False,
     first: Literal["translate", "inside"] = "inside",
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
-    it opens with.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``dense``: with fewer
+    bytes, by characters that a file may have, and a notebook would escape; ``first``: the view that it opens with.
     """
     block = Block(most)
     still = _why_recorded(translator)
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
-    scripts = [_json_script("record", record), _script("values", "application/base64", compress(block.to_bytes()))]
+    packed, digest = {"values": block.to_bytes()}, ""
     if translator is not None and not still:
         living = pack_model(translator)
-        scripts.append(_json_script("living", {**living, "weights": compress(living["weights"])}))
-        scripts.append(_script("worker-source", "text/plain", escape_script(_worker_source())))
+        digest = digest_model(living)
+        packed["weights"] = living.pop("weights")
+        packed["living"] = json.dumps({**living, "worker": _worker_source()}, separators=(",", ":")).encode()
+    write = _seven_bits if dense else _base64
+    scripts = [_script(name, "text/plain", write(gzip.compress(data, mtime=0))) for name, data in packed.items()]
+    scripts.insert(0, _json_script("record", record))
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
@@ -66,7 +87,14 @@ def page_html(
         scripts="\n".join(scripts),
         start=_START,
         first=first,
+        digest=digest,
     )
+
+
+def digest_model(packed: Mapping[str, Any]) -> str:
+    """The SHA-256 sum of what a page answers with, as ``pack_model`` packs it; the page names it."""
+    settings = {name: value for name, value in packed.items() if name != "weights"}
+    return hashlib.sha256(packed["weights"] + json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -95,9 +123,24 @@ def _why_recorded(translator: Translator | None) -> str:
     return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 
 
-def compress(numbers: bytes) -> str:
-    """Gzip in base64, for ``unpack`` in ``assets/record/weights.js``."""
-    return base64.b64encode(gzip.compress(numbers, mtime=0)).decode("ascii")
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _seven_bits(data: bytes) -> str:
+    """Seven bits a character, after the number of bytes, for ``unpack`` in ``assets/record/weights.js``.
+
+    Where HTML has no such character, or it could end a script, it is one with the next from U+0080 on.
+    """
+    bits = np.unpackbits(np.frombuffer(data, np.uint8))
+    padding = np.ones(7 + -len(bits) % 7, np.uint8)
+    codes = np.packbits(np.concatenate([bits, padding]).reshape(-1, 7), axis=1)[:, 0].astype(np.uint32) >> 1
+    alone = np.ones(len(codes), bool)
+    for place in np.flatnonzero(np.isin(codes, _FORBIDDEN)).tolist():
+        if alone[place]:
+            codes[place] = 128 * (1 + _FORBIDDEN.index(codes[place])) + codes[place + 1]
+            alone[place + 1] = False
+    return f"{len(data)}:{codes[alone].astype('<u4').tobytes().decode('utf-32-le')}"
 
 
 _PAGE = """<!doctype html>
@@ -109,6 +152,7 @@ _PAGE = """<!doctype html>
 script-src 'unsafe-inline' 'wasm-unsafe-eval' data: blob:; style-src 'unsafe-inline'; img-src data: blob:; \
 worker-src blob:">
 <meta name="color-scheme" content="light dark">
+<meta name="glassformer-model" content="{digest}">
 <title>{title}</title>
 <link rel="icon" href="data:,">
 <style>
@@ -124,11 +168,6 @@ worker-src blob:">
 </body>
 </html>
 """
-
-
-def escape_script(text: str) -> str:
-    """Text that cannot end its script element."""
-    return re.sub(r"<(?=/script|script|!--)", r"\\x3c", text, flags=re.IGNORECASE)
 
 
 def _json_script(name: str, value: Any) -> str:

@@ -61,7 +61,9 @@ class SentenceBatch:
     def lines(self, address: str) -> Rows | None:
         """What ``address`` counts: normal form, pre-tokens or spelling."""
         rows = zip(self.texts, self.sources, self.answers, strict=True)
-        words = [((text.typed,), (*text.history(), source), (answer,), (text.printed,)) for text, source, answer in rows]
+        words = [
+            ((text.typed,), (*text.history(), source), (answer,), (text.printed,)) for text, source, answer in rows
+        ]
         if address in _TEXTS:
             return tuple(each[_TEXTS.index(address)] for each in words)
         side, _, name = address.removeprefix("text.").partition("_")

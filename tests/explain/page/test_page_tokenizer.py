@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from glassformer.bundled import BUNDLED
 from glassformer.decoding.sentences import read_source_sentences
+from glassformer.explain.page.text_rules import pack_rules
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import DecodeConfig
 from glassformer.text import Tokenizer
@@ -160,10 +161,11 @@ def test_a_text_is_cut_and_read_as_translate_does(run_js):
     texts = ["I am tired. I go home.", "  What?! No... Yes! ", "Dr. Smith met J. R. Lee. He left.", "one. two. Three.", "",
              "He said: “Go.” I went.", "At 5 p.m. he came. See fig. 3 now.", "No end", "私は疲れた。家に帰る。", "Really? - Yes.",
              "Item 3. Next", "3.5 is more. U.S. law. Mr. X vs. Mrs. Y.", "Hm… Well. \"Yes.\" (No.) Ok."]  # fmt: skip
-    found = run_js(
-        'import { splitSentences } from "./worker/sentences.js";', "return data.map(splitSentences);", texts
-    )
-    assert found == [[one.text.strip() for one in split_sentences(text)] for text in texts]
+    rules = pack_rules(tokenizer_of("bpe", False), "en", None)
+    body = "const rules = readRules(data.rules); return data.texts.map((text) => splitSentences(text, rules));"
+    imports = 'import { readRules } from "./worker/codes.js"; import { splitSentences } from "./worker/sentences.js";'
+    found = run_js(imports, body, {"rules": rules, "texts": texts})
+    assert found == [[one._asdict() for one in split_sentences(text, "en")] for text in texts]
 
 
 def test_styles_and_codes_of_a_typed_text_are_read_as_translate_reads_them(run_js):
@@ -173,22 +175,24 @@ def test_styles_and_codes_of_a_typed_text_are_read_as_translate_reads_them(run_j
              "👨\u200d👩\u200d👧 my family", "ΣΟΦΟΣ ΟΔΟΣ", "ßtraße am see", "🎉🎉", "3 MEN SLEEP", "ǆ džep je tu",
              "МОЙ ДОМ", "今日は晴れです。", "ﬁne words", "\u3000a b\u3000",
              "- item one", "3) 🎉 (WHAT?!)", "(a) or (b)", "[ Wait... ]", "1...", "\"i don't know.\"", "(", "-5 degrees"]  # fmt: skip
-    body = "return data.texts.map(readSentence);"
-    found = run_js('import { readSentence } from "./worker/tokenizer.js";', body, {"texts": texts})
-    assert found == [
-        " ".join(read_source_sentences(text, DecodeConfig(match_style=True, keep_codes=False))) for text in texts
-    ]
+    body = """
+    const worker = new PageWorker();
+    worker.readTexts(data.decode, data.rules, {});
+    return data.texts.map((text) => worker.split(text).map((one) => worker.readSource(one)));
+    """
+    rules = pack_rules(tokenizer_of("bpe", False), "en", ("en", "de"))
+    options = DecodeConfig(match_style=True, keep_codes=False)
+    asked = {"decode": options.to_mapping(), "rules": rules, "texts": texts}
+    found = run_js('import { PageWorker } from "./worker/worker.js";', body, asked)
+    assert found == [read_source_sentences(text, options) for text in texts]
     texts = ["Dear {name}, your order %s is ready.", "She said <b>no</b>. Then she left!", "I love you.", "{{count}} files",
              "Visit https://example.com/path today.", "Mail me at bob@example.org.", "Click <b>Save</b> to keep %d files.",
              "HELLO {name}!", "where is {city}?", "Tom met {name} in %(place)s 🎉", "Fish &amp; chips", "100 % sure", "{name}",
              "%s", "<i>a</i> {b}", "It costs $price.", "Press `Enter` now.", "{greeting} Welcome!",
              "Hi {name}. How are you? %d of {total} are done.", "Hello {first} {last}!", "A < b and c > d", "😀😀", "50% off"]  # fmt: skip
-    body = """
-    const worker = Object.assign(new PageWorker(), { matchesStyle: true, splits: true, setsCodesAside: true });
-    return data.map((text) => worker.split(text).map((one) => worker.readSource(one)));
-    """
-    found = run_js('import { PageWorker } from "./worker/worker.js";', body, texts)
     options = DecodeConfig(match_style=True, split_sentences=True)
+    asked |= {"decode": options.to_mapping(), "texts": texts}
+    found = run_js('import { PageWorker } from "./worker/worker.js";', body, asked)
     assert dict(zip(texts, found, strict=True)) == {text: read_source_sentences(text, options) for text in texts}
 
 

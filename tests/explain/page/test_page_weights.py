@@ -83,7 +83,7 @@ def test_the_bundled_model_takes_the_room_that_it_ships_in(run_js) -> None:
     text = "I love you, too."
     found = run_js(WORKER, body, {"living": living, "text": " I\u00a0love  you, too.\n"})  # as translate reads it
     assert set(found["errors"]) == {None}
-    assert found["loaded"] == {"parameters": count_parameters(model), "ignored": []}
+    assert found["loaded"] == {"parameters": count_parameters(model), "ignored": [], "targets": []}
     expected = translator.translate([text])[0].hypotheses[0]
     assert (found["best"]["ids"], found["text"]) == (expected.ids, expected.text)
     src_ids = torch.tensor([[*translator.src_tokenizer.to_ids(text), model.config.eos_id]])
@@ -111,6 +111,6 @@ def test_no_two_files_of_the_worker_have_one_name_at_the_top() -> None:
     homes: dict[str, Path] = {}
     for file in FILES:
         source = file.read_text(encoding="utf-8")
-        for name in re.findall(r"^(?:export )?(?:class|const|let|function) (\w+)", source, re.M):
+        for name in re.findall(r"^(?:export )?(?:class|const|let|function\*?) (\w+)", source, re.M):
             assert homes.setdefault(name, file) == file, f"{name}: in {homes[name]} and {file}"
     assert {"createModel", "createTokenizer", "beam", "PageWorker", "UNKNOWN", "CONTROL_TOKENS"} <= homes.keys()

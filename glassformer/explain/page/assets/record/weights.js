@@ -67,11 +67,34 @@ export function readWeights(file) {
   return found;
 }
 
-/** What `compress` of `explain/page/writer.py` wrote: gzip in base64.
+/** What `explain/page/writer.py` has packed: gzip in base64, or with seven bits a character.
  * @param {string} text @returns {Promise<Uint8Array>} */
 export async function unpack(text) {
-  const packed = new Blob([/** @type {any} */ (fromBase64(text))]).stream();
+  const bytes = /^\d+:/.test(text) ? fromSevenBits(text) : fromBase64(text);
+  const packed = new Blob([/** @type {any} */ (bytes)]).stream();
   return new Uint8Array(await new Response(packed.pipeThrough(new DecompressionStream("gzip"))).arrayBuffer());
+}
+
+const FORBIDDEN = [0, 13, 60]; // of which each is one character with the next one
+
+/** @param {string} text @returns {Uint8Array} */
+function fromSevenBits(text) {
+  const start = text.indexOf(":") + 1;
+  const bytes = new Uint8Array(Number(text.slice(0, start - 1)));
+  let [bits, count, to] = [0, 0, 0];
+  const add = (/** @type {number} */ seven) => {
+    bits = ((bits << 7) | seven) & 0x3fff;
+    count += 7;
+    if (count < 8) return;
+    count -= 8;
+    bytes[to++] = bits >> count;
+  };
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code >= 128) add(FORBIDDEN[(code >> 7) - 1]);
+    add(code & 127);
+  }
+  return bytes;
 }
 
 /** @param {string} text @returns {Uint8Array} */

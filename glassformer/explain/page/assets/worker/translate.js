@@ -50,8 +50,9 @@ export function readSentences({ rules, decode }, text) {
 export function readSource(worker, text) {
   const { rules, decode } = worker;
   const parts = decode.keep_codes ? findCodes(text, rules) : [text];
-  const { read } = readSteps(parts, { ...stepOptions(worker), copiesWordless: false });
-  return (makeDraft(read, rules, 0) ?? makeDraft(read, rules))?.text ?? normalizeSource(text);
+  const { read, isCopied } = readSteps(parts, { ...stepOptions(worker), copiesWordless: false });
+  if (isCopied) return normalizeSource(text);
+  return (makeDraft(read, rules, 0) ?? makeDraft(read, rules))?.text || normalizeSource(text);
 }
 
 /** @param {import("./worker.js").PageWorker} worker */

@@ -16,30 +16,30 @@ import { unpack } from "../record/weights.js";
 /** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
  *   greedy?: boolean, signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} TranslateOptions
  * prefix: what the answer to each text begins with; greedy: faster than the search of the run */
-/** @typedef {{living: any, source: string}} ModelData living: what `page/weights.py` packs; source: of the worker */
+/** @typedef {{living: string, weights: string}} ModelData what `page/weights.py` makes, packed */
 /** @typedef {{resolve: (value: any) => void, reject: (reason: Error) => void, onPartial?: (...given: any[]) => void}}
  *   Waiting */
 
-/** The model that a file carries, without which there is none: null. @param {Document} document */
+/** The model that a file carries; null if it has none. @param {Document} document @returns {ModelData | null} */
 export function readModelData(document) {
-  const [living, source] = ["living", "worker-source"].map((id) => document.getElementById(id)?.textContent);
-  return living && source ? { living: JSON.parse(living), source } : null;
+  const [living, weights] = ["living", "weights"].map((id) => document.getElementById(id)?.textContent);
+  return living && weights ? { living, weights } : null;
 }
 
 /** Start the worker and load the model. @param {ModelData} data @returns {Promise<ModelEngine>} */
 export async function openModelEngine(data) {
-  const { living } = data;
-  if (typeof living.weights === "string") living.weights = await unpack(living.weights);
-  const engine = new ModelEngine(data);
-  engine.loaded = await engine.call("load", living);
+  const [living, weights] = await Promise.all([unpack(data.living), unpack(data.weights)]);
+  const { worker, ...packed } = JSON.parse(new TextDecoder().decode(living));
+  const engine = new ModelEngine({ ...packed, weights }, worker);
+  engine.loaded = await engine.call("load", engine.living);
   return engine;
 }
 
 const aborted = () => new DOMException("The translation is out of date.", "AbortError");
 
 export class ModelEngine {
-  /** @param {ModelData} data */
-  constructor({ living, source }) {
+  /** @param {any} living what `page/weights.py` makes @param {string} source of the worker */
+  constructor(living, source) {
     this.living = living;
     /** What the worker says of the model. @type {any} */ this.loaded = null;
     this.last = 0;

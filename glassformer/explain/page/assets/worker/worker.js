@@ -76,7 +76,8 @@ export class PageWorker {
 
   /** The texts that are translated by themselves. @param {string} text */
   split(text) {
-    return readSentences(this, text).map(({ source }) => source.trim());
+    const found = readSentences(this, text).map(({ source }) => source.trim());
+    return found.length ? found : [""];
   }
 
   /** A source as the model reads it. @param {string} text */
