@@ -27,7 +27,7 @@ from sections import read_sections  # noqa: E402
 
 SOURCE, OUT = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-TRY, SENTENCE = "try.html", "I love you, too."
+TRY, SENTENCE = "try.html", "I am hungry."
 GROUPS = {
     "Use": [
         "docs/howto", "docs/training", "docs/translating", "docs/translator_page", "docs/translators", "docs/serving",

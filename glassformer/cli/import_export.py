@@ -18,6 +18,7 @@ _POSITIONS = (
     "Which sinusoids the model has: marian, with which Marian trains and which a native model gets by default; or "
     "paper, which Hugging Face's conversion has"
 )
+_SHORTLIST = "Lexical shortlist of a Marian model: lines of target, source and probability, or Marian's .bin of them"
 _PROGRAM = f"For which: {' or '.join(export_targets())}"
 _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."
 _LANGS = f"With --to {' or '.join(export_targets('langs'))}, for a run that does not say its languages: en-de"
@@ -29,6 +30,7 @@ def import_model(
     langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None,
     vocab: Annotated[list[Path] | None, option(_VOCAB, metavar="FILE")] = None,
     positions: Annotated[str | None, option(_POSITIONS, metavar="NAME")] = None,
+    shortlist: Annotated[Path | None, option(_SHORTLIST, metavar="FILE")] = None,
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
@@ -39,7 +41,8 @@ def import_model(
     from glassformer.interop.new_directory import check_new_directory
 
     check_new_directory(run, "--run")
-    model = read_model(source, lambda line: typer.echo(line, err=True), vocab=vocab, positions=positions)
+    given = {"vocab": vocab, "positions": positions, "shortlist": shortlist}
+    model = read_model(source, lambda line: typer.echo(line, err=True), **given)
     if langs is not None:
         model = model.with_languages(langs)
     model.write(run)

@@ -60,13 +60,13 @@ def page_html(
     run: str = "",
     run_option: str | None = None,
     most: int = MAX_NUMBERS,
-    dense: bool = False,
     first: Literal["translate", "inside"] = "inside",
+    dense: bool = False,
 ) -> str:
     """A walk's page as HTML, with the translator's model if small enough.
 
-    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``dense``: with fewer
-    bytes, by characters that a file may have, and a notebook would escape; ``first``: the view that it opens with.
+    ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
+    it opens with; ``dense``: with fewer bytes, by characters that a file may have, and a notebook would escape.
     """
     block = Block(most)
     still = _why_recorded(translator)
