@@ -15,7 +15,8 @@ help:  ## show the targets
 
 $(BIN)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[fast]'
+	@echo 'Installing glassformer and PyTorch into $(VENV); pip says how far it is:'
+	$(BIN)/pip install --editable '.[fast]'
 	@touch $@
 
 $(BIN)/.ready: $(BIN)/.installed

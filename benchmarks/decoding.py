@@ -1,15 +1,17 @@
-"""glassformer beside Hugging Face's generate and CTranslate2: the same weights, the same sentences, one call.
+"""glassformer beside Hugging Face's generate, CTranslate2 and Marian: the same weights, the same sentences, one call.
 
     python benchmarks/decoding.py [--run DIR] [--data DIR] [--sentences 1000] [--rounds 5] [--cells small-greedy ...]
-                                  [--systems glassformer engine hf ct2] [--precisions float32 int8]
-                                  [--bleu] [--json FILE]
+                                  [--systems glassformer engine hf ct2 marian] [--precisions float32 int8]
+                                  [--beam 5] [--bleu] [--json FILE]
 
 ``engine`` is glassformer's own engine that runs the weights with CTranslate2, ``ct2`` CTranslate2 alone.
-The peers are no dependency: ``pip install '.[bench]'`` installs them. One that is missing is left out and named.
-Without --run, which wants a post-norm run with tied embeddings and the table of positions, ``small`` has random
-weights.
+``marian`` is Marian itself (intgemm8 for int8), and needs a --run with model.sinusoid = tensor2tensor whose outputs
+end, since it knows no limit of tokens. With a shortlist of the run, int8 is measured with it, too.
+The peers are no dependency: ``pip install '.[bench]'`` installs them, ``pip install pymarian`` Marian (604 MB). One
+that is missing is left out and named. Without --run, which wants a post-norm run with tied embeddings and the table
+of positions, ``small`` has random weights.
 
-A cell is a model and a search: ``small`` or ``base``, and greedy or beam 5 in batches, or greedy one by one, where a
+A cell is a model and a search: ``small`` or ``base``, and greedy or a beam in batches, or greedy one by one, where a
 sentence waits for the one before. ``base`` has random weights and a bias that forbids eos in every system alike, so
 that each output has 16 tokens. Everything goes in and out as ids: neither loading nor tokenisation is timed. Beam
 search has no length penalty, because the systems' formulas differ: then all of them look for the likeliest output.
@@ -22,7 +24,6 @@ that the translations need, over those that matrix products alone reach on this 
 """
 
 import argparse
-import os
 import random
 import statistics
 import tempfile
@@ -33,31 +34,45 @@ from typing import Any
 
 from decoding_agreement import agreement
 from decoding_ceiling import SIZES, Ceiling
-from decoding_models import convert_model, is_forced, lines, model_of, multiply_adds, output_limit, sentences_of
+from decoding_models import (
+    convert_model,
+    convert_to_marian,
+    is_forced,
+    lines,
+    model_of,
+    multiply_adds,
+    output_limit,
+    sentences_of,
+    shortlist_of,
+)
 from decoding_systems import NEEDS, Runner, Search, Setting, is_installed
 from machine import machine, ratio, spread
 from smoke import new_parser, parse_options, write_json
 
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
+from glassformer.text.corpus.workers import available_cores
 
-CORES = os.cpu_count() or 1
-SEARCHES = {"greedy": (1, False), "beam": (5, False), "single": (1, True)}
+CORES = available_cores()
+SEARCHES = ("greedy", "beam", "single")
 CELLS = [f"{model}-{search}" for model in SIZES for search in SEARCHES]
 ARMS = {
     "glassformer": ("glassformer", "float32"), "glassformer bf16": ("glassformer", "bf16"),
     "glassformer ctranslate2": ("engine", "float32"), "glassformer ctranslate2 int8": ("engine", "int8"),
     "hf": ("hf", "float32"), "ct2": ("ct2", "float32"), "ct2 int8": ("ct2", "int8"),
+    "ct2 int8 shortlist": ("ct2", "int8"), "marian": ("marian", "float32"), "marian int8": ("marian", "int8"),
+    "marian int8 shortlist": ("marian", "int8"),
 }  # fmt: skip
 
 
-def settings_of(system: str, precision: str, search: str) -> list[Setting]:
+def settings_of(arm: str, search: str) -> list[Setting]:
     """Ways to share the cores that are tried: threads in one process, or one thread in each of several."""
-    alone = [Setting(system, precision, threads) for threads in sorted({1, CORES}, reverse=True)]
-    if search == "single" or CORES == 1:
+    (system, precision), shortlist = ARMS[arm], arm.endswith("shortlist")
+    alone = [Setting(system, precision, threads, shortlist=shortlist) for threads in sorted({1, CORES}, reverse=True)]
+    if search == "single" or CORES == 1 or system == "marian":
         return alone
     if system != "hf":
-        return [alone[0], Setting(system, precision, 1, workers=CORES)]
+        return [alone[0], Setting(system, precision, 1, workers=CORES, shortlist=shortlist)]
     return [alone[0], Setting(system, precision, 1, processes=CORES)]
 
 
@@ -70,16 +85,20 @@ def batches_of(system: str, search: str) -> tuple[int, ...]:
     return (16, 32, 64) if search == "beam" else (32, 64, 128)
 
 
-def arms_of(systems: list[str], precisions: list[str]) -> dict[str, tuple[str, str]]:
-    """The systems that are there, in each of their precisions; says which are not."""
+def arms_of(options: argparse.Namespace, model: str) -> dict[str, str]:
+    """The system of each arm that can run; says which cannot."""
     arms = {}
     for name, (system, precision) in ARMS.items():
-        if system not in systems or precision not in precisions:
+        if system not in options.systems or precision not in options.precisions:
+            continue
+        if name.endswith("shortlist") and shortlist_of(options.run) is None:
             continue
         if not is_installed(system):
             print(f"{name}: left out, {NEEDS[system]} is not here. Install it: pip install {NEEDS[system]}")
+        elif system == "marian" and is_forced(model, options.run):
+            print(f"{name}: left out, it needs outputs that end, of a --run.")
         else:
-            arms[name] = (system, precision)
+            arms[name] = system
     return arms
 
 
@@ -111,12 +130,12 @@ def tune(
 def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """One cell: settings, rounds, agreement, ceiling."""
     name, kind = cell.split("-")
-    beam, one_by_one = SEARCHES[kind]
-    search = Search(beam, output_limit(name, options.run), one_by_one)
+    beam, one_by_one = options.beam if kind == "beam" else 1, kind == "single"
+    search = Search(beam, output_limit(name, options.run), one_by_one, clock=options.clock)
     ids = sentences_of(options.run, options.data, options.sentences)
     if one_by_one:
         ids = ids[:: max(1, len(ids) // options.single_sentences)][: options.single_sentences]
-    arms = arms_of(options.systems, options.precisions)
+    arms = arms_of(options, name)
     print(f"\n{cell}: {len(ids)} sentences, beam {beam}{', one by one' if one_by_one else ''}")
 
     def start(setting: Setting) -> Runner:
@@ -124,8 +143,8 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
 
     few = ids[:: max(1, len(ids) // options.tuning_sentences)] if options.tuning_sentences else []
     runners, searches, tunings = {}, {}, {}
-    for arm, (system, precision) in arms.items():
-        ways = settings_of(system, precision, kind), batches_of(system, kind)
+    for arm, system in arms.items():
+        ways = settings_of(arm, kind), batches_of(system, kind)
         runners[arm], searches[arm], tunings[arm] = tune(*ways, start, few, search)
         runners[arm](ids, searches[arm])  # warms up, and starts every worker
         print(f"  {arm:28} runs as {runners[arm].setting}, batch {searches[arm].batch}", flush=True)
@@ -137,13 +156,15 @@ def measure(cell: str, options: argparse.Namespace, directory: Path) -> dict[str
         for arm, runner in runners.items():
             spent, outputs[arm] = runner(ids, searches[arm])
             seconds[arm].append(spent)
+    memory = {arm: runner.peak_mb for arm, runner in runners.items()}
+    print("  most memory, MB: " + ", ".join(f"{arm} {size:.0f}" for arm, size in memory.items()))
     for closing in (*runners.values(), ceiling):
         closing.close()
     for arm, rows in outputs.items() if is_forced(name, options.run) else ():
         if arm.startswith("glassformer") and any(len(row) != search.limit for row in rows):
             raise SystemExit(f"{cell}: {arm} wrote fewer than {search.limit} tokens, though it cannot write eos.")
     result = summed_up(seconds, len(ids))
-    result["tuning"] = tunings
+    result["tuning"], result["peak_mb"] = tunings, memory
     result["settings"] = {arm: f"{runner.setting}, batch {searches[arm].batch}" for arm, runner in runners.items()}
     model = model_of(name, options.run)
     result["ceiling"] = shares(result, ceilings, work_of(model.config, ids, next(iter(outputs.values())), search))
@@ -183,7 +204,7 @@ def shares(result: dict[str, Any], ceilings: list[dict[str, float]], work: float
         for precision in ("float32", "int8")
     }
     arms = {
-        arm: row["median"] / best["int8" if arm.endswith("int8") else "float32"]
+        arm: row["median"] / best["int8" if "int8" in arm else "float32"]
         for arm, row in result["sentences_per_s"].items()
     }
     print(f"  {work / 1e6:.0f} million multiply-adds a sentence; ceiling: "
@@ -223,6 +244,9 @@ def main() -> None:
         help="of these, to choose settings with; 0 takes one thread in each of several processes",
     )
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
+    parser.add_argument("--clock", choices=["wall", "processor"], default="wall",
+                        help="processor: its seconds, for one thread on a machine that is not quiet")  # fmt: skip
+    parser.add_argument("--beam", type=int, default=5, help="of the cells with a beam")
     parser.add_argument("--cells", nargs="+", choices=CELLS, default=CELLS)
     parser.add_argument("--systems", nargs="+", choices=[*NEEDS], default=[*NEEDS])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16", "int8"], default=["float32", "int8"])
@@ -237,6 +261,7 @@ def main() -> None:
     random.seed(1)
     results: dict[str, Any] = {
         "machine": machine(), "rounds": options.rounds, "versions": versions(), "trained": options.run is not None,
+        "clock": options.clock, "beam": options.beam,
         "cells": {},
     }  # fmt: skip
     for key, value in {**results["machine"], **results["versions"]}.items():
@@ -246,6 +271,8 @@ def main() -> None:
         for name in sorted({cell.split("-")[0] for cell in options.cells}):
             if {"ct2", "engine"} & {*options.systems} and is_installed("ct2"):
                 convert_model(name, options.run, directory)
+            if any(ARMS[arm][0] == "marian" for arm in arms_of(options, name)):
+                convert_to_marian(name, options.run, directory)
         for cell in options.cells:
             results["cells"][cell] = measure(cell, options, directory)
             write_json(options.json, results)  # so that a run that is cut short leaves what it had
@@ -255,7 +282,7 @@ def versions() -> dict[str, str]:
     """Of the peers that are here."""
     from importlib.metadata import version
 
-    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2") if is_installed(system)}
+    return {NEEDS[system]: version(NEEDS[system]) for system in ("hf", "ct2", "marian") if is_installed(system)}
 
 
 if __name__ == "__main__":

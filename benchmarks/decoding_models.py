@@ -5,24 +5,31 @@ every output has as many tokens as the limit says. Without a run, ``small`` is m
 """
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import torch
 from transformers_model import BANNED
 
-from glassformer.interop.ctranslate2 import convert
+from glassformer.interop.ctranslate2 import VOCABULARY_MAP, convert
+from glassformer.interop.marian.export import MODEL, export_marian
+from glassformer.interop.shortlist import Shortlist, read_shortlist
 from glassformer.model import Transformer
 from glassformer.run_directory import RunDirectory
 from glassformer.settings import ModelConfig
 from glassformer.text.lines import read_lines
+from glassformer.text.tokenizer.tokenizer import CONTROL_TOKENS, Tokenizer
 
 FORCED, LONGEST = 16, 64  # output tokens of a model that writes no eos; most of one that does
 SHAPES = {
     "small": ModelConfig.small(norm="post", src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
     "base": ModelConfig.base(src_vocab=10_000, tgt_vocab=10_000, output_bias=True),
 }
+MARIAN = {"float32": MODEL, "int8": "model.intgemm8.bin", "shortlist": "lex.s2t"}  # files of a converted model
 TESTS = "test_2016_flickr"
 LETTERS, DIGITS = str.maketrans("0123456789", "abcdefghij"), str.maketrans("abcdefghij", "0123456789")
 
@@ -100,6 +107,31 @@ def convert_model(name: str, run: Path | None, directory: Path) -> None:
         model = model_of(name, run)
         src, tgt = (IdTokenizer(size).entries() for size in (model.config.src_vocab, model.config.tgt_vocab))
         convert(model, (src, tgt), place, banned=banned_of(name, run))
+        shortlist = shortlist_of(run)
+        if shortlist is not None:
+            (place / VOCABULARY_MAP).write_text(shortlist.to_vocabulary_map((src, tgt)), encoding="utf-8")
+
+
+def shortlist_of(run: Path | None) -> Shortlist | None:
+    return None if run is None else read_shortlist(RunDirectory(run).load("cpu"))
+
+
+def convert_to_marian(name: str, run: Path, directory: Path) -> None:
+    """Write the run as Marian reads it, with ids as its words, also as int8 and with its shortlist."""
+    place, loaded = directory / f"{name}.marian", RunDirectory(run).load("cpu")
+    sizes = loaded.config.model.src_vocab, loaded.config.model.tgt_vocab
+    words = [Tokenizer.from_words([*CONTROL_TOKENS, *(f"t{token}" for token in range(4, size))]) for size in sizes]
+    export_marian(replace(loaded, src_tokenizer=words[0], tgt_tokenizer=words[1]), place)
+    files = ["-f", str(place / MODEL), "-t", str(place / MARIAN["int8"])]
+    subprocess.run([sys.executable, "-m", "pymarian", "convert", *files, "--gemm-type", "intgemm8"], check=True,
+                   capture_output=True)  # fmt: skip
+    shortlist = shortlist_of(run)
+    if shortlist is not None:
+        end = loaded.config.model.eos_id
+        rows = [(end, token) for token in shortlist.frequent]
+        rows += [(source, token) for source, targets in shortlist.candidates.items() for token in targets]
+        lines = (f"{words[1].entry(token)} {words[0].entry(source)} 0.5\n" for source, token in rows)
+        (place / MARIAN["shortlist"]).write_text("".join(lines), encoding="utf-8")
 
 
 def sentences_of(run: Path | None, data: Path | None, count: int) -> list[list[int]]:

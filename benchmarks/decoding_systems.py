@@ -14,10 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
-from decoding_models import IdTokenizer, banned_of, model_of
+from decoding_models import MARIAN, IdTokenizer, banned_of, model_of
+from machine import peak_mb, processor_s
+from marian_process import as_words
 from processes import Answerer
 
-NEEDS = {"hf": "transformers", "ct2": "ctranslate2", "engine": "ctranslate2", "glassformer": "glassformer"}
+NEEDS = {
+    "hf": "transformers", "ct2": "ctranslate2", "engine": "ctranslate2", "glassformer": "glassformer",
+    "marian": "pymarian",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Search:
     limit: int
     one_by_one: bool
     batch: int = 1
+    clock: str = "wall"
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class Setting:
     processes: int = 1
     workers: int = 1
     device: str = "cpu"
+    shortlist: bool = False
 
     def __str__(self) -> str:
         managed = f"{self.workers} workers x " if self.workers > 1 else ""
@@ -171,13 +178,14 @@ class CTranslate2:
             str(directory / f"{name}.ctranslate2"), compute_type=setting.precision, intra_threads=setting.threads,
             inter_threads=setting.workers, device=setting.device,
         )  # fmt: skip
+        self.use_vmap = setting.shortlist
 
     def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
         """The best output for each source."""
         tokens = [list(map(str, row)) for row in ids]
         chosen = {
             "beam_size": search.beam, "length_penalty": 0.0, "max_decoding_length": search.limit,
-            "max_input_length": 0, "max_batch_size": search.batch,
+            "max_input_length": 0, "max_batch_size": search.batch, "use_vmap": self.use_vmap,
         }  # fmt: skip
         if search.one_by_one:
             found = [self.translator.translate_batch([row], **chosen)[0] for row in tokens]
@@ -186,7 +194,36 @@ class CTranslate2:
         return [[int(token) for token in each.hypotheses[0]] for each in found]
 
 
-SYSTEMS = {"glassformer": Glassformer, "engine": CTranslate2Engine, "hf": HuggingFace, "ct2": CTranslate2}
+class Marian:
+    """``pymarian.Translator``, whose words are ids: ``t17``. It has no limit but a factor of the source's length."""
+
+    def __init__(self, name: str, run: Path | None, directory: Path, setting: Setting) -> None:
+        place = directory / f"{name}.marian"
+        model = place / MARIAN[setting.precision]
+        vocab = next(path for path in place.iterdir() if path.suffix == ".yml" and "decoder" not in path.name)
+        self.options = f"--models {model} --vocabs {vocab} {vocab} --cpu-threads {setting.threads} --quiet -w 512"
+        if setting.shortlist:  # what all sources may have follows </s>, so best has to be large
+            self.options += f" --shortlist {place / MARIAN['shortlist']} 1 1000 0"
+        self.translators: dict[Search, Any] = {}
+
+    def __call__(self, ids: list[list[int]], search: Search) -> list[list[int]]:
+        """The best output for each source."""
+        import pymarian
+
+        if search not in self.translators:
+            self.translators[search] = pymarian.Translator(
+                f"{self.options} --beam-size {search.beam} --normalize 0 --mini-batch {search.batch} "
+                "--maxi-batch 1000 --maxi-batch-sort src"
+            )
+        translate = self.translators[search].translate
+        lines = [line.rstrip("\n") for line in as_words(ids)]
+        found = [translate([line])[0] for line in lines] if search.one_by_one else translate(lines)
+        return [[int(word[1:]) for word in line.split() if word[1:].isdigit()] for line in found]
+
+
+SYSTEMS = {
+    "glassformer": Glassformer, "engine": CTranslate2Engine, "hf": HuggingFace, "ct2": CTranslate2, "marian": Marian,
+}  # fmt: skip
 
 
 class Runner:
@@ -199,13 +236,14 @@ class Runner:
             "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
         }  # fmt: skip
-        self.setting = setting
+        self.setting, self.peak_mb = setting, 0.0
         self.processes = [Answerer(__file__, **environment) for _ in range(setting.processes)]
         self.ask([told] * setting.processes)
 
     def __call__(self, ids: list[list[int]], search: Search) -> tuple[float, list[list[int]]]:
         """Seconds, and the output for each source."""
         answers = self.ask([{"ids": part, "search": asdict(search)} for part in self._dealt(ids)])
+        self.peak_mb = sum(answer["peak_mb"] for answer in answers)
         seconds = max(answer["end"] for answer in answers) - min(answer["start"] for answer in answers)
         outputs: list[list[int]] = [[] for _ in ids]
         for places, answer in zip(self._dealt(list(range(len(ids))), ids), answers, strict=True):
@@ -246,9 +284,11 @@ def serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         search = Search(**request["search"])
-        start = time.monotonic()
+        now = processor_s if search.clock == "processor" else time.monotonic
+        start = now()
         outputs = system(request["ids"], search)
-        print(json.dumps({"start": start, "end": time.monotonic(), "outputs": outputs}), file=answers, flush=True)
+        answer = {"start": start, "end": now(), "outputs": outputs, "peak_mb": peak_mb()}
+        print(json.dumps(answer), file=answers, flush=True)
     if isinstance(system, Glassformer):
         system.translator.close()
 

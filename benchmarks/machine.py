@@ -1,5 +1,6 @@
 """The machine of a measurement: processor, threads, versions; and statistics of repeated measurements."""
 
+import os
 import platform
 import random
 import statistics
@@ -45,6 +46,18 @@ def _version(name: str) -> str:
 def _cpu_lines() -> list[str]:
     path = Path("/proc/cpuinfo")
     return path.read_text().splitlines() if path.exists() else []
+
+
+def peak_mb(pid: int | str = "self") -> float:
+    """The most memory that a process has had, in MB of 2^20 bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+def processor_s(pid: int | str = "self") -> float:
+    """The processor seconds that a process has used, its threads included."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def spread(values: list[float]) -> dict[str, float]:

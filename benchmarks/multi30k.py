@@ -26,7 +26,8 @@ from smoke import new_parser, parse_options, write_json
 # There are far fewer epochs than the published recipe's 85, so dropout is lower than its 0.3.
 COMMON = ["model.dropout=0.15", "text.vocab_size=4833"]
 # Each entry names all of its settings, so that a result stays valid if a default changes.
-PLAIN = {"train.cooldown": 0, "train.batch_tokens": 2048, "train.bucket": 2, "model.positions": "sinusoidal"}
+PAPER = {"train.optimizer": "adam", "train.precision": "float32", "train.warmup": 500, "train.cooldown": 0}
+PLAIN = {**PAPER, "train.batch_tokens": 2048, "train.bucket": 2, "model.positions": "sinusoidal"}
 COOLDOWN = {**PLAIN, "train.cooldown": 0.25}
 SMALL = {**COOLDOWN, "train.batch_tokens": 1024}
 # Batches of mixed lengths are padded more: 1,290 cells hold as many tokens as 1,024 cells of similar lengths.

@@ -46,10 +46,13 @@ tokenizer = "words"
 joint = false
 
 [train]
+optimizer = "adam"
+precision = "float32"
 max_updates = 3000
 schedule = "inverse_sqrt"
 warmup = 500
 peak_rate = 1e-3
+cooldown = 0.25
 label_smoothing = 0.0
 metric = "exact_match"
 average_last = 1

@@ -66,7 +66,10 @@ def settings_of(pairs: int) -> dict[str, dict[str, Any]]:
         "text.bpe_dropout": 0.0,
         "train.batch_tokens": 2048,
         "train.label_smoothing": 0.1,
+        "train.optimizer": "adam",
+        "train.precision": "float32",
         "train.warmup": 500,
+        "train.cooldown": 0.25,
         "train.metric": "chrf",
     }
     vocabulary = before["text.vocab_size"]

@@ -1,4 +1,4 @@
-"""Target tokens per second of a training step: glassformer and five other systems on the same work.
+"""Target tokens per second of a training step: glassformer and six other systems on the same work.
 
     python benchmarks/training.py [--sizes small base] [--precisions float32 bf16] [--dropouts 0.1 0] [--rounds 5]
                                   [--steps 6] [--json FILE]
@@ -10,43 +10,62 @@ sublayer as in the paper. Dropout is where the paper has it; nn.Transformer also
 activations, and Eole inner activations, which no setting prevents, so dropout 0 is the fair comparison with them.
 bf16 is autocast in every system.
 
-Each system runs in its own process on all cores, and they take turns. The output is medians and quartiles of target
-tokens per second, ratios, and the share of the ceiling: the multiply-adds of forward and backward relative to those
-that a matrix product of the model's size reaches in the same run. A system that is not installed is skipped:
+Marian (``marian_process.py``) makes batches of its own from the same pairs; its tokens are counted. It has no bf16 on
+a CPU and is left out there.
+
+Each system runs in its own process on all cores that it may use (``taskset -c 1`` leaves it one), and they take
+turns. The output is medians and quartiles of target tokens per second, ratios, the most memory of each process, and
+the share of the ceiling: the multiply-adds of forward and backward relative to those that a matrix product of the
+model's size reaches in the same run. A system that is not installed is skipped:
 ``pip install '.[bench]' eole``; JoeyNMT pins old libraries, so install it with --no-deps and add what is missing.
 """
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
 from typing import Any
 
 import torch
-from machine import machine, ratio, spread
+from machine import machine, peak_mb, processor_s, ratio, spread
+from marian_process import MarianTurns
 from processes import Answerer
 from smoke import new_parser, parse_options, write_json
 from training_systems import SYSTEMS, batches_of, config_of, missing, versions
 
 from glassformer.settings import ModelConfig
 from glassformer.text.corpus.batches import Batch
+from glassformer.text.corpus.workers import available_cores
 
 WARM_UP = 2
 
 
-def serve(system: str, size: str, precision: str, dropout: float) -> None:
-    """For each number on standard input, run that many steps and print their seconds."""
+def serve(system: str, size: str, precision: str, dropout: str, clock: str) -> None:
+    """For each number on standard input, run that many steps and print their seconds, tokens and memory."""
     torch.manual_seed(1)
     batches, at = batches_of(1), 0
-    step = SYSTEMS[system][2](config_of(size, dropout), precision)
+    step = SYSTEMS[system][2](config_of(size, float(dropout)), precision)
+    pid = step.pid if isinstance(step, MarianTurns) else "self"
     for line in sys.stdin:
-        start = time.perf_counter()
-        for _ in range(int(line)):
-            step(batches[at % len(batches)])
-            at += 1
-        print(time.perf_counter() - start, flush=True)
+        tokens, start = 0, now(clock, pid)
+        if isinstance(step, MarianTurns):
+            tokens = step(int(line))
+        else:
+            for _ in range(int(line)):
+                batch = batches[at % len(batches)]
+                step(batch)
+                tokens += batch.target_tokens
+                at += 1
+        seconds = now(clock, pid) - start
+        print(json.dumps({"seconds": seconds, "tokens": tokens, "peak_mb": peak_mb(pid)}), flush=True)
+    if isinstance(step, MarianTurns):
+        step.close()
+
+
+def now(clock: str, pid: int | str) -> float:
+    """Seconds: of the processor that a process has used, or of the day."""
+    return processor_s(pid) if clock == "processor" else time.perf_counter()
 
 
 def work_of(config: ModelConfig, batch: Batch) -> float:
@@ -59,12 +78,12 @@ def work_of(config: ModelConfig, batch: Batch) -> float:
     return 3 * float((encoder + decoder + tgt * d * config.tgt_vocab).sum())
 
 
-def ceiling(config: ModelConfig, precision: str, seconds: float = 0.5) -> float:
+def ceiling(config: ModelConfig, precision: str, clock: str, seconds: float = 0.5) -> float:
     """Multiply-adds per second of a matrix product of the feed-forward network's size, on all cores."""
     kind = torch.bfloat16 if precision == "bf16" else torch.float32
     x, w = torch.randn(1_660, config.d_model).to(kind), torch.randn(config.d_model, config.d_ff).to(kind)
-    count, start = 0, time.perf_counter()
-    while (spent := time.perf_counter() - start) < seconds or count < 2:
+    count, start = 0, now(clock, "self")
+    while (spent := now(clock, "self") - start) < seconds or count < 2:
         x @ w
         count += 1
     return count * x.shape[0] * w.numel() / spent
@@ -75,37 +94,40 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
     config, batches = config_of(size, dropout), batches_of(1)
     steps = options.steps
     tokens = [batch.target_tokens for batch in batches]
-    cores = str(os.cpu_count())
+    cores = str(available_cores())
     arms = {
-        system: Answerer(__file__, "--serve", system, size, precision, str(dropout), OMP_NUM_THREADS=cores)
+        system: Answerer(
+            __file__, "--serve", system, size, precision, str(dropout), options.clock, OMP_NUM_THREADS=cores
+        )
         for system in options.systems
+        if (system, precision) != ("marian", "bf16")
     }
     for arm in arms.values():
         arm.ask(WARM_UP)
-    seconds: dict[str, list[float]] = {system: [] for system in arms}
-    rates, counts, work = [], [], []
+    per_token: dict[str, list[float]] = {system: [] for system in arms}
+    rates, work, memory = [], [], {}
     at = WARM_UP
     for _ in range(options.rounds):
-        rates.append(ceiling(config, precision))
+        rates.append(ceiling(config, precision, options.clock))
         done = [(at + step) % len(batches) for step in range(steps)]
-        counts.append(sum(tokens[place] for place in done))
-        work.append(sum(work_of(config, batches[place]) for place in done))
+        work.append(sum(work_of(config, batches[place]) for place in done) / sum(tokens[place] for place in done))
         for system, arm in arms.items():
-            seconds[system].append(arm.ask(steps))
+            answer = arm.ask(steps)
+            per_token[system].append(answer["seconds"] / answer["tokens"])
+            memory[system] = answer["peak_mb"]
         at += steps
     for arm in arms.values():
         arm.close()
     print(f"\n{size}, {precision}, dropout {dropout:g}: {statistics.mean(tokens):.0f} target tokens a batch")
-    per_token = {system: [spent / count for spent, count in zip(row, counts, strict=True)]
-                 for system, row in seconds.items()}  # fmt: skip
     result: dict[str, Any] = {"rounds": options.rounds, "tokens_per_s": {}, "ratios": {}, "share_of_ceiling": {},
-                              "ceiling_multiply_adds_per_s": statistics.median(rates)}  # fmt: skip
+                              "ceiling_multiply_adds_per_s": statistics.median(rates), "peak_mb": memory}  # fmt: skip
     for system, row in per_token.items():
         speed = result["tokens_per_s"][system] = spread([1 / value for value in row])
-        each = [w / s for w, s in zip(work, seconds[system], strict=True)]
+        each = [w / s for w, s in zip(work, row, strict=True)]
         share = result["share_of_ceiling"][system] = statistics.median(each) / statistics.median(rates)
-        print(f"  {SYSTEMS[system][0]:16} {speed['median']:8.0f} tokens/s   {speed['lower_quartile']:.0f} to "
-              f"{speed['upper_quartile']:.0f}   {100 * share:.0f} % of the ceiling")  # fmt: skip
+        around = f"{speed['lower_quartile']:.0f} to {speed['upper_quartile']:.0f}"
+        print(f"  {SYSTEMS[system][0]:16} {speed['median']:8.0f} tokens/s   {around}   {100 * share:.0f} % of the "
+              f"ceiling, {memory[system]:.0f} MB")  # fmt: skip
     ours = per_token.pop("glassformer", None)
     for system, theirs in per_token.items() if ours else ():
         row = result["ratios"][f"glassformer / {system}"] = ratio(ours, theirs)
@@ -116,22 +138,24 @@ def measure(size: str, precision: str, dropout: float, options: argparse.Namespa
 
 def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
-        serve(*sys.argv[2:5], dropout=float(sys.argv[5]))
+        serve(*sys.argv[2:7])
         return
     parser = new_parser(__doc__)
-    parser.add_argument("--sizes", nargs="+", choices=["tiny", "small", "base"], default=["small", "base"])
+    parser.add_argument("--sizes", nargs="+", choices=["micro", "tiny", "small", "base"], default=["small", "base"])
     parser.add_argument("--precisions", nargs="+", choices=["float32", "bf16"], default=["float32", "bf16"])
     parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--dropouts", type=float, nargs="+", default=[0.1, 0.0])
     parser.add_argument("--rounds", type=int, default=5, help="at least 2")
     parser.add_argument("--steps", type=int, default=6, help="steps of each system in each round")
+    parser.add_argument("--clock", choices=["wall", "processor"], default="wall",
+                        help="processor: its seconds, for one thread on a machine that is not quiet")  # fmt: skip
     options = parse_options(parser, "--sizes tiny --precisions float32 --dropouts 0 --rounds 2 --steps 1")
     if options.rounds < 2:
         parser.error(f"--rounds: found {options.rounds}, expected at least 2, for a spread.")
     for system in set(options.systems) & set(missing()):
         print(f"{SYSTEMS[system][0]} is not installed and is skipped.")
         options.systems.remove(system)
-    results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems),
+    results: dict[str, Any] = {"machine": machine(), "versions": versions(options.systems), "clock": options.clock,
                                "columns": {}}  # fmt: skip
     if options.json and options.json.is_file():
         results["columns"] = json.loads(options.json.read_text("utf-8"))["columns"]

@@ -1,21 +1,23 @@
-"""Time from prepared text to a validation loss: ``glassformer train``, HF's Seq2SeqTrainer, JoeyNMT.
+"""Time from prepared text to a validation loss: ``glassformer train``, HF's Seq2SeqTrainer, JoeyNMT, Marian.
 
     python benchmarks/training_end_to_end.py [--src FILE --tgt FILE --valid-src FILE --valid-tgt FILE] [--size small]
-                                             [--minutes 5] [--every 100] [--rounds 1] [--json FILE]
+                                             [--minutes 5] [--every 100] [--rounds 1] [--systems glassformer marian]
+                                             [--json FILE]
 
 All train a Transformer of the same sizes from random weights on the same pairs with the same vocabulary: norm after
 each sublayer, Adam, label smoothing 0.1, peak rate 1e-3 with an inverse square root schedule after 200 warm-up
 updates. All apply dropout where glassformer does; JoeyNMT also inside attention and feed-forward, as its
 configuration has it. glassformer collects 4,096 cells of sentences of similar length for an update (its default is
 half as many); JoeyNMT as many cells of sentences in random order; the Seq2SeqTrainer has the same average number of
-sentences per update, in random order and padded to the longest: each as its documentation sets it up. Without files
+sentences per update, in random order and padded to the longest; Marian as many source words, of sentences of similar
+length (``--maxi-batch-sort``): each as its documentation sets it up. Without files
 the pairs are the generated task phrasebook-de.
 
 The clock starts when the text has been read and encoded. For glassformer it includes validation, translations of 200
 sentences and saving. For the others it stops while the script measures the validation loss, and nothing is saved.
-Each runs for the given minutes, in turn, on all cores. The output is when each first fell below some losses, and
-after how many updates. A system that is not installed is skipped: ``pip install '.[bench]'``; install JoeyNMT with
---no-deps and add what is missing.
+Each runs for the given minutes, in turn, on all cores that the script may use (``taskset -c 1`` leaves one). The
+output is when each first fell below some losses, and after how many updates. A system that is not installed is
+skipped: ``pip install '.[bench]' pymarian``; install JoeyNMT with --no-deps and add what is missing.
 """
 
 import argparse
@@ -33,6 +35,7 @@ from typing import Any
 
 import torch
 from machine import machine
+from marian_process import MarianTraining, as_words, curve_of, write_vocabulary
 from smoke import new_parser, parse_options, write_json
 from training_systems import joeynmt_sizes, marian
 from training_text import add_files, data_of, text_of
@@ -49,8 +52,8 @@ from glassformer.training.train import train
 
 CELLS, WARM_UP, RATE = 4096, 200, 1e-3
 LOSSES = (7.0, 6.5, 6.0, 5.5, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.25, 2.0, 1.9, 1.8)
-SYSTEMS = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer", "joeynmt": "JoeyNMT"}
-MODULES = {"hf": "transformers", "joeynmt": "joeynmt"}
+SYSTEMS = {"glassformer": "glassformer train", "hf": "Seq2SeqTrainer", "joeynmt": "JoeyNMT", "marian": "Marian"}
+MODULES = {"hf": "transformers", "joeynmt": "joeynmt", "marian": "pymarian"}
 Curve = list[tuple[float, int, float]]  # seconds, updates, nats per token
 
 
@@ -172,11 +175,7 @@ def joeynmt_curve(options: argparse.Namespace, run: Path) -> Curve:
 
 def joeynmt_settings(config: ModelConfig, run: RunDirectory, place: Path, every: int) -> dict[str, Any]:
     """The contents of its configuration file; the texts are written to ``place``."""
-    for split in ("train", "valid"):
-        pairs = EncodedPairs(run.text / split)
-        for name, ids_of in (("src", pairs.src), ("trg", pairs.tgt)):
-            lines = (" ".join(f"t{token}" for token in ids_of(i) if token > config.eos_id) for i in range(len(pairs)))
-            (place / f"{split}.{name}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_texts(run, place)
     words = "".join(f"t{token}\n" for token in range(config.eos_id + 1, config.src_vocab))
     (place / "words").write_text(words, encoding="utf-8")
     side: dict[str, Any] = {"level": "word", "voc_file": str(place / "words")}
@@ -193,6 +192,35 @@ def joeynmt_settings(config: ModelConfig, run: RunDirectory, place: Path, every:
         },
         "model": joeynmt_sizes(config),
     }  # fmt: skip
+
+
+def write_texts(run: RunDirectory, place: Path) -> None:
+    """The pairs of a run as words: train.src, train.trg, valid.src and valid.trg."""
+    for split in ("train", "valid"):
+        pairs = EncodedPairs(run.text / split)
+        for name, side in (("src", pairs.src_side), ("trg", pairs.tgt_side)):
+            with (place / f"{split}.{name}").open("w", encoding="utf-8") as stream:
+                stream.writelines(as_words(side.ids(i).tolist() for i in range(len(pairs))))
+
+
+def marian_curve(options: argparse.Namespace, run: Path) -> Curve:
+    """Validation losses of ``pymarian train`` on the same pairs."""
+    directory = RunDirectory(run)
+    config, _ = directory.read_config()
+    pairs = EncodedPairs(directory.text / "train")
+    words = round(sentences_an_update(pairs) * float(pairs.src_side.lengths.mean()))
+    settings = (
+        f"--mini-batch-words {words} --learn-rate {RATE} --lr-warmup {WARM_UP} --lr-decay-inv-sqrt {WARM_UP} "
+        f"--disp-freq {options.every}u --valid-freq {options.every}u --valid-metrics ce-mean-words "
+        "--early-stopping 1000000"
+    )
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        write_texts(directory, place)
+        write_vocabulary(place / "words.yml", config.model.src_vocab)
+        valid = [str(place / f"valid.{side}") for side in ("src", "trg")]
+        training = MarianTraining(config.model, place, *settings.split(), "--valid-sets", *valid)
+        return curve_of(training, options.minutes)
 
 
 def hf_logits(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
@@ -291,19 +319,21 @@ def report(curves: dict[str, list[Curve]]) -> list[dict[str, Any]]:
 def main() -> None:
     parser = new_parser(__doc__)
     add_files(parser)
-    parser.add_argument("--size", choices=["tiny", "small", "base"], default="small")
+    parser.add_argument("--size", choices=["micro", "tiny", "small", "base"], default="small")
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--every", type=int, default=100, help="updates between validations")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--systems", nargs="+", choices=[*SYSTEMS], default=[*SYSTEMS])
     parser.add_argument("--curve", nargs=2, metavar=("SYSTEM", "RUN"), help=argparse.SUPPRESS)
     options = parse_options(parser, "--size tiny --minutes 0.02 --every 2")
     if options.curve:
         system, run = options.curve
-        arms = {"glassformer": glassformer_curve, "hf": hf_curve, "joeynmt": joeynmt_curve}
+        arms = {"glassformer": glassformer_curve, "hf": hf_curve, "joeynmt": joeynmt_curve, "marian": marian_curve}
         print(json.dumps(arms[system](options, Path(run))))
         return
-    systems = [name for name in SYSTEMS if name not in MODULES or find_spec(MODULES[name])]
-    for name in set(SYSTEMS) - set(systems):
+    asked = ["glassformer", *(name for name in options.systems if name != "glassformer")]  # it prepares the text
+    systems = [name for name in asked if name not in MODULES or find_spec(MODULES[name])]
+    for name in set(asked) - set(systems):
         print(f"{SYSTEMS[name]} is not installed and is skipped.")
     curves: dict[str, list[Curve]] = {system: [] for system in systems}
     for turn in range(options.rounds):

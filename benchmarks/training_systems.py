@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from marian_process import MarianTurns
 from torch import Tensor, nn
 
 from glassformer.model import Transformer
@@ -276,14 +277,20 @@ def eole_step(config: ModelConfig, precision: str, device: torch.device = CPU) -
     return peer_step(eole(config), precision, device, eole_logits)
 
 
+def marian_itself(config: ModelConfig, precision: str) -> MarianTurns:
+    """``pymarian train``, which is no function of a batch."""
+    return MarianTurns(config, batches_of(1))
+
+
 # For each system: its name in tables, the module that it needs, and the function that builds its step.
-SYSTEMS: dict[str, tuple[str, str, Callable[..., Step]]] = {
+SYSTEMS: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "glassformer": ("glassformer", "glassformer", glassformer_step),
     "torch": ("nn.Transformer", "torch", torch_step),
     "hf": ("MarianMT", "transformers", marian_step),
     "x-transformers": ("x-transformers", "x_transformers", x_transformers_step),
     "joeynmt": ("JoeyNMT", "joeynmt", joeynmt_step),
     "eole": ("Eole", "eole", eole_step),
+    "marian": ("Marian", "pymarian", marian_itself),
 }
 
 

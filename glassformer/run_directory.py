@@ -54,11 +54,18 @@ logger = logging.getLogger(__name__)
 _MAX_TABLE_BYTES = 2**28
 WEIGHTS = "model"
 MIX = "mix"  # in text/: the other text
+MEMBER = "seed-"  # begins the names of an ensemble's runs, in one directory
 DISTILLED = "distilled"  # translations for students
 _WRITTEN_AT_START = (
     ".lock", DISTILLED, "metrics.jsonl", "train.log", "tensorboard", "text", "tokenizer.src.json",
     "tokenizer.tgt.json",
 )  # fmt: skip
+
+
+def find_members(place: Path) -> list[Path]:
+    """The runs of the ensemble in a directory, or the directory itself."""
+    members = [] if (place / "config.json").exists() else sorted(place.glob(f"{MEMBER}*"))
+    return members or [place]
 
 
 def pick_device(name: str) -> "torch.device":
@@ -113,6 +120,11 @@ class RunDirectory:
     def has_checkpoints(self) -> bool:
         """Whether there is a checkpoint, valid or not."""
         return any(map(checkpoints, self.series))
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it holds a final model."""
+        return bool(checkpoints(self.final))
 
     def check_writable(self) -> None:
         """Raise ``RunError`` or ``StorageError`` for what a training must not write to."""

@@ -249,7 +249,7 @@ assert [tokens[place] for place in looks[:, 1].argmax(-1)] == ["▁love"] * 4
 assert tokens[looks[1, 2].argmax()] == "▁too"
 
 # %% [markdown]
-# **Guess before you look: silence a head.** We set the output of one head of this layer to zero, and of one only:
+# **Guess before you look: switch off a head.** We set the output of one head of this layer to zero, and of one only:
 # in our sentence, and in *I am hungry*, which a German says with another verb: *Ich habe Hunger*, I have hunger.
 # Four heads, eight translations: which ones change, and how?
 

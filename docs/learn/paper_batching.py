@@ -12,7 +12,9 @@
 # What the paper states and what comes out again is folded with the code that holds it.
 
 # %%
+import json
 import tempfile
+from itertools import islice
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -24,18 +26,37 @@ from glassformer import ModelConfig, TextConfig, Transformer
 from glassformer.tasks import load_task
 from glassformer.text.corpus.batches import collate, padding_fraction, plan_batches
 from glassformer.text.corpus.prepare import prepare
+from glassformer.text.tokenizer.bpe_training import learn_merges
+from glassformer.text.tokenizer.tokenizer import Tokenizer, byte_label
 from glassformer.training.objective.loss import smoothed_loss
 
 torch.manual_seed(0)
 lesson = Lesson("paper 5.1", "Attention Is All You Need, section 5.1: Training Data and Batching")
 
 # %% [markdown]
+# ## A vocabulary is learned
+#
+# Byte-pair encoding counts the pairs of neighbours in all words, makes the most frequent pair one symbol, and counts
+# again. Watch it on these words; `glassformer trace "low low ..." --merges 6` prints the same. Which comes first?
+
+# %% tags=["guess"]
+line = "low low low lower lower newest widest wider"
+merges = list(islice(learn_merges([line]), 6))
+for number, merge in enumerate(merges):
+    print(f"{number}  {' + '.join(map(byte_label, merge.pair)):8} {merge.counts[merge.pair]} times")
+    print("   ", " │ ".join(" ".join(map(byte_label, word)) for word in merge.words))
+trained = json.loads(Tokenizer.train("bpe", [line], 4 + 256 + 6).json)["model"]["merges"]
+assert [list(merge.pair) for merge in merges] == trained, "the trainer finds the same"
+
+# %% [markdown]
+# In training nothing else happens, with more words and 8,000 merges. A text is cut later by the same merges, in the
+# order in which they were learned.
+#
 # ## One vocabulary for two languages
 #
-# Byte-pair encoding starts from single characters (here from bytes) and again and again joins the two neighbours that
-# stand side by side most often, until the vocabulary has the requested size. Frequent words end as one
-# token, rare ones as several, and nothing is ever unknown. The paper's vocabulary for English and German has about
-# 37,000 entries; for our 10,000 phrases 2,000 are plenty.
+# It starts from single characters (here from bytes) and ends when the vocabulary has the requested size. Frequent
+# words end as one token, rare ones as several, and nothing is ever unknown. The paper's vocabulary for English and
+# German has about 37,000 entries; for our 10,000 phrases 2,000 are plenty.
 
 # %%
 task = load_task("phrasebook-de")

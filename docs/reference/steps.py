@@ -35,6 +35,10 @@ AROUND = {
         "Search and sampling",
         "The trace of a generation also shows how each token is chosen, under `search.`.",
     ),
+    "answer": (
+        "Answer",
+        "What the model has written becomes text, and what the steps of the text took off is put back, under `answer.`.",
+    ),
     "dropout": (
         "Dropout",
         "The trace of a training step shows what dropout keeps, under `src_embedding.dropout`, "
@@ -119,11 +123,11 @@ def steps_around(translator: Translator) -> Iterator[WalkStep]:
 
 
 def restarted_training(translator: Translator) -> Walk:
-    """An update of a training that diverged before."""
+    """An update by Muon of a training that diverged before."""
     with TemporaryDirectory() as name:
         state = {"counters": asdict(TrainState(restarts=1))}
         save_checkpoint(RunDirectory(Path(name)).latest, 1, {OPTIMIZER: {}}, state)
-        return walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1), run=Path(name))
+        return walk_training(translator, ["ab"], ["ba"], TrainConfig(warmup=1, optimizer="muon"), run=Path(name))
 
 
 def sections_around(steps: Iterable[WalkStep]) -> Iterator[str]:

@@ -27,11 +27,11 @@ from sections import read_sections  # noqa: E402
 
 SOURCE, OUT = ROOT / "build" / "site-source", ROOT / "build" / "site"
 TOP = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")
-TRY, SENTENCE = "try.html", "I love you, too."
+TRY, SENTENCE = "try.html", "I am hungry."
 GROUPS = {
     "Use": [
-        "docs/howto", "docs/training", "docs/translating", "docs/translators", "docs/serving", "docs/exchange",
-        "docs/scaling", "docs/errors", "examples/README",
+        "docs/howto", "docs/training", "docs/translating", "docs/translator_page", "docs/translators", "docs/serving",
+        "docs/exchange", "docs/scaling", "docs/errors", "examples/README",
     ],
     "Look inside": [
         "docs/page", "docs/tracing", "docs/interpretability", "docs/steps", "docs/differences",
@@ -98,9 +98,15 @@ def write_living_page(path: Path) -> float:
     """The living page of the bundled model; returns its MB."""
     from glassformer import Translator
     from glassformer.explain import walk
+    from glassformer.explain.page.writer import page_html
 
     path.parent.mkdir(parents=True)
-    return len(walk(Translator.load(), [SENTENCE]).to_page(path, run="en-de", run_option="").encode()) / 1e6
+    translator = Translator.load()
+    page = page_html(
+        walk(translator, [SENTENCE]), translator, run="en-de", run_option="", dense=True, first="translate"
+    )
+    path.write_text(page, encoding="utf-8")
+    return path.stat().st_size / 1e6
 
 
 def embed_living_page(lesson: str, size_mb: float) -> str:

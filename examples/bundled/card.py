@@ -205,11 +205,11 @@ def card(directory: Path, results: dict[str, Any]) -> str:
         single_words=_single_words(ours["single_words"]),
         first_file="`examples/bundled/first_sentences.py`",
         known=_known(facts["known_first_sentences"]),
-        doubted=_doubted(ours["doubted_first_sentences"]),
+        doubted=_doubts(ours["doubted_first_sentences"]),
         examples=_examples(results),
         rules=_rules(),
         noisy=_noisy({name: results[name]["noisy"] for name in JUDGED}),
-        typed=_typed({name: read_verdicts(name) for name in JUDGED}),
+        typed=_typed_table({name: read_verdicts(name) for name in JUDGED}),
         typed_total=_typed_total(read_verdicts("bundled")),
         typed_answers=_typed_answers(read_verdicts("bundled")),
     )  # fmt: skip
@@ -341,7 +341,7 @@ def _known(known: list[str]) -> str:
     )
 
 
-def _doubted(doubted: list[str]) -> str:
+def _doubts(doubted: list[str]) -> str:
     return (
         f" It warns of its answers to {len(doubted)} of them: (?)."
         if doubted
@@ -369,7 +369,7 @@ def _rules() -> str:
     return "\n".join(f"- **{grade}**: {' '.join(rule.split())}" for grade, rule in rules)
 
 
-def _typed(judged: dict[str, list[Judged]]) -> str:
+def _typed_table(judged: dict[str, list[Judged]]) -> str:
     """How many answers of each kind are of each grade, and of these how many are flagged."""
     heads = ["kind", *(f"{NAMES[name]}: {grade}" for name in judged for grade in GRADES)]
     rows = [[kind or "all", *_typed_row(kind, judged)] for kind in (*TYPED, "")]

@@ -36,7 +36,9 @@ COPIES, MANY_COPIES = 3, 30  # how often a written pair is in wide.tsv; a word, 
 NAME = "#"
 GERMAN_NAMES = {"maria", "johannes", "toms", "marias"}  # how German writes some of them
 _WORD = re.compile(r"[^\W_]+")
-_OFTEN = re.compile(r"\S*\w|.*\b(?:half past|quarter (?:past|to)|(?:five|ten|twenty) (?:past|to))\b.*|.*\bbecause it\b.*")
+_OFTEN = re.compile(
+    r"\S*\w|.*\b(?:half past|quarter (?:past|to)|(?:five|ten|twenty) (?:past|to))\b.*|.*\bbecause it\b.*"
+)
 
 
 def words_of(text: str) -> list[str]:

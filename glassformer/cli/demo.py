@@ -39,7 +39,7 @@ DATES_SHOWN, EDITED = 6, 3
 LONGEST_PAUSE = 20.0  # seconds; then it continues
 PAGE = "demo.html"
 GREEDY = DecodeConfig(beam=1)
-SENTENCES = ["I love you, too.", "I am hungry.", "The water was too cold.", "Wednesday, May 7, 2031"]
+SENTENCES = ["I am hungry.", "I love you, too.", "The water was too cold.", "Wednesday, May 7, 2031"]
 
 
 def demo(run: Path, max_minutes: float, console: Console) -> Outcome:
@@ -159,10 +159,8 @@ def _pause(console: Console) -> None:
 def _open_page(console: Console, page: Path) -> None:
     _title(console, "8  All of it in your browser")
     console.print(Text("One file, offline, with two pages: translate what you type, and look inside the model.\n"))
-    address, has_screen = (
-        page.absolute().as_uri(),
-        bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")),
-    )
+    address = page.absolute().as_uri()
+    has_screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if sys.platform == "darwin":
         has_screen = "SSH_CONNECTION" not in os.environ
     watched = sys.stdout.isatty() and not os.environ.get("CI") and has_screen
@@ -209,7 +207,7 @@ def _tell_step(console: Console, strongest: _Silenced) -> None:
 def _show_edit(console: Console, translator: Translator, strongest: _Silenced) -> None:
     plain, edit = strongest.plain, _edit(strongest.layer, strongest.head)
     (source,) = plain.sentences.sources
-    console.print(Text(f"Head {strongest.head} of layer {strongest.layer} is silenced in the cross-attention:\n"))
+    console.print(Text(f"Head {strongest.head} of layer {strongest.layer} is switched off in the cross-attention:\n"))
     console.print(Text(f"glassformer trace \"{source}\" \\\n  --edit '{edit}'"))
     print_effect(strongest.changes, plain, console)
     with tracing(translator.model, edits=parse_edits([edit], plain, translator), only="", shown=False):

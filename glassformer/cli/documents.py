@@ -3,7 +3,7 @@
 import glob
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 from glassformer.cli import options as opt
 from glassformer.cli.options import option
 from glassformer.cli.shards import prepare_directory
-from glassformer.cli.streams import check_outputs
+from glassformer.cli.streams import check_outputs, write_lines
 from glassformer.errors import ConfigError
 from glassformer.files import json_sha256
 from glassformer.text.formats import FormatOptions, endings, find_format
@@ -42,6 +42,7 @@ _LANGUAGE = (
     "The target language, if neither the file nor the run names it "
     f"({' '.join(endings(lambda each: 'language' in each.options, first=True))}): de"
 )
+_REPORT = "Write the list of what to check here, the texts that are only doubtful included"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class DocumentOptions:
     columns: Annotated[str | None, option(_COLUMNS, panel=_PANEL, metavar="SRC:TGT")] = None
     separator: Annotated[str | None, option("Between features; default: ;", panel=_PANEL, metavar="SIGN")] = None
     language: Annotated[str | None, option(_LANGUAGE, panel=_PANEL)] = None
+    report: Annotated[Path | None, option(_REPORT, panel=_PANEL, metavar="FILE")] = None
 
     def find_columns(self) -> "Columns | None":
         """The columns that are named."""
@@ -61,7 +63,8 @@ class DocumentOptions:
     def check_output(self, path: Path | None, out: Path | None) -> None:
         """Raise an error for an ``--out`` that cannot be written, or that is read."""
         if not is_pattern(path):
-            check_outputs({"--out": out}, {"--input": path, "--glossary": self.glossary, "--memory": self.memory})
+            outputs = {"--out": out, "--report": self.report}
+            check_outputs(outputs, {"--input": path, "--glossary": self.glossary, "--memory": self.memory})
 
 
 Out = Annotated[Path | None, option(_OUT, panel=_PANEL)]
@@ -131,6 +134,7 @@ def translate_document(
     key: str,
     *,
     split: bool,
+    verbose: bool,
 ) -> None:
     """Translate the file and report on standard error; after a stop it continues with the same ``key``."""
     from glassformer.documents import FileTranslator, Glossary, Memory
@@ -158,7 +162,10 @@ def translate_document(
         progress=_show_progress if sys.stderr.isatty() else None,
         key=json_sha256([key, options.to_mapping()]),
     )
-    _print_report(files.translate(path, out, columns), path, out, opt.used_engines(translator))
+    report = files.translate(path, out, columns)
+    if chosen.report is not None:
+        write_lines(chosen.report, [*_describe(path, "note", report.notes), *_describe(path, "check", report.checks)])
+    _print_report(report, path, out, opt.used_engines(translator), verbose=verbose)
 
 
 def _warn_of_languages(path: Path, src: str, language: str | None, languages: tuple[str, str] | None) -> None:
@@ -178,27 +185,33 @@ def _show_progress(done: int, total: int) -> None:
     sys.stderr.write(f"\r{done:,} of {total:,} texts" + ("\n" if done == total else ""))
 
 
-def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str) -> None:
-    _print_remarks(path, "note", report.notes)
-    _print_remarks(path, "check", report.checks)
+def _print_report(report: "DocumentReport", path: Path, out: Path, engines: str, *, verbose: bool = False) -> None:
+    from glassformer.documents.checklist import DOUBTFUL
+
+    is_short = report.is_mostly_doubtful and not verbose
+    checks = [one for one in report.checks if not (is_short and one.kind == DOUBTFUL)]
+    for line in (*_describe(path, "note", report.notes), *_describe(path, "check", checks)):
+        typer.echo(line, err=True)
     memory = f", {report.from_memory:,} of them from the memory" if report.from_memory else ""
     check = report.summary()
     look = f"; {check}" if check else ""
+    look += ". -v names each, --report FILE lists all" if is_short else ""
     before = f", after {report.resumed:,} texts that were translated before a stop" if report.resumed else ""
     texts = "1 text" if report.segments == 1 else f"{report.segments:,} texts"
     typer.echo(f"{out}: {texts} filled{engines}{memory}{before}{look}.", err=True)
 
 
-def _print_remarks(path: Path, kind: str, remarks: "Sequence[Remark]") -> None:
+def _describe(path: Path, kind: str, remarks: "Sequence[Remark]") -> Iterator[str]:
+    """A line for each remark; of a text that the file has again one that counts them."""
     times = Counter((one.source, one.remark, one.text) for one in remarks)
     for (line, _), group in groupby(remarks, lambda one: (one.line, one.source)):
         counted = [(one, times.pop((one.source, one.remark, one.text), 0)) for one in group]
         of_text = [(one, count) for one, count in counted if count]
         for one, count in of_text[:_MAX_REMARKS]:
             again = f" ({count:,} times)" if count > 1 else ""
-            typer.echo(f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}{again}", err=True)
+            yield f"{path}:{line}: {kind}: {_shorten(one.remark)}: {_shorten(one.text)!r}{again}"
         if len(of_text) > _MAX_REMARKS:
-            typer.echo(f"{path}:{line}: {kind}: {len(of_text) - _MAX_REMARKS:,} more of this text", err=True)
+            yield f"{path}:{line}: {kind}: {len(of_text) - _MAX_REMARKS:,} more of this text"
 
 
 def _shorten(text: str) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CHUNK = 1000
 
 
-@opt.options("search", "sampling", "scoring", "batching", without=["n_best"])
+@opt.options("search", "sampling", "scoring", "batching")
 def evaluate(
     *,
     pairs: Annotated[Path | None, argument("One file of pairs, as for train, such as .tmx or .csv")] = None,
@@ -84,11 +84,11 @@ def _recorded_columns(runs: list[Path] | None) -> dict[str, str]:
 def _print_scores(scores: "Scores") -> None:
     from glassformer.training.evaluation.metrics import METRICS
 
-    width = max(len(METRICS[name].title) for name in scores.values)
-    for name, value in scores.values.items():
+    width = max(len(METRICS[name].title) for name in scores.fitting)
+    for name in scores.fitting:
         signature = scores.signatures.get(name)
-        told = f" {signature}" if signature else f"of {scores.sentences} sentences"
-        typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(value, '6.2f')}  {told}")
+        told = f" {signature}" if signature else f"of {scores.counted.replace(',', '')}"
+        typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(scores[name], '6.2f')}  {told}")
 
 
 @opt.options(

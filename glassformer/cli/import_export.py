@@ -20,6 +20,7 @@ _POSITIONS = (
     "Which sinusoids the model has: marian, with which Marian trains and which a native model gets by default; or "
     "paper, which Hugging Face's conversion has"
 )
+_SHORTLIST = "Lexical shortlist of a Marian model: lines of target, source and probability, or Marian's .bin of them"
 _PAGE = "html"  # of --to: no program, but one file that translates in a browser
 _PROGRAM = f"For which: {', '.join(export_targets())}; or {_PAGE}: one file that translates offline in any browser"
 _OUT = f"The new directory; with --to {_PAGE} the file"
@@ -33,6 +34,7 @@ def import_model(
     langs: Annotated[str | None, option(opt.LANGS, metavar="SRC-TGT")] = None,
     vocab: Annotated[list[Path] | None, option(_VOCAB, metavar="FILE")] = None,
     positions: Annotated[str | None, option(_POSITIONS, metavar="NAME")] = None,
+    shortlist: Annotated[Path | None, option(_SHORTLIST, metavar="FILE")] = None,
 ) -> None:
     """Turn another program's model into a run that translates, trains and is traced like any other.
 
@@ -43,7 +45,8 @@ def import_model(
     from glassformer.interop.new_directory import check_new_directory
 
     check_new_directory(run, "--run")
-    model = read_model(source, lambda line: typer.echo(line, err=True), vocab=vocab, positions=positions)
+    given = {"vocab": vocab, "positions": positions, "shortlist": shortlist}
+    model = read_model(source, lambda line: typer.echo(line, err=True), **given)
     if langs is not None:
         model = model.with_languages(langs)
     model.write(run)

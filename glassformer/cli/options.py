@@ -66,7 +66,7 @@ ALL_LAYERS = "Do not fold layers that repeat the first"
 _ENGINE = (
     "What computes: auto takes ctranslate2 where it is installed (pip install '.\\[fast]') and gives what torch gives"
 )
-_VERBOSE = "Say which engine is taken, and why"
+_VERBOSE = "Say which engine is taken, and why; of a file, name the texts that are only doubtful, too"
 _PRECISION = (
     "Compute products in float32 or bf16, or by ctranslate2 in int8 or, on a GPU, float16; by default as the model is"
 )
@@ -220,8 +220,10 @@ def run_or_bundled(run: Path | None) -> Path:
 
 
 def runs_or_bundled(runs: list[Path] | None) -> list[Path]:
-    """The given run directories, or the bundled one."""
-    return list(map(find_run, runs or [BUNDLED]))
+    """The given run directories, with those of an ensemble, or the bundled one."""
+    from glassformer.run_directory import find_members
+
+    return [member for run in runs or [BUNDLED] for member in find_members(find_run(run))]
 
 
 def require_run(run: Path | None) -> Path:

@@ -24,7 +24,8 @@ _PAIRS = f"One file of pairs: {' '.join(endings(lambda each: each.pairs, first=T
 _MODEL = f"{', '.join(_NAMES)} or {_LAST_NAME}; without it micro for up to 20,000 pairs, else tiny"
 _INIT = "Start from the model of this run, or from the bundled one: bundled"
 _MIX = "Other pairs to mix in, so that less is forgotten; train.mix is their share"
-_PRESET = f"Settings that belong together: {', '.join(PRESETS)}"
+_PRESET = f"Settings that belong together: {', '.join(PRESETS)}; without it words or sentences, as the pairs are"
+_SEEDS = "Train an ensemble of this many models, which start from different weights: RUN/seed-1 ..."
 _TEACHERS = "Where to train the teachers and to write."
 _OTHER_SETTINGS = "Continue a run with other settings or other text"
 
@@ -83,15 +84,19 @@ def train(
     init: Annotated[str | None, option(_INIT, metavar="DIR")] = None,
     mix: Annotated[str | None, option(_MIX, metavar="FILE")] = None,
     preset: Annotated[str | None, option(_PRESET)] = None,
+    seeds: Annotated[int, option(_SEEDS, min=1, metavar="N")] = 1,
     settings: SettingOptions,
     force: Annotated[bool, option(f"{_OTHER_SETTINGS}; its log records what changed", "--force")] = False,
+    verbose: Annotated[bool, option("Also say why the defaults are what they are", "--verbose", "-v")] = False,
 ) -> None:
     """Train a model on pairs of text, from raw text to a working translator. The same command continues after a stop.
 
     [bold]glassformer train --src A.en --tgt A.de --run runs/first[/bold]
     [bold]glassformer train pairs.tsv --run runs/second --model small --max-minutes 30[/bold]
     [bold]glassformer train pairs.tsv --run runs/tuned --init bundled[/bold]
+    [bold]glassformer train forms.train --columns 1+3:2 --valid forms.dev --run runs/forms --seeds 5[/bold]
     """
+    from glassformer.run_directory import RunDirectory
     from glassformer.training.reporting.display import open_display
     from glassformer.training.request.arguments import TrainRequest
     from glassformer.training.train import train as train_run
@@ -100,11 +105,18 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            preset=preset, overrides=settings.overrides(), force=force,
+            preset=preset, overrides=settings.overrides(), force=force, verbose=verbose,
         )  # fmt: skip
-        with open_display(Console(quiet=not world.is_first)) as display:
-            outcome = train_run(request, display, world)
-    _end(outcome, is_first=world.is_first)
+        for number, member in enumerate(request.members(seeds), 1):
+            if seeds > 1 and RunDirectory(member.run).is_trained:
+                continue
+            if seeds > 1 and world.is_first:
+                typer.echo(f"Model {number} of {seeds}: {member.run}", err=True)
+            with open_display(Console(quiet=not world.is_first)) as display:
+                outcome = train_run(member, display, world)
+            _end(outcome, is_first=world.is_first)
+        if seeds > 1 and world.is_first:
+            typer.echo(f'All {seeds} as one:  glassformer translate "..." --run {shlex.quote(str(request.run))}')
 
 
 @opt.options()
@@ -131,8 +143,9 @@ def diversify(
 
     opt.require_one_process("diversify", "several may learn what it writes")
     request = TrainRequest.make(
-        run=run, data=text.names(), config_file=config, model=model, overrides=settings.overrides()
-    )
+        run=run, data=text.names(), config_file=config, model=model, preset="sentences",
+        overrides=settings.overrides(),
+    )  # fmt: skip
     if not isinstance(request.source, FileSource):
         raise ConfigError("diversify: found a generated task, expected text of your own: --src A.en --tgt A.de.")
     with open_display(Console()) as display:
@@ -226,11 +239,14 @@ def _print_outcome(outcome: "Outcome") -> None:
     from glassformer.training.evaluation.metrics import METRICS
 
     scores = outcome.final.scores
-    signatures = [f"{METRICS[name].title} is {signature}" for name, signature in scores.signatures.items()]
+    signatures = [
+        f"{METRICS[name].title} is {text}" for name, text in scores.signatures.items() if name in scores.fitting
+    ]
+    told = f"{', '.join(signatures)}.\n" if signatures else ""
     typer.echo(
         f"Final model, on validation: loss {outcome.final.loss:.3f}, ppl {outcome.final.perplexity:.2f}, greedy "
         f"{scores.format(separator=', ')} of {scores.sentences}.\n"
-        f"{', '.join(signatures)}.\n"
+        f"{told}"
         f'Use it:  glassformer translate "..." --run {shlex.quote(str(outcome.run))}'
     )
 

@@ -150,7 +150,9 @@ def translate(
             translate_shards(input_, out, write, partial(opt.used_engines, translator))
         elif input_ is not None and out is not None:
             split = decode.get("split_sentences", True)
-            translate_document(translator, input_, out, options, document, engine.key(run), split=split)
+            translate_document(
+                translator, input_, out, options, document, engine.key(run), split=split, verbose=engine.verbose
+            )
         elif output.stream:
             for number, request in enumerate(read_requests(given, constraints.request())):
                 translation = _print_pieces(translator.stream(request, options, start=number))

@@ -8,7 +8,7 @@ from glassformer.bundled import find_run
 from glassformer.decoding.engines.ctranslate2_engine import ONLY_HERE
 from glassformer.decoding.engines.engine import check_workers
 from glassformer.errors import ConfigError, RunError, TokenizerError, check_type
-from glassformer.run_directory import LoadedRun, RunDirectory
+from glassformer.run_directory import LoadedRun, RunDirectory, find_members
 
 if TYPE_CHECKING:
     from glassformer.decoding.engines.torch_engine import TorchEngine
@@ -45,13 +45,13 @@ def choose_engine(engine: str, precision: str | None, *, shortlist: bool = False
 def find_runs(directories: str | Path | Sequence[str | Path]) -> list[Path]:
     """The directories as a list; ``RunError`` for none or for no path."""
     if isinstance(directories, str | Path):
-        return [find_run(directories)]
+        return find_members(find_run(directories))
     check_type("run", directories, Sequence, "the path of a run directory, or a list of such paths", RunError)
     if not directories:
         raise RunError("run: found none, expected at least one run directory. Name one.")
     for number, directory in enumerate(directories):
         check_type(f"run[{number}]", directory, str | Path, "the path of a run directory", RunError)
-    return [find_run(directory) for directory in directories]
+    return [member for directory in directories for member in find_members(find_run(directory))]
 
 
 def load_ensemble(places: Sequence[Path], device: str) -> list[LoadedRun]:

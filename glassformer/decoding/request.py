@@ -112,6 +112,7 @@ def tokenize_constraints(request: Request, tokenizer: Tokenizer, name: str) -> C
     return Constraints(
         prefix=_to_ids(prefix, prefix, tokenizer, f"{name}: prefix"),
         required=tuple(required),
+        starts=tuple(_to_ids(word.strip(), word, tokenizer, f"{name}: must") for word in request.must),
         banned=tuple(banned),
     )
 

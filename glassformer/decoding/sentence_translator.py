@@ -4,20 +4,29 @@ A sentence is what the steps have left of a text; its translation is that of wha
 """
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from glassformer.decoding.batching import EncodedSource, ModelInput, output_limit, plan_decoding, read_sources
 from glassformer.decoding.confidence.confidence import Confidence
 from glassformer.decoding.engines.engine import Engine
-from glassformer.decoding.restore.alignment import attends_to_all, content_doubts, is_short, token_ends
-from glassformer.decoding.restore.drafts import Attempt, NumberedText, doubt_numbers, translate_parts
+from glassformer.decoding.restore.alignment import (
+    CAPITAL_NOUNS,
+    attends_to_all,
+    content_doubts,
+    find_lost_names,
+    find_new_names,
+    is_short,
+    token_ends,
+)
+from glassformer.decoding.restore.drafts import Attempt, NumberedText, doubt_missing, doubt_numbers, translate_parts
 from glassformer.decoding.search.job import Constraints, SearchJob
 from glassformer.decoding.search.mbr import chrf_utility, mbr_rank
 from glassformer.decoding.search.outputs import Output
 from glassformer.decoding.sentences import SentenceRequest
-from glassformer.decoding.translation import EMPTY, Hypothesis, Translation
+from glassformer.decoding.translation import EMPTY, Doubt, Hypothesis, Translation
 from glassformer.settings import DecodeConfig
 from glassformer.text.codes.code import join_parts
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
@@ -66,40 +75,66 @@ class SentenceTranslator:
         attempts = translate_parts(
             parts, search, self._token_ends, checks_numbers=is_checked, languages=self._languages
         )
+        missing = (
+            self._find_missing(sentences, attempts, options, check_content) if is_checked or check_content else {}
+        )
         if is_checked and not check_content:
-            attempts = list(map(doubt_numbers, attempts))
-        doubts = [one.translation.warnings for one in attempts]
-        if check_content:
-            self._check_content(sentences, attempts, doubts, options)
-        return [one.finish(more, attention=attention) for one, more in zip(attempts, doubts, strict=True)]
+            attempts = [
+                doubt_missing(doubt_numbers(one), missing.get(number, ())) for number, one in enumerate(attempts)
+            ]
+            missing = {}
+        return [
+            one.finish([*one.translation.warnings, *missing.get(number, ())], attention=attention)
+            for number, one in enumerate(attempts)
+        ]
 
-    def _check_content(
+    def _find_missing(
         self,
         sentences: Sequence[SentenceRequest],
         attempts: Sequence[Attempt],
-        doubts: list[list[str]],
         options: DecodeConfig,
-    ) -> None:
-        """Add to ``doubts`` what seems to lack a word of its source; of short translations the attention is asked."""
-        asked = dict[int, Translation]()
+        check_content: bool,
+    ) -> dict[int, list[str]]:
+        """What some translations seem to lack of their source, by number; if in doubt the attention is asked.
+
+        With ``check_content`` it is any word, of translations that are short, in a remark; else names.
+        """
+        asked, found = dict[int, Translation](), dict[int, list[str]]()
         for number, one in enumerate(attempts):
-            found = one.translation
-            if one.lost or one.restored[0].flags or not set(doubts[number]) <= {found.warning}:
+            translation = one.translation
+            best = translation.hypotheses[0]
+            is_said = one.lost or one.restored[0].flags or not set(translation.warnings) <= {translation.warning}
+            if is_said or best.truncated or not best.ids:
                 continue
-            best = found.hypotheses[0]
-            is_seen = best.attention is not None or best.truncated or not best.ids
-            is_short_one = is_short(found, self.confidence)
-            if not is_seen and is_short_one and not attends_to_all(found, self._token_ends):
-                asked[number] = found
-            else:
-                doubts[number] += content_doubts(found, self.confidence, self._token_ends)
-        texts = [(number, found.source) for number, found in asked.items()]
-        ids = [found.hypotheses[0].ids for found in asked.values()]
-        weights = self._batches.attention(self._inputs(texts, sentences), ids, options) if asked else iter(())
-        for (number, found), one_weights in zip(asked.items(), weights, strict=True):
-            best = replace(found.hypotheses[0], attention=one_weights, mean_attention=self.engine.mean_attention)
-            seen = replace(found, hypotheses=[best])
-            doubts[number] += content_doubts(seen, self.confidence, self._token_ends)
+            may_lack = check_content and is_short(translation, self.confidence)
+            may_lack = may_lack and not attends_to_all(translation, self._token_ends)
+            looks_for_names = check_content or translation.doubt is None
+            if may_lack or (looks_for_names and self._has_new_names(translation)):
+                asked[number] = translation
+            elif check_content:
+                found[number] = content_doubts(translation, self.confidence, self._token_ends)
+        find = partial(content_doubts, confidence=self.confidence) if check_content else find_lost_names
+        for number, seen in self._with_attention(sentences, asked, options):
+            found[number] = find(seen, ends=self._token_ends)
+        return found
+
+    def _has_new_names(self, translation: Translation) -> bool:
+        """Whether a name of the source is not in the translation: a word with a capital, but of no German text."""
+        language = (self._languages or ("",))[0].partition("-")[0]
+        is_looked_for = language not in ("", *CAPITAL_NOUNS)
+        return is_looked_for and bool(find_new_names(translation.source, translation.text))
+
+    def _with_attention(
+        self, sentences: Sequence[SentenceRequest], asked: Mapping[int, Translation], options: DecodeConfig
+    ) -> Iterator[tuple[int, Translation]]:
+        """The translations with the attention with which they were written."""
+        missing = {number: one for number, one in asked.items() if one.hypotheses[0].attention is None}
+        yield from ((number, one) for number, one in asked.items() if number not in missing)
+        texts = [(number, one.source) for number, one in missing.items()]
+        ids = [one.hypotheses[0].ids for one in missing.values()]
+        weights = self._batches.attention(self._inputs(texts, sentences), ids, options) if missing else iter(())
+        for (number, one), of_one in zip(missing.items(), weights, strict=True):
+            yield number, replace(one, hypotheses=[replace(one.hypotheses[0], attention=of_one)])
 
     def _token_ends(self, translation: Translation) -> tuple[list[int], list[int]]:
         return token_ends(translation, *self._tokenizers)
@@ -151,6 +186,9 @@ class SentenceTranslator:
             chances, doubt = self.confidence.judge(source.text, hypotheses)
             pairs = zip(hypotheses, chances, strict=True)
             hypotheses = [replace(one, confidence=chance) for one, chance in pairs]
+        if doubt is None or doubt.reason == "unsure":
+            unknown = self._tokenizers[0].unknown_symbols(source.text)
+            doubt = Doubt("symbols", unknown) if unknown else doubt
         return Translation(source.text, tokens, source.truncated, hypotheses, engine, doubt=doubt)
 
 
@@ -185,12 +223,17 @@ class BatchTranslator:
     def attention(
         self, sources: Sequence[ModelInput], outputs: Sequence[Sequence[int]], options: DecodeConfig
     ) -> "Iterator[Float[Tensor, 'layers heads tgt src']]":
-        """The cross-attention with which the first model writes the given output of each sentence, in order."""
+        """The cross-attention with which the first model writes the given output of each sentence, in order.
+
+        At least the mean of the last layer.
+        """
         lengths = [len(one.source.ids) for one in sources]
         found: dict[int, Any] = {}
         for batch in plan_decoding(lengths, range(len(sources)), 1, options.batch_tokens):
             job = self._job([sources[number] for number in batch], options, attention=True)
-            found |= dict(zip(batch, self.engine.attention(job, [outputs[number] for number in batch]), strict=True))
+            found |= dict(
+                zip(batch, self.engine.attention(job, [outputs[number] for number in batch], mean=True), strict=True)
+            )
         return (found[number] for number in range(len(sources)))
 
     def stream(self, source: ModelInput, options: DecodeConfig) -> Generator[str, None, Hypothesis]:
@@ -239,4 +282,5 @@ class BatchTranslator:
 
 def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """The text of growing ids that later ones leave as it is: a broken character at its end may be completed."""
-    return tokenizer.to_text(ids).rstrip(_BROKEN)
+    text = tokenizer.to_text(ids).rstrip(_BROKEN)
+    return text[:-1] if tokenizer.decomposes else text

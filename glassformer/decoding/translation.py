@@ -101,10 +101,12 @@ EMPTY = Hypothesis(text="", tokens=[], ids=[], log_prob=0.0, score=0.0, truncate
 REASONS = {
     "language": "the text seems to be in another language than the model reads",
     "characters": "the text has characters that the model does not know: {}",
+    "symbols": "the text has symbols that the model does not know: {}",
     "words": "the text has words that the model has hardly seen: {}",
     "length": "the text is longer than those that the model learned from",
     "unsure": "the model was unsure which words to write",
     "number": "its numbers are not those of the text: {}",
+    "missing": "nothing in it seems to stand for {}",
 }
 """Why a translation is doubted; the first one that applies is given."""
 _MAX_NAMED = 5

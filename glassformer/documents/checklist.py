@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -60,20 +61,33 @@ class DocumentReport:
         order = [*KINDS, DOUBTFUL]
         return sorted(self.flagged, key=lambda one: order.index(one.kind))
 
+    @property
+    def is_mostly_doubtful(self) -> bool:
+        """Whether more than half of all texts are doubtful and nothing graver: such doubts tell nothing apart."""
+        return 2 * self._count_texts()[DOUBTFUL] > self.segments
+
+    def _count_texts(self) -> Counter[str]:
+        """How many texts there are of each kind, each counted once, by its gravest."""
+        gravest = {(one.line, one.source): one.kind for one in reversed(self.checks)}
+        return Counter(gravest.values())
+
     def summary(self) -> str:
-        """How many texts there are to check, each counted once, by its gravest kind; empty if there are none."""
-        order, gravest = [*KINDS, DOUBTFUL], dict[tuple[int, str], str]()
-        for one in self.flagged:
-            place = one.line, one.source
-            gravest[place] = min(one.kind, gravest.get(place, DOUBTFUL), key=order.index)
-        counts = Counter(gravest.values())
+        """How many texts there are to check; empty if there are none."""
+        counts = self._count_texts()
         if not counts:
             return ""
-        listed = ", ".join(f"{counts[kind]:,} {kind}" for kind in [*KINDS, DOUBTFUL] if counts[kind])
-        these = "one that is" if len(gravest) == 1 else f"{len(gravest):,} that are"
-        found = f"check the {these} named above: {listed}"
-        if 2 * counts[DOUBTFUL] > self.segments:
-            found += (
-                ". More than half are doubtful: this model is not made for such texts; train one on texts like these"
-            )
-        return found
+        doubtful = counts.pop(DOUBTFUL, 0)
+        kinds = [f"{counts[kind]:,} {kind}" for kind in KINDS if counts[kind]]
+        if not self.is_mostly_doubtful:
+            kinds += [f"{doubtful:,} {DOUBTFUL}"] if doubtful else []
+            return _named_above(counts.total() + doubtful, kinds)
+        named = _named_above(counts.total(), kinds) + ". " if kinds else ""
+        return (
+            f"{named}{doubtful:,} of {self.segments:,} are doubtful: this model is not made for such texts; train "
+            "one on texts like these"
+        )
+
+
+def _named_above(count: int, kinds: Sequence[str]) -> str:
+    these = "one that is" if count == 1 else f"{count:,} that are"
+    return f"check the {these} named above: {', '.join(kinds)}"

@@ -28,8 +28,8 @@ def kind_of(address: str) -> str:
 _STAGES = {
     "text": "Text", "src_mask": "Encoder embedding", "src_embedding": "Encoder embedding",
     "encoder": "Encoder output", "causal_mask": "Decoder embedding", "tgt_embedding": "Decoder embedding",
-    "decoder": "Decoder output", "output_projection": "Output", "choice": "Choice", "answer": "Answer", "loss": "Loss",
-    "update": "Update", "search": "Search",
+    "decoder": "Decoder output", "output_projection": "Output", "choice": "Choice", "answer": "Answer",
+    "loss": "Loss", "update": "Update", "search": "Search",
 }  # fmt: skip
 _IN_EACH_TOKEN = ("causal_mask", "tgt_embedding", "decoder", "output_projection", "search")
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from glassformer.checkpoint import save_checkpoint
 from glassformer.errors import CheckpointError, ConfigError, TokenizerError
 from glassformer.interop.new_directory import write_whole
+from glassformer.interop.shortlist import Shortlist
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, RunDirectory
 from glassformer.settings import ModelConfig, RunConfig
@@ -127,6 +128,7 @@ class ImportedModel:
     tokenizers: Tokenizers
     source: dict[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    shortlist: Shortlist | None = None
 
     def with_languages(self, languages: str) -> Self:
         """The model with ``languages`` such as en-de; or ``ConfigError``."""
@@ -146,6 +148,8 @@ class ImportedModel:
             run, (src, tgt) = RunDirectory(temporary), self.tokenizers
             run.create()
             run.write_tokenizers(src, tgt)
+            if self.shortlist is not None:
+                self.shortlist.write(run.shortlist_file)
             state = {
                 "counters": {"update": 0, "epoch": 0}, "torch": torch.__version__,
                 "model": self.config.model.to_mapping(),

@@ -69,7 +69,7 @@ PROGRAMS = (
         title="Marian",
         recognizes=_lazy("marian.release.is_marian"),
         read=_lazy("marian.release.import_marian"),
-        reads=("positions", "vocab"),
+        reads=("positions", "vocab", "shortlist"),
         source="a model of Marian (.npz, .bin, or its directory or .zip with decoder.yml and vocabularies)",
         write=_lazy("marian.export.export_marian"),
     ),

@@ -165,7 +165,7 @@ def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Call
         check_output(run.shortlist_file)
     tokenizers = run.read_tokenizers()
     if pairs is not None:
-        texts = _encode(pairs, tokenizers)
+        texts = encode_pairs(pairs, tokenizers)
     else:
         prepared = read_prepared(run.text, config.text)
         if prepared is None:
@@ -185,7 +185,7 @@ def make_shortlist(run: RunDirectory, pairs: Iterable[Pair] | None, report: Call
     return found
 
 
-def _encode(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Sides:
+def encode_pairs(pairs: Iterable[Pair], tokenizers: Tokenizers) -> Sides:
     """Ids of pairs that are neither blank nor very long."""
     src_tokenizer, tgt_tokenizer = tokenizers
     src_texts, tgt_texts = list[list[int]](), list[list[int]]()

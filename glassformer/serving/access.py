@@ -33,39 +33,25 @@ class Access:
         self.characters = LRUCache[str, int](_MAX_CLIENTS)
         """Of each client since the server started."""
 
-    def admit(
-        self, key: str, address: str, texts: int = 1, statuses: tuple[int, int] = (400, 403)
-    ) -> tuple[str, dict[str, str]]:
-        """A client's name and rate-limit headers; ``HTTPError`` for a key, then for a limit.
+    def admit(self, key: str, address: str, texts: int = 1, statuses: tuple[int, int] = (400, 403)) -> str:
+        """A client's name; ``HTTPError`` for a key, then for its texts per minute.
 
         ``statuses`` are those of the contract for no key and for a wrong one.
         """
-        client, limit = self._identify(key, address, statuses)
-        if not limit or not texts:
-            return client, {}
-        item = RateLimitItemPerMinute(limit)
-        is_within = self._limiter.test(item, client, cost=texts) and self._limiter.hit(item, client, cost=texts)
-        stats = self._limiter.get_window_stats(item, client)
-        seconds = max(1, round(stats.reset_time - time.time()))
-        values = {"Limit": limit, "Remaining": stats.remaining, "Reset": seconds}
-        headers = {f"X-RateLimit-{name}": str(value) for name, value in values.items()}
-        if not is_within:
-            message = f"Slowdown: {limit} texts a minute are allowed"
-            raise HTTPError(429, message, retry_after=seconds, headers=headers)
-        return client, headers
-
-    def _identify(self, key: str, address: str, statuses: tuple[int, int]) -> tuple[str, int]:
-        """A client's name, from its key or address, and its texts per minute, 0 without a limit."""
+        client, limit = f"address {address}", self._config.request_limit
         if self._config.keys and key:
-            digest = _digest(key)
-            if digest not in self._keys:
+            if _digest(key) not in self._keys:
                 raise HTTPError(statuses[1], "Invalid API key")
-            return f"key {digest}", self._keys[digest]
-        if self._config.require_key:
-            contact = self._config.key_contact
-            unknown = "Please contact the server operator to get an API key"
-            raise HTTPError(statuses[0], f"Visit {contact} to get an API key" if contact else unknown)
-        return f"address {address}", self._config.request_limit
+            client, limit = f"key {_digest(key)}", self._keys[_digest(key)]
+        elif self._config.require_key:
+            raise HTTPError(statuses[0], "Please contact the server operator to get an API key")
+        item = RateLimitItemPerMinute(limit or 1)
+        if limit and texts and not self._limiter.test(item, client, cost=texts):
+            seconds = self._limiter.get_window_stats(item, client).reset_time - time.time()
+            raise HTTPError(429, f"Slowdown: {limit} texts a minute are allowed", retry_after=seconds)
+        if limit and texts:
+            self._limiter.hit(item, client, cost=texts)
+        return client
 
     def check_size(self, client: str, texts: Sequence[str]) -> None:
         """Count characters of a client; ``HTTPError`` for too many texts or characters in one request."""
@@ -84,15 +70,15 @@ def _read_keys(path: Path, limit: int) -> dict[str, int]:
     """The hash of each key with its texts per minute; by default the limit of the server."""
     keys = {}
     for number, line in enumerate(read_lines(path), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        key, *rest = line.split() or ["#"]
+        if key.startswith("#"):
             continue
-        if len(words) > 2 or not all(word.isdecimal() for word in words[1:]):
+        if len(rest) > 1 or not all(word.isdecimal() for word in rest):
             raise ConfigError(
-                f"{path}:{number}: found {len(words)} words, expected a key and, if wanted, its texts a minute as a "
-                "number. Correct that line."
+                f"{path}:{number}: found {1 + len(rest)} words, expected a key and, if wanted, its texts a minute as "
+                "a number. Correct that line."
             )
-        keys[_digest(words[0])] = int(words[1]) if words[1:] else limit
+        keys[_digest(key)] = int(rest[0]) if rest else limit
     if not keys:
         raise ConfigError(f"{path}: has no key, expected one on each line. Write some, or leave --keys out.")
     return keys

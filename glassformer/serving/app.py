@@ -2,7 +2,6 @@
 
 import re
 from functools import partial
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,11 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from glassformer.serving.contracts import browser, deepl, libretranslate, native, openai
-from glassformer.serving.endpoint import CHECK, Contract, Endpoint, RequestContext, Serving, bearer
+from glassformer.serving.endpoint import CHECK, Contract, Endpoint, RequestContext, Serving
 from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.middleware import LimitsMiddleware
 from glassformer.version import __version__
 
-_RATE = ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After")
-_STRING = {"type": "string"}
 _ASSETS = Path(__file__).parents[1] / "explain" / "page" / "assets"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; "
@@ -49,41 +46,39 @@ async def home(context: RequestContext) -> dict[str, Any] | Response:
 
 async def health(context: RequestContext) -> dict[str, str]:
     """Whether texts are translated."""
-    if not context.serving.batcher.is_working:
+    if not context.serving.models.batcher.is_working:
         raise HTTPError(503, "no text can be translated")
     return {"status": "ok"}
 
 
 async def metrics(context: RequestContext) -> Response:
     """Counts, for Prometheus."""
-    wanted = context.serving.config.metrics_key
-    if wanted and not compare_digest(bearer(context.request).encode(), wanted.encode()):
-        raise HTTPError(401, "Unauthorized", headers={"WWW-Authenticate": "Bearer"})
     return Response(generate_latest(context.serving.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-async def spec(_: RequestContext) -> dict[str, Any]:
+async def spec(context: RequestContext) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
-    kinds = [one.reads if one.reads.__struct_fields__ else Any for one in ENDPOINTS]
-    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    kinds = {one.asked for one in ENDPOINTS if one.asked is not None}
+    _, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for one, schema in zip(ENDPOINTS, schemas, strict=True):
+    for one in ENDPOINTS:
+        names = re.findall(r"{(\w+)}", one.path)
+        found: dict[str, Any] = {
+            "summary": (one.handler.__doc__ or "").partition("\n")[0],
+            "parameters": [{"name": name, "in": "path", "required": True, "schema": {}} for name in names],
+            "responses": {"200": {"description": "the answer"}, "default": {"description": "why not"}},
+        }
+        if one.asked is not None:
+            schema = {"$ref": f"#/components/schemas/{one.asked.__name__}"}
+            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
         for method in one.methods.lower().split():
-            names = re.findall(r"{(\w+)}", one.path)
-            found: dict[str, Any] = {
-                "summary": (one.handler.__doc__ or "").partition("\n")[0],
-                "operationId": f"{method} {one.path}",
-                "parameters": [{"name": name, "in": "path", "required": True, "schema": _STRING} for name in names],
-                "responses": {"200": {"description": "the answer"}, "default": {"description": "why not"}},
-            }
-            if method == "post":
-                found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-            paths.setdefault(one.path, {})[method] = found
+            own = {name: value for name, value in found.items() if method == "post" or name != "requestBody"}
+            paths.setdefault(one.path, {})[method] = own | {"operationId": f"{method} {one.path}"}
     about = {"title": "glassformer", "version": __version__, "description": "Machine translation"}
     return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": components}}
 
 
-_OPEN = partial(Endpoint, Contract("server"), "GET", access="open")
+_OPEN = partial(Endpoint, Contract(), "GET", access="open")
 ENDPOINTS = (
     *libretranslate.ENDPOINTS,
     *deepl.ENDPOINTS,
@@ -99,10 +94,10 @@ ENDPOINTS = (
 
 def make_app(serving: Serving) -> ASGIApp:
     """The ASGI application of a server whose models are loaded."""
-    serving.metrics.waiting.set_function(lambda: serving.batcher.waiting)
+    serving.metrics.waiting.set_function(lambda: serving.service.waiting)
     routes = [*(one.route(serving) for one in ENDPOINTS), Mount("/page", _Assets(directory=_ASSETS))]
     app = LimitsMiddleware(Router(routes), serving.config, serving.metrics)
-    exposed, methods = [CHECK, *_RATE], ["GET", "POST"]
+    exposed, every = [CHECK, "Retry-After"], ["*"]
     return CORSMiddleware(
-        app, allow_origins=["*"], allow_methods=methods, allow_headers=["*"], expose_headers=exposed, max_age=86_400
+        app, allow_origins=every, allow_methods=every, allow_headers=every, expose_headers=exposed, max_age=86_400
     )

@@ -1,12 +1,14 @@
 """The served models, and which of them lead from one language to another. Knows nothing of requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from babel.core import get_global
 
 from glassformer.errors import ConfigError
 from glassformer.run_directory import RunDirectory
@@ -23,6 +25,8 @@ class ServedModel(NamedTuple):
     path: Path
     source: str
     target: str
+    token: str = ""
+    """The target as a model of several names it."""
 
     @property
     def name(self) -> str:
@@ -44,11 +48,22 @@ class Languages:
     @cached_property
     def routes(self) -> dict[tuple[str, str], tuple[ServedModel, ...]]:
         """One model for each pair of languages, or where there is none, two."""
-        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {one[1:]: (one,) for one in self.models}
+        found: dict[tuple[str, str], tuple[ServedModel, ...]] = {
+            (one.source, one.target): (one,) for one in self.models
+        }
         for first, second in product(self.models, repeat=2):
             if first.target == second.source and first.source != second.target:
                 found.setdefault((first.source, second.target), (first, second))
         return found
+
+    def with_targets(self, tokens: Mapping[Path, Sequence[str]]) -> "Languages":
+        """The same, with an entry for each target of a model that has several, which these tokens name."""
+        shorter, found = get_global("language_aliases"), list[ServedModel]()  # deu is de
+        for one in self.models:
+            found += [one._replace(target=shorter.get(token, token), token=token) for token in tokens[one.path]] or [
+                one
+            ]
+        return Languages(tuple(found))
 
     def targets(self, source: str) -> list[str]:
         """The targets of a language, itself included."""
@@ -57,19 +72,17 @@ class Languages:
     def read(self, code: str) -> str:
         """The served language of a client's code, such as EN-GB; ``HTTPError`` if there is none."""
         wanted = _ALIASES.get(code.strip().lower(), code.strip().lower()).replace("_", "-")
-        known = {served.lower(): served for served in self.codes}
+        known = {served.lower().partition("-")[0]: served for served in reversed(self.codes)}
+        known |= {served.lower(): served for served in self.codes}
         found = known.get(wanted) or known.get(wanted.partition("-")[0])
-        found = found or next((served for low, served in known.items() if low.partition("-")[0] == wanted), None)
         if found is None:
             raise HTTPError(400, f"{code[:40]} is not supported")
         return found
 
     def route(self, source: str, target: str) -> tuple[ServedModel, ...]:
         """The models from one language to another, none for the same one; ``HTTPError`` if none do."""
-        if source == target:
-            return ()
-        if route := self.routes.get((source, target)):
-            return route
+        if source == target or (source, target) in self.routes:
+            return self.routes.get((source, target), ())
         wanted, given = (f"{language_name(code)} ({code})" for code in (target, source))
         raise HTTPError(400, f"{wanted} is not available as a target language from {given}")
 
@@ -77,10 +90,10 @@ class Languages:
         """The served languages that a text may be in, best first, in percent; ``HTTPError`` without py3langid."""
         if find_spec("py3langid") is None:
             raise bad_request(f"the detection of languages {NEEDED}; else name the source language")
-        ranked = _identifier(tuple(self.codes)).rank(text) if any(map(str.isalpha, text)) else []
         by_code = {code.partition("-")[0]: code for code in reversed(self.codes)}
-        chances = [(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
-        return [{"confidence": one, "language": code} for one, code in chances or [(0.0, self.codes[0])]]
+        ranked = _identifier(tuple(by_code)).rank(text) if any(map(str.isalpha, text)) else []
+        found = [(round(100 * float(chance), 1), by_code[code]) for code, chance in ranked if code in by_code]
+        return [{"confidence": one, "language": code} for one, code in found or [(0.0, self.codes[0])]]
 
 
 @cache
@@ -88,8 +101,7 @@ def _identifier(codes: tuple[str, ...]) -> Any:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    known = set(identifier.labels) & {code.partition("-")[0] for code in codes}
-    identifier.set_languages(sorted(known) or None)
+    identifier.set_languages(sorted(set(identifier.labels) & set(codes)) or None)
     return identifier
 
 

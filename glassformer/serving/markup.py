@@ -23,64 +23,33 @@ _TOKEN = re.compile(
     r"|<(/?)([^\s<>/!?]+)[^<>]*?(/?)>",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"(?:[@#]|\w+://|www\.)\S+")
-_LINK_CLASS = re.compile(r"\bclass\s*=\s*[\"'][^\"']*\b(?:mention|hashtag|h-card)\b", re.IGNORECASE)
-
-
-def _protect(parts: Sequence[Part], names: str, of_class: re.Pattern[str] | None = None) -> Parts:
-    """The same parts, with elements of these names as codes; an element ends at its own tag, counted by depth."""
-    found = list[Part]()
-    tag = re.compile(rf"<(/?)({names})(?![\w:.-])[^<>]*?(/?)>", re.IGNORECASE)
-    for part in parts:
-        if isinstance(part, Code):
-            found.append(part)
-            continue
-        end = 0
-        for start, stop in _elements(part, tag):
-            if of_class is None or _is_address(part[start:stop], of_class):
-                found += [part[end:start], Code(part[start:stop])]
-                end = stop
-        found.append(part[end:])
-    return tuple(part for part in found if part != "")
-
-
-def _elements(text: str, tag: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Where the outermost elements are; one that is not closed is none."""
-    start, open_name, depth = 0, "", 0
-    for match in tag.finditer(text):
-        closes, name, is_alone = match[1], match[2].lower(), match[3]
-        if not depth:
-            if closes:
-                continue
-            start, open_name = match.start(), name
-        if name == open_name and not (is_alone and depth):
-            depth += 0 if is_alone else -1 if closes else 1
-            if not depth:
-                yield start, match.end()
-
-
-def _is_address(element: str, of_class: re.Pattern[str]) -> bool:
-    """Whether a link shows an address or a name, as links of Mastodon and Discourse do."""
-    shown = re.sub(r"<[^<>]*>", "", element)
-    return bool(_ADDRESS.fullmatch(unescape(shown).strip()) or of_class.search(element[: element.find(">")]))
-
-
-def protect_links(parts: Parts, options: TextOptions) -> Change | None:
-    """A step: links that show an address, a name or a hashtag stay as they are."""
-    found = _protect(parts, "a", _LINK_CLASS)
-    return Change((found,)) if found != parts else None
 
 
 @dataclass(frozen=True)
 class ProtectElements:
-    """A step: elements with these names stay as they are."""
+    """A step: elements with these names are codes; one ends at its own tag, counted by depth."""
 
     names: tuple[str, ...]
 
     def __call__(self, parts: Parts, options: TextOptions) -> Change | None:
         """None where there is no such element."""
-        found = _protect(parts, "|".join(map(re.escape, self.names))) if self.names else parts
-        return Change((found,)) if found != parts else None
+        text, found, end = join_parts(parts), list[Part](), 0
+        for start, stop in self._elements(text) if self.names else ():
+            found += [text[end:start], Code(text[start:stop])]
+            end = stop
+        return Change((tuple(part for part in (*found, text[end:]) if part != ""),)) if found else None
+
+    def _elements(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where the outermost elements are; one that is not closed is none."""
+        names = "|".join(map(re.escape, self.names))
+        start, name, depth = 0, "", 0
+        for tag in re.finditer(rf"<(/?)({names})(?![\w:.-])[^<>]*?(/?)>", text, re.IGNORECASE):
+            if not depth and not tag[1]:
+                start, name = tag.start(), tag[2].lower()
+            if tag[2].lower() == name and not (tag[3] and depth) and (depth or not tag[1]):
+                depth += 0 if tag[3] else -1 if tag[1] else 1
+                if not depth:
+                    yield start, tag.end()
 
 
 @dataclass(frozen=True)
@@ -98,9 +67,9 @@ class _Page(Change):
             Translation(segment.text, [], False, [replace(EMPTY, text=join_parts(parts), parts=parts)])
             for segment, parts in zip(self.segments, answers, strict=True)
         ]
-        filling = Filling(self.page, count_segments(*_HTML), self.segments, found, is_bilingual=False)
-        text, unfit = filling.fill()
-        self.unfit[:] = unfit
+        text, self.unfit[:] = Filling(
+            self.page, count_segments(*_HTML), self.segments, found, is_bilingual=False
+        ).fill()
         for raw in self.protected:
             text = text.replace(_PROTECTED.format(raw), raw, 1)
         return (text,)
@@ -146,7 +115,7 @@ class _Elements(Change):
 class ReadXml:
     """A step: elements are borders where DeepL's parameters say so; the other tags are codes, entities characters.
 
-    With ``outline`` an element is a border too unless there is text beside it.
+    With ``outline`` an element is a border, too, unless there is text beside it.
     """
 
     splitting: frozenset[str] = frozenset()
@@ -156,10 +125,10 @@ class ReadXml:
     def __call__(self, parts: Parts, options: TextOptions) -> Change:
         """The text between the borders, piece by piece."""
         marked = mark_codes(parts, _TOKEN, _xml_code)
-        borders = self.splitting | (_structure(marked) if self.outline else frozenset())
+        borders = (self.splitting | (_outer_names(marked) if self.outline else frozenset())) - self.non_splitting
         pieces: list[list[Part]] = [[]]
         for part in marked:
-            if isinstance(part, Code) and _name(part.raw) in borders - self.non_splitting:
+            if isinstance(part, Code) and _name(part) in borders:
                 pieces += [[part], []]
             else:
                 pieces[-1].append(unescape(part) if isinstance(part, str) else part)
@@ -177,31 +146,21 @@ def _trim(piece: Sequence[Part]) -> tuple[Parts, ...]:
 
 
 def _xml_code(match: re.Match[str]) -> Code:
-    if match[2] is None or match[3]:
-        return Code(match[0])
-    return Code(match[0], "closes" if match[1] else "opens")
+    is_alone = match[2] is None or match[3]
+    return Code(match[0], "alone" if is_alone else "closes" if match[1] else "opens")
 
 
-def _name(tag: str) -> str:
-    match = re.match(r"</?([^\s<>/]+)", tag)
+def _name(tag: Code) -> str:
+    match = re.match(r"</?([^\s<>/!?]+)", tag.raw)
     return match[1] if match else ""
 
 
-def _structure(parts: Sequence[Part]) -> frozenset[str]:
+def _outer_names(parts: Sequence[Part]) -> frozenset[str]:
     """The names of elements that never have text beside them."""
-    inside: list[tuple[bool, set[str]]] = [(False, set())]  # whether there is text, and the elements
-    structure, inline = set[str](), set[str]()
-    for part in parts:
-        has_text, names = inside[-1]
-        if isinstance(part, str):
-            inside[-1] = (has_text or bool(part.strip()), names)
-        elif part.kind == "closes" and len(inside) > 1:
-            (inline if has_text else structure).update(names)
-            inside.pop()
-        elif name := _name(part.raw):
-            names.add(name)
-            if part.kind == "opens":
-                inside.append((False, set()))
-    for has_text, names in inside:
-        (inline if has_text else structure).update(names)
-    return frozenset(structure - inline)
+    names, inline = set[str](), set[str]()
+    for before, part, after in zip(("", *parts), parts, (*parts[1:], ""), strict=False):
+        if isinstance(part, Code):
+            beside = {"opens": (before,), "closes": (after,)}.get(part.kind, (before, after))
+            has_text = any(isinstance(one, str) and one.strip() for one in beside)
+            (inline if has_text else names).add(_name(part))
+    return frozenset(names - inline - {""})

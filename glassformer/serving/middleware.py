@@ -22,7 +22,6 @@ class LimitsMiddleware:
 
     def __init__(self, app: ASGIApp, config: ServeConfig, metrics: Metrics) -> None:
         self._app, self._config, self._metrics = app, config, metrics
-        self._most_bytes = int(config.body_mb * 1_000_000)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -34,8 +33,8 @@ class LimitsMiddleware:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._most_bytes:
-                limit = f"the request is larger than {self._most_bytes / 1e6:g} MB, which is the limit"
+            if read > self._config.body_mb * 1_000_000:
+                limit = f"the request is larger than {self._config.body_mb:g} MB, which is the limit"
                 raise HTTPError(413, limit, headers={"Connection": "close"})
             return message
 
@@ -44,23 +43,19 @@ class LimitsMiddleware:
             status = message.get("status", status)
             await send(message)
 
-        self._metrics.in_flight.inc()
         try:
-            await self._app(scope, limited_receive, watched_send)
+            with self._metrics.in_flight.track_inprogress():
+                await self._app(scope, limited_receive, watched_send)
         except (Exception, asyncio.CancelledError) as error:
             known = _to_http_error(error)
-            if known is not error and known.status == 500:
+            if known.message == INTERNAL:
                 logger.error("%s %s: %s. Please report it.", scope["method"], _route(scope), place_of(error))
             if status == 0:  # no answer has begun
                 body = error_body(scope["path"], known.status, known.message)
                 await JSONResponse(body, known.status, known.headers)(scope, receive, watched_send)
         finally:
-            self._metrics.in_flight.dec()
-            seconds, route = time.monotonic() - began, _route(scope)
-            self._metrics.requests.labels(route, str(status)).inc()
-            self._metrics.seconds.labels(route).observe(seconds)
-            if self._config.access_log:
-                logger.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
+            self._metrics.requests.labels(_route(scope), str(status)).inc()
+            self._metrics.seconds.labels(_route(scope)).observe(time.monotonic() - began)
 
 
 def _route(scope: Scope) -> str:

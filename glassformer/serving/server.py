@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import resource
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ import uvicorn
 from uvicorn.loops.auto import auto_loop_factory
 
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.serving import middleware
 from glassformer.serving.app import make_app
 from glassformer.serving.batcher import Batcher
 from glassformer.serving.config import ServeConfig
@@ -23,7 +21,6 @@ from glassformer.serving.metrics import Metrics
 from glassformer.serving.models import Models
 from glassformer.text.corpus.workers import available_cores
 
-logger = logging.getLogger(__name__)
 _KEEP_ALIVE_S = 75  # longer than clients and proxies, so that none uses a connection that is just closed
 _MAX_FILES = 65_536
 _CLOSING_S = 0.1  # for the answers to requests that were ended
@@ -31,30 +28,21 @@ _CLOSING_S = 0.1  # for the answers to requests that were ended
 
 def open_serving(runs: Sequence[Path], langs: Sequence[str], config: ServeConfig) -> Serving:
     """Load the models; raises ``GlassformerError`` for what cannot be served."""
-    metrics, languages = Metrics(), read_models(runs, langs)
-    threads = config.threads or available_cores()
-    models = Models(languages, config.engine, threads)
+    metrics, found = Metrics(), read_models(runs, langs)
+    models = Models(found, config.engine, Batcher(config.threads or available_cores(), metrics))
     try:
-        batcher = Batcher(models.translate, threads, config, metrics)
-        return Serving(config, models, batcher, metrics)
+        return Serving(config, models, metrics)
     except GlassformerError:
         models.close()
         raise
 
 
-def close_serving(serving: Serving) -> None:
-    """Refuse what waits, and end all threads and processes."""
-    serving.batcher.close()
-    serving.models.close()
-
-
 def run_server(
     runs: Sequence[Path], langs: Sequence[str], config: ServeConfig, report: Callable[[str], None]
 ) -> None:
-    """Serve until SIGTERM or SIGINT; SIGHUP loads the models again. Raises what ``listen`` and loading raise."""
+    """Serve until SIGTERM or SIGINT. Raises what ``listen`` and loading raise."""
     logging.basicConfig(format="%(asctime)s %(message)s", force=True)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings are answered to the client
-    middleware.logger.setLevel(logging.INFO if config.access_log else logging.WARNING)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # often 1,024; each connection takes one
     wanted = _MAX_FILES if most == resource.RLIM_INFINITY else min(most, _MAX_FILES)
     resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
@@ -63,7 +51,7 @@ def run_server(
         try:
             runner.run(_serve(serving, listener, report))
         finally:
-            close_serving(serving)
+            serving.models.close()
 
 
 def listen(config: ServeConfig) -> socket.socket:
@@ -96,25 +84,14 @@ async def _serve(serving: Serving, listener: socket.socket, report: Callable[[st
             proxy_headers=bool(config.trusted_proxy), forwarded_allow_ips=config.trusted_proxy or None,
         )
     )  # fmt: skip
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, lambda: loop.run_in_executor(None, _reload, serving.models))
     report(_first_line(serving, listener))
     await server.serve(sockets=[listener])
     await asyncio.sleep(_CLOSING_S)
-
-
-def _reload(models: Models) -> None:
-    try:
-        models.load()
-    except GlassformerError as error:
-        logger.error("the models were not loaded again: %s", error)
-    else:
-        logger.warning("the models were loaded again.")
 
 
 def _first_line(serving: Serving, listener: socket.socket) -> str:
     host, port, *_ = listener.getsockname()
     shown = f"[{host}]" if ":" in host else host
     models = ", ".join(model.name for model in serving.models.languages.models)
-    engines = " and ".join(sorted(set(serving.models.engines.values())))
+    engines = " and ".join(sorted(serving.models.engines))
     return f"http://{shown}:{port}: {models} by {engines}. Ctrl+C ends it."

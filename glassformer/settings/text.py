@@ -52,6 +52,9 @@ class TextConfig(Section):
     bpe_dropout: float = knob(
         0.0, "probability of leaving out a merge of BPE (Provilkov et al. 2020; there 0.1)", symbol="p", high=1.0
     )
+    joined: int = knob(
+        0, "copies of each training pair joined with another: from few words a model learns more", high=100
+    )
     noise_case: float = knob(0.0, f"{_COPY} the source in lower case", high=1.0)
     noise_marks: float = knob(0.0, f"{_COPY} without the mark that ends both sides", high=1.0)
     noise_typos: float = knob(0.0, f"{_COPY} the source with typing mistakes", high=1.0)

@@ -16,6 +16,8 @@ _SOURCE_NAMES = {"source", "src", "original", "text", "source text", "source seg
 _TARGET_NAMES = {"target", "tgt", "translation", "target text", "target segment", "target language", "msgstr"}
 _ID_NAMES = {"id", "no", "nr"}  # codes of languages, too
 _LONGEST_CODE = 3  # of a language; such words occur in texts
+FEATURE = re.compile(r" ?\([^() ]+\)")
+"""A feature behind a text, as ``Columns.join`` writes it."""
 _NOT_IN_SYMBOLS = re.compile(r"[()\s]+")
 _ADDITION = re.compile(r"(?<=[^\s(\[])\s*[(\[][^()\[\]]*[)\]]$")  # behind the name of a column: (en-US)
 

@@ -17,6 +17,7 @@ from glassformer.run_directory import MIX, RunDirectory
 from glassformer.settings import DecodeConfig, RunConfig, TrainConfig
 from glassformer.text.corpus.filtering import find_mistakes
 from glassformer.text.corpus.prepare import PreparedText, prepare, read_prepared
+from glassformer.text.corpus.units import find_units
 from glassformer.text.lines import without_surrogates
 from glassformer.text.tokenizer.tokenizer import check_tokenizers
 from glassformer.threads import keep_threads
@@ -26,10 +27,11 @@ from glassformer.training.loop.cpu import choose_threads
 from glassformer.training.loop.trainer import Trainer
 from glassformer.training.reporting.diagnosis import describe
 from glassformer.training.reporting.report import make_report, read_metrics, write_report
-from glassformer.training.reporting.run_log import LEGEND, Display, RunLog
+from glassformer.training.reporting.run_log import Display, RunLog, legend
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import TrainingText
 from glassformer.training.request.defaults import decode_defaults, describe_settings
+from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.resume_check import check_resume
 from glassformer.version import __version__
 from glassformer.world import ALONE, World
@@ -67,7 +69,7 @@ def train(request: TrainRequest, display: Display, world: World = ALONE) -> Outc
         config, _ = run.read_config()  # with the vocabularies and the search that belong to the text
         _check_enough_pairs(len(text.train), config.train, log, init=init is not None)
         trainer = Trainer(run, config, text, log, world, init=init, mix=other)
-        _log_start(trainer)
+        _log_start(trainer, reasons=request.verbose)
         reason = trainer.fit()
         log.log(f"Training ended: {reason}.")
         final = None if reason.startswith("stopped") else trainer.finish()
@@ -105,8 +107,7 @@ def _prepare_run(
             )
     elif run.exists:
         log.log(f"{run.path}: an earlier start has learned nothing yet: the training starts from scratch.")
-    remark = source.describe()
-    if remark is not None:
+    for remark in filter(None, (source.describe(), request.preset.reason)):
         log.log(remark)
     tokenizers = None if init is None else init.tokenizers
     if trained:  # it keeps the tokenizers whose ids its weights were trained with
@@ -123,12 +124,7 @@ def _prepare_run(
         mistakes.append(difference)
     for mistake in mistakes:
         log.warn(f"Warning: {mistake}")
-    seen = _valid_seen(text, other)
-    if seen:
-        log.warn(
-            f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too. "
-            "They say little about text that the model has not seen: leave them out of one of the two."
-        )
+    _warn_of_seen(text, other, init, log)
     model = replace(config.model, src_vocab=text.src_tokenizer.size, tgt_vocab=text.tgt_tokenizer.size)
     config = replace(config, model=model)
     check_tokenizers(config.model, *both)
@@ -150,6 +146,7 @@ def _describe_data(request: TrainRequest, world: World) -> dict[str, Any]:
         **source.to_mapping(),
         "fingerprint": source.fingerprint(),
         "processes": world.size,
+        **({} if request.preset.name is None else {"preset": request.preset.name}),
         **({} if init is None else {"init": init.to_mapping()}),
         **({} if mix is None else {"mix": {**mix.to_mapping(), "fingerprint": mix.fingerprint()}}),
     }
@@ -171,9 +168,25 @@ def _prepare_mix(
         raise TextError(f"--mix: {error}") from error
 
 
-def _valid_seen(text: PreparedText, other: PreparedText | None) -> int:
-    """How many validation sources are in a text to train on."""
-    return max(one.counts.get("valid_seen", 0) for one in (text, other) if one is not None)
+def _warn_of_seen(text: PreparedText, other: PreparedText | None, init: InitialModel | None, log: Display) -> None:
+    """Say which scores are of text that was trained on."""
+    seen = _valid_seen(text, other, init)
+    if seen:
+        log.warn(
+            f"Warning: {seen:,} of the {len(text.valid_text):,} validation sources are in the training text too"
+            f"{'' if init is None else ', or in that of the first model'}. Scores on them are too good, and say "
+            "little about text that the model has not seen: leave them out of one of the two."
+        )
+    if init is not None and init.count_learned([]) is None:
+        log.log("The text of the first model is not here: if it has validation pairs, scores on them are too good.")
+
+
+def _valid_seen(text: PreparedText, other: PreparedText | None, init: InitialModel | None) -> int:
+    """How many validation sources are in a text to train on, or in that of the first model."""
+    counts = [one.counts.get("valid_seen", 0) for one in (text, other) if one is not None]
+    if init is not None:
+        counts.append(init.count_learned([pair.src for pair in text.valid_text]) or 0)
+    return max(counts)
 
 
 def _read_text(directory: Path, config: RunConfig) -> PreparedText:
@@ -213,14 +226,14 @@ def _report(trainer: Trainer, final: Validation) -> None:
     run, text = trainer.run, trainer.text
     records = read_metrics(run)
     lines = describe(
-        final.examples, records, len(text.train), seen=_valid_seen(text, trainer.mix),
+        final.examples, records, len(text.train), seen=_valid_seen(text, trainer.mix, trainer.init),
         loss_is_comparable=trainer.loss_is_comparable, limited=final.scores.limited,
         kept_first=trainer.kept_first,
     )  # fmt: skip
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
-    headline = f"{final.scores.format(separator=', ')} on {final.scores.sentences:,} held-out sentences"
+    headline = f"{final.scores.format(separator=', ')} on {final.scores.counted.replace(' ', ' held-out ')}"
     facts = {
         "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
@@ -238,17 +251,18 @@ def _report(trainer: Trainer, final: Validation) -> None:
     trainer.display.log(f"All this on one page, with curves and more translations: {run.report_file}")
 
 
-def _log_start(trainer: Trainer) -> None:
+def _log_start(trainer: Trainer, *, reasons: bool) -> None:
     n_weights = sum(parameter.numel() for parameter in trainer.model.parameters())
     processes = f", {trainer.world.size} processes" if trainer.world.size > 1 else ""
     trainer.display.log(
         f"Model: {n_weights:,} parameters on {trainer.device}{processes}. Text: {len(trainer.text.train):,} pairs in "
         f"{len(trainer.stream):,} batches an epoch, {100 * trainer.stream.padding_fraction:.1f} % padding."
     )
-    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=trainer.init is not None))
+    has_first = trainer.init is not None
+    trainer.display.log(describe_settings(trainer.config, len(trainer.text.train), init=has_first, reasons=reasons))
     warning = tokenised_warning(pair.tgt for pair in trainer.text.valid_text)
     if warning:
         trainer.display.warn(warning)
     if trainer.device.type == "cpu":
         choose_threads(trainer.config, trainer.world, trainer.display, trainer.checkpoints.saved_threads)
-    trainer.display.log(LEGEND)
+    trainer.display.log(legend(find_units(trainer.text.valid_text)[1]))

@@ -26,6 +26,8 @@ FILES = [
     (".txt", "Open My_file now.", "Öffnen Sie My_file jetzt!"),
     (".txt", "Is the key Ctrl_a free?", "Ist der Schlüssel Ctrl_a kostenlos?"),
     (".po", '#, c-format\nmsgid "The file took %.3fs."\nmsgstr ""\n', "%.3fs"),
+    (".po", "msgid \"cannot open file '%s': %s\"\nmsgstr \"\"\n", "kann nicht die Datei öffnen '%s': %s"),
+    (".txt", "Open [%s]: {name}!", "Öffnen [%s]: {name}!"),
     (".md", "## The house is big {#house}\n", "## Das Haus ist groß {#house}\n"),
     unit("<source><?pi x?>I am hungry.</source>", "<?pi x?>Ich habe Hunger."),
     # Sentences that touch at a tag.
@@ -90,6 +92,7 @@ TYPED = [
     ("It costs $24.99.", "Es kostet $24,99."),
     ("It costs $2,500.", "Es kostet $2.500."),
     ("There are 1,000,000 people.", "Es sind 1.000.000 Leute."),
+    ("There are 898,435 people here.", "Es gibt hier 898.435 Menschen."),
     ("We meet at 8 pm.", "Wir treffen uns um 8 pm."),
     ("She paid £3.50 for 2 books.", "Sie zahlte 3,50 £ für 2 Bücher."),
     ("We have dogs…", "Wir haben Hunde…"),
@@ -100,6 +103,24 @@ TYPED = [
 @pytest.mark.parametrize(("text", "expected"), TYPED)
 def test_a_typed_text_of_a_kind_that_went_wrong(text: str, expected: str, translator: Translator) -> None:
     assert translator.translate([text])[0].text == expected
+
+
+def test_a_required_phrase_begins_the_output(translator: Translator) -> None:
+    (found,) = translator.translate(["The house is big."], constraints=[["Das Haus ist groß."]])
+    assert (found.text, found.doubt) == ("Das Haus ist groß.", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("Hello Tom.", ["Tom"]), ("Hi Ed, how are you?", ["Ed"]), ("Where is Tom?", []), ("Hello, Mary.", [])],
+)
+def test_a_name_that_vanishes_is_said(text: str, names: list[str], translator: Translator, tmp_path: Path) -> None:
+    doubt = translator.translate([text])[0].doubt
+    assert ([] if doubt is None else list(doubt.named)) == names
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text(text)
+    flagged = FileTranslator(translator).translate(source, target).flagged
+    assert [one.remark for one in flagged] == [f"nothing seems to stand for {name!r}" for name in names]
 
 
 def test_a_number_that_is_another_one_is_a_doubt(translator: Translator) -> None:

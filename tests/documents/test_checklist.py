@@ -1,5 +1,10 @@
 """The list of what to check begins with what lost something, and says when a model is not made for the texts."""
 
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from glassformer.cli.main import app
 from glassformer.documents.checklist import DocumentReport, Remark
 
 DOUBT = "the translation is probably wrong (confidence 0.02): the model was unsure which words to write"
@@ -26,5 +31,24 @@ def test_texts_are_counted_once_by_their_gravest_kind() -> None:
 
 
 def test_more_than_half_doubtful_is_said_in_one_sentence() -> None:
-    assert "this model is not made for such texts" in DocumentReport(3, flagged=remarks(DOUBT, DOUBT)).summary()
-    assert "not made" not in DocumentReport(4, flagged=remarks(DOUBT, DOUBT)).summary()
+    lost = "the sign % is missing"
+    assert (
+        DocumentReport(3, flagged=remarks(DOUBT, DOUBT))
+        .summary()
+        .startswith("2 of 3 are doubtful: this model is not")
+    )
+    mixed = DocumentReport(4, flagged=remarks(DOUBT, DOUBT, DOUBT, lost))
+    assert mixed.summary().startswith("check the one that is named above: 1 with something missing, ")
+    assert "3 of 4 are doubtful" in mixed.summary()
+    assert "not made" not in DocumentReport(4, flagged=remarks(DOUBT, DOUBT, lost, lost)).summary()
+
+
+def test_doubts_about_most_texts_are_listed_on_request(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("Frobnicate the widget: %s\nDereference quux.\nKludge foobar.\n")
+    asked = ["translate", "--input", str(tmp_path / "in.txt"), "--out", str(tmp_path / "out.txt")]
+    short = CliRunner().invoke(app, [*asked, "--report", str(tmp_path / "checks.txt")]).stderr
+    assert "3 of 3 are doubtful" in short
+    assert " check: " not in short
+    listed = [line for line in CliRunner().invoke(app, [*asked, "-v"]).stderr.splitlines() if " check: " in line]
+    assert (tmp_path / "checks.txt").read_text().splitlines() == listed
+    assert len(listed) == 3

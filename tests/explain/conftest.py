@@ -51,7 +51,7 @@ def demanding(translator) -> Walk:
     )  # fmt: skip
     constraints = [
         Constraints(prefix=(5, 6), banned=((4,), (7, 8))),
-        Constraints(required=((9, 7), (6,))),
+        Constraints(required=((9, 7), (6,)), starts=((5, 7), (6,))),
         Constraints(),
     ]
     return walk_generation(translator, SOURCES, options, constraints=constraints)
@@ -70,8 +70,9 @@ def trained(translator) -> Walk:
 
 @pytest.fixture(scope="session")
 def restarted(translator, tmp_path_factory) -> Walk:
-    """An update of a training that went back once; part of the weights is frozen."""
-    settings, state = TrainConfig(warmup=10, freeze="encoder,*.w_q.weight"), TrainState(restarts=1)
+    """An update by Muon of a training that went back once; part of the weights is frozen."""
+    settings = TrainConfig(warmup=10, freeze="encoder,*.w_q.weight", optimizer="muon")
+    state = TrainState(restarts=1)
     run = tmp_path_factory.mktemp("restarted")
     save_checkpoint(RunDirectory(run).latest, 1, {OPTIMIZER: {}}, {"counters": asdict(state)})
     return walk_training(translator, SOURCES, TARGETS, settings, run=run)

@@ -352,7 +352,11 @@ def test_a_beam_that_is_divided_among_required_sequences_follows_and_one_with_al
 ):
     translator = build()
     options = DecodeConfig(beam=beam, max_length_a=0, max_length_b=6)
-    constraints = [Constraints(required=((7, 8), (8, 9, 10))), Constraints(), Constraints(required=((11,),))]
+    constraints = [
+        Constraints(required=((7, 8), (8, 9, 10)), starts=((6, 8), (12, 11, 9, 10))),
+        Constraints(),
+        Constraints(required=((11,),)),
+    ]
     walked = walk_generation(translator, SOURCES, options, constraints=constraints)
     assert verify_walk(walked, translator.model).holds
     divide = search_constraints.allocate_banks

@@ -227,7 +227,7 @@ def test_the_json_holds_every_number_exactly_or_the_steps_alone(walked, tmp_path
         "number", "address", "call", "stage", "title", "sentence", "equation", "section", "axes", "symbols", "shape",
         "row_sentences", "lines", "gradient",
     }  # fmt: skip
-    assert mapping["steps"][1]["lines"][0] == ["I", "love", "you"]
+    assert mapping["steps"][3]["lines"][0] == ["I", "love", "you"]
 
 
 def test_json_of_a_generation_tells_whose_each_row_is(searched, tmp_path):

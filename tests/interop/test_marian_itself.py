@@ -4,19 +4,25 @@ import os
 import random
 import subprocess
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
-from interop.make_marian_models import SEARCHES, SSRU, answers
+import torch
+from interop.make_marian_models import BEST, FIRST, SEARCHES, SSRU, answers
+from typer.testing import CliRunner
 
+from glassformer.cli.main import app
 from glassformer.decoding.translator import Translator
 from glassformer.errors import GlassformerError
 from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.marian.export import export_marian
 from glassformer.interop.marian.model_file import read_model_file
 from glassformer.interop.marian.release import import_marian
+from glassformer.interop.shortlist import read_shortlist
 from glassformer.run_directory import load_run
+from glassformer.text.tokenizer.tokenizer import BOS_ID, EOS_ID, UNK_ID
 
 MODELS = Path(__file__).parent / "marian_models"
 KINDS = sorted(place.name for place in MODELS.iterdir())
@@ -167,3 +173,79 @@ def test_marian_goes_on_training_an_export(tmp_path):
     costs = [float(line.split("Cost ")[1].split()[0]) for line in done.stderr.splitlines() if "Cost " in line]
     assert len(costs) == 3
     assert costs[0] < 4.5  # it begins where the model was; a new one costs log 302 = 5.7
+
+
+def greedy_within(imported: ImportedModel, line: str, *, fills: bool) -> str:
+    """Greedy search among the candidates of a line; Marian ``fills`` them up to a multiple of 8 with further entries."""
+    (src, tgt), model, shortlist = imported.tokenizers, imported.model(), imported.shortlist
+    ids = [*src.to_ids(line), EOS_ID]
+    allowed = {EOS_ID, *shortlist.frequent, *(one for each in ids for one in shortlist.candidates.get(each, ()))}
+    further = count(FIRST + 2)  # our ids of pieces are two higher than Marian's
+    while fills and len(allowed) % 8:
+        allowed.add(next(further))
+    written: list[int] = []
+    with torch.no_grad():
+        memory, mask = model.encode(torch.tensor([ids]))
+        while len(written) < 3 * len(ids) and written[-1:] != [EOS_ID]:
+            logits = model.decode(torch.tensor([[BOS_ID, *written]]), memory, mask)[0, -1]
+            written.append(max(allowed - {UNK_ID}, key=lambda number: float(logits[number])))
+    return tgt.to_text([number for number in written if number != EOS_ID]).strip()
+
+
+@pytest.mark.parametrize("name", ["lex.s2t.gz", "lex.s2t.bin"])
+def test_a_shortlist_of_either_kind_comes_with_the_model(name, tmp_path):
+    place = MODELS / "ssru"
+    (tmp_path / "decoder.yml").write_text(
+        f"models: [model.npz]\nvocabs: [vocab.spm, vocab.spm]\nshortlist: [{name}, {FIRST}, {BEST}, 0]\n"
+    )
+    for file in ("model.npz", "vocab.spm", name):
+        (tmp_path / file).write_bytes((place / file).read_bytes())
+    found = import_marian(tmp_path)
+    assert "CTranslate2, which has no SSRU" in found.notes[0]
+    found.write(tmp_path / "run")
+    assert read_shortlist(load_run(tmp_path / "run", "cpu")) == found.shortlist
+    assert len(found.shortlist.frequent) == FIRST
+    assert max(map(len, found.shortlist.candidates.values())) == BEST + 1  # and the token itself
+    greedy, shortened = (lines(place / name) for name in ("greedy", "shortlist.greedy"))
+    assert greedy != shortened
+    ours = [greedy_within(found, line, fills=True) for line in lines(place / "test.en")]
+    assert ours == [one.strip() for one in shortened]
+
+
+def test_a_student_as_a_browser_has_it_is_walked_and_proven(tmp_path):
+    place, files = MODELS / "ssru", ["--vocab", str(MODELS / "ssru/vocab.spm")]
+    files += ["--shortlist", str(place / "lex.s2t.bin"), "--run", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["import", str(place / "model.int8.bin"), *files])
+    assert done.exit_code == 0, done.output
+    assert "CTranslate2, which has no SSRU" in done.stderr
+    done = CliRunner().invoke(app, ["trace", "51 cubic meters", "--run", str(tmp_path / "run"), "--verify"])
+    assert done.exit_code == 0, done.output
+    assert "All checks passed." in done.output
+
+
+def test_with_its_shortlist_a_model_runs_in_ctranslate2(tmp_path):
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is an extra: pip install '.[fast]'")
+    place = MODELS / "spm"
+    imported = import_marian(place, shortlist=place / "lex.s2t.bin")
+    imported.write(tmp_path / "run")
+    expected = [greedy_within(imported, line, fills=False) for line in lines(place / "test.en")]
+    with Translator.load(tmp_path / "run", engine="ctranslate2", workers=1, shortlist=True) as found:
+        options = replace(
+            found.config, **OPTIONS["greedy"], **PLAIN, early_stopping="beam", word_penalty=0.0, allow_unk=True
+        )
+        assert [found.translate([line], options)[0].text.strip() for line in lines(place / "test.en")] == expected
+
+
+@pytest.mark.parametrize("name", ["lex.s2t.gz", "lex.s2t.bin"])
+def test_a_damaged_shortlist_is_refused_in_words(name, tmp_path):
+    chance, data = random.Random(2), (MODELS / "spm" / name).read_bytes()
+    target = tmp_path / name
+    for number in range(40):
+        damaged = bytearray(data[: chance.randrange(len(data))] if number % 3 == 0 else data)
+        for _ in range(number % 4):
+            damaged[chance.randrange(max(1, min(len(damaged), 600)))] ^= chance.randrange(1, 256)
+        target.write_bytes(damaged)
+        try:
+            import_marian(MODELS / "spm", shortlist=target)
+        except GlassformerError as error:
+            assert str(target) in str(error), error  # noqa: PT017  # which file

@@ -13,7 +13,7 @@ from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.metrics import Metrics
-from glassformer.serving.server import close_serving, open_serving
+from glassformer.serving.server import open_serving
 
 Connect = Callable[..., TestClient]
 
@@ -28,7 +28,7 @@ def portal() -> Iterator[BlockingPortal]:
 def serving() -> Iterator[Serving]:
     serving = open_serving([BUNDLED], [], ServeConfig(threads=1))
     yield serving
-    close_serving(serving)
+    serving.models.close()
 
 
 @pytest.fixture
@@ -36,8 +36,7 @@ def connect(serving: Serving, portal: BlockingPortal) -> Connect:
     """``connect(char_limit=10)``: a client of the same models by a server with these settings."""
 
     def make(**changes: Any) -> TestClient:
-        config = replace(serving.config, **changes)
-        own = Serving(config, serving.models, serving.batcher, Metrics())
+        own = Serving(replace(serving.config, **changes), serving.models, Metrics())
         client = TestClient(make_app(own), raise_server_exceptions=True)
         client.portal = portal
         return client

@@ -50,9 +50,13 @@ def test_languages_and_usage(client):
         (HOUSE | {"formality": "more"}, "'formality' is not supported for given 'target_lang': DE"),
         (
             HOUSE | {"formality": "loud"},
-            "Value for 'formality' not supported, expected default, more, less, prefer_more or prefer_less",
+            "Value for 'formality' not supported: Invalid enum value 'loud', expected one of default, more, less, "
+            "prefer_more, prefer_less",
         ),
-        (HOUSE | {"tag_handling": "json"}, "Value for 'tag_handling' not supported, expected xml or html"),
+        (
+            HOUSE | {"tag_handling": "json"},
+            "Value for 'tag_handling' not supported: Invalid enum value 'json', expected one of xml, html",
+        ),
         (HOUSE | {"text": ["a"] * 51}, "Too many texts: found 51, expected at most 50"),
     ],
 )

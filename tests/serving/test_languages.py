@@ -1,6 +1,7 @@
 """Which models lead where: directly, by way of a third language, or not at all."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,8 @@ from glassformer.errors import ConfigError, RunError
 from glassformer.run_directory import RunDirectory
 from glassformer.serving.http_errors import HTTPError
 from glassformer.serving.languages import Languages, ServedModel, language_name, read_models
-from glassformer.settings import RunConfig
+from glassformer.serving.service import Options
+from glassformer.settings import DecodeConfig, RunConfig
 
 
 def served(*pairs: str) -> Languages:
@@ -30,6 +32,16 @@ def test_a_pair_without_a_model_goes_by_way_of_a_third_language():
         HTTPError, match=r"Portuguese \(Brazil\) \(pt-BR\) is not available as a target language from French"
     ):
         languages.route("fr", "pt-BR")
+
+
+def test_each_request_has_its_target_of_a_model_of_several():
+    languages = served("en>mul").with_targets({Path("en>mul"): ("deu", "spa")})
+    assert (languages.codes, languages.targets("en")) == (["en", "de", "es"], ["en", "de", "es"])
+    (model,) = languages.route("en", languages.read("ES"))
+    assert (model.name, model.token) == ("en-es", "spa")
+    several = SimpleNamespace(targets=("deu", "spa"), config=DecodeConfig())
+    assert Options().settings(several, model.token).tgt_language == "spa"
+    assert Options().settings(SimpleNamespace(targets=(), config=DecodeConfig()), "").tgt_language == ""
 
 
 @pytest.mark.parametrize(

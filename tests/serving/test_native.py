@@ -111,7 +111,7 @@ def test_a_text_with_codes_is_streamed_whole(client):
     ("body", "message"),
     [
         ({}, "missing required field `text`"),
-        (HOUSE | {"texts": []}, "contains unknown field `texts`, expected some of text, target, source"),
+        (HOUSE | {"texts": []}, "contains unknown field `texts`, expected some of format"),
         (HOUSE | {"text": 1}, "Expected `str | array`, got `int` - at `text`"),
         (HOUSE | {"beam": 0}, "Expected `int` >= 1 - at `beam`"),
         (HOUSE | {"n_best": 11}, "n_best must be <= 10"),
@@ -150,23 +150,17 @@ def explained(serving, portal) -> tuple[Any, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_an_answer_is_explained_by_its_walk_and_by_a_page_of_that_very_answer(explained):
+def test_an_answer_is_explained_by_its_walk_and_by_a_page(explained):
     client, found = explained
     assert found["text"] == GERMAN
-    assert len(found["id"]) == 32
-    page = client.get(found["page"]).text
-    assert found["id"] in page
-    assert GERMAN.split()[1] in page
+    page = client.get(found["page"])
+    assert page.headers["content-type"].startswith("text/html")
+    assert GERMAN.split()[1] in page.text
     again = client.post("/v1/explain", json=HOUSE).json()
     assert (again["ids"], again["log_prob"]) == (found["ids"], found["log_prob"])
-    assert again["id"] != found["id"]
-    steps = json.dumps(found["walk"])
-    assert "decoder.layers.0.cross_attention.weights" in steps
+    assert "decoder.layers.0.cross_attention.weights" in json.dumps(found["walk"])
 
 
-@pytest.mark.slow
-def test_an_answer_that_is_not_kept_says_how_to_ask_again(explained, connect):
-    client, _ = explained
-    answer = client.get("/v1/explain/" + "0" * 32)
-    assert answer.status_code == 404
-    assert "Ask again: POST /v1/explain" in answer.json()["error"]
+def test_what_cannot_be_explained_is_refused(client):
+    assert client.get("/v1/explain?text=a&source=en&target=en").status_code == 400
+    assert client.post("/v1/explain", json=HOUSE | {"text": "Two\nlines."}).status_code == 400

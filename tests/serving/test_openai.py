@@ -74,44 +74,11 @@ def test_refusals_have_the_shape_that_its_clients_read(client, body, status, mes
     assert set(answer.json()["error"]) == {"message", "type", "param", "code"}
 
 
-PLACEHOLDER = {"type": "placeholder", "id": "@@PH1@@", "kind": "syntax", "text": "%s", "translatable": False}
-OPEN = {
-    "type": "placeholder",
-    "id": "@@PH2@@",
-    "kind": "markup",
-    "text": "<b>",
-    "translatable": False,
-    "close_id": "@@PH3@@",
-}
-CLOSE = {"type": "placeholder", "id": "@@PH3@@", "kind": "markup", "text": "</b>", "translatable": False}
-
-
-def test_weblates_structured_protocol_gets_its_very_placeholders_back(client):
-    parts = [{"type": "text", "text": "The "}, OPEN, {"type": "text", "text": "house"}, CLOSE,
-             {"type": "text", "text": " of "}, PLACEHOLDER, {"type": "text", "text": " is small."}]  # fmt: skip
-    strings = [{"source": "The <b>house</b> of %s is small.", "parts": parts}, {"source": "Open @@PH1@@ now."}]
-    message = {
-        "source_language": "en",
-        "target_language": "de",
-        "glossary": [{"source": "house", "target": "Haus"}],
-        "strings": strings,
-    }
-    found = json.loads(content(chat(client, json.dumps(message))))
-    assert [part for part in found[0]["parts"] if part["type"] == "placeholder" and part["kind"] == "markup"] == [
-        OPEN,
-        CLOSE,
-    ]
-    assert [part for part in found[0]["parts"] if part["type"] == "placeholder" and part["kind"] == "syntax"] == [
-        PLACEHOLDER
-    ]
-    assert found[1].count("@@PH1@@") == 1
-
-
-def test_an_answer_to_weblate_is_streamed_whole(client):
-    message = json.dumps({"source_language": "en", "target_language": "de", "strings": []})
-    chunks = [line for line in chat(client, message, stream=True).text.split("\n\n") if line]
-    assert len(chunks) == 3
-    assert '"content":"[]"' in chunks[0]
+def test_the_private_format_of_weblate_is_refused_with_what_to_do(client):
+    message = json.dumps({"source_language": "en", "target_language": "de", "strings": [{"source": "a"}]})
+    answer = chat(client, message)
+    assert answer.status_code == 400
+    assert "Weblate" in answer.json()["error"]["message"]
 
 
 def test_weblates_older_protocol_has_as_many_parts_as_it_was_given(client):

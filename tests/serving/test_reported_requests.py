@@ -290,10 +290,25 @@ def test_links_that_show_an_address_or_a_name_stay_whole(client, text, kept):
     assert "translate=" not in found
 
 
-def test_a_file_in_the_target_language_comes_back_as_it_is(client):
-    sent = {"file": ("de.txt", f"{GERMAN}\n")}
-    answer = client.post("/translate_file", data={"source": "de", "target": "de"}, files=sent)
-    assert client.get(answer.json()["translatedFileUrl"]).text == f"{GERMAN}\n"
+XLIFF = (
+    '<xliff version="1.2"><file source-language="de" target-language="en" original="a" datatype="plaintext"><body>'
+    '<trans-unit id="1"><source>Das Haus ist klein.</source></trans-unit></body></file></xliff>'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "source"),
+    [
+        ("de.txt", f"{GERMAN}\n", "de"),
+        ("de.txt", "Das Haus ist sehr klein, aber wir mögen es.\n", "auto"),
+        ("de.xlf", XLIFF, "en"),  # its header says another language than the request
+    ],
+)
+def test_a_file_in_the_target_language_comes_back_as_it_is_and_is_said(client, name, text, source):
+    form = {"source": source, "target": "de"}
+    answer = client.post("/translate_file", data=form, files={"file": (name, text)})
+    assert client.get(answer.json()["translatedFileUrl"]).text == text
+    assert "is in the target language and stays as it is" in answer.headers["X-Glassformer-Check"]
 
 
 @pytest.mark.parametrize(("name", "text"), [("line.txt", "word " * 20_000), ("line.md", "[" * 20_000)])

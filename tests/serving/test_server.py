@@ -7,8 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -40,22 +38,6 @@ def test_a_client_that_leaves_frees_what_it_had_waiting(live):
         httpx.post(f"{live.url}/translate", json={"q": LONGER, "source": "en", "target": "de"}, timeout=0.3)
 
     wait_for(lambda: live.waiting() == 0, 5)
-
-
-def test_models_are_loaded_again_without_a_lost_request(live):
-    statuses, stop = list[int](), threading.Event()
-
-    def ask() -> None:
-        while not stop.is_set():
-            statuses.append(live.translate().status_code)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    live.process.send_signal(signal.SIGHUP)
-    time.sleep(2)
-    stop.set()
-    asking.join()
-    assert set(statuses) == {200}
 
 
 def test_the_process_with_pytorch_is_replaced_and_ends_with_its_server():
@@ -155,11 +137,10 @@ def test_what_cannot_be_served_is_one_clear_error(options, message, tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_the_log_has_a_line_for_each_request_only_if_asked_and_never_a_text():
-    with live_server("--access-log") as live:
+def test_no_text_of_a_client_is_logged():
+    with live_server() as live:
         httpx.post(f"{live.url}/translate", params={"q": "a secret", "source": "en", "target": "de"})
         assert live.stop() == 0
-    assert "POST /translate 200" in live.log
     assert "secret" not in live.log
 
 

@@ -228,8 +228,8 @@ class TestTheLegend:
             with tracing(model) as trace:
                 model(src_ids, tgt_ids)
             used |= {word for step in trace for word in step.axes}
-        # Of a search, a loss and an update:
-        around = {"tgt", "beam", "n_best", "candidate", "phrase", "row", "column"}
+        # Of a typed text, a search, a loss and an update:
+        around = {"character", "tgt", "beam", "n_best", "candidate", "phrase", "row", "column"}
         assert used <= set(LEGEND)
         assert set(LEGEND) - used <= around, "a word that no tap uses has no place in the legend"
 

@@ -32,6 +32,11 @@ class BloomFilter:
                 bits[place // 8] |= 1 << place % 8
         return cls(bytes(bits))
 
+    @classmethod
+    def full(cls) -> Self:
+        """The filter of all texts."""
+        return cls(b"\xff" * (MIN_BITS // 8))
+
     def __contains__(self, text: str) -> bool:
         """Whether the text seems to be a member."""
         return not self.missing((text,))

@@ -117,10 +117,11 @@ class AutoEngine:
         return (yield from (fast or self.torch).stream(job))
 
     def attention(
-        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+        self, job: SearchJob, outputs: Sequence[Sequence[int]], *, mean: bool = False
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """See ``Engine``."""
-        return self.torch.attention(job, outputs)
+        """See ``Engine``; a mean does not load PyTorch."""
+        engine = self.fast if mean and "torch" not in vars(self) else None
+        return (engine or self.torch).attention(job, outputs)
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """See ``Engine``."""

@@ -147,7 +147,7 @@ class CTranslate2Engine:
             yield list(ids)
         return self._rank(job, [(ids, sum(self.score(job.sources, [ids])[0]))])
 
-    def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]]) -> list[Any]:
+    def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]], *, mean: bool = False) -> list[Any]:
         """See ``Engine``; the last layer's mean head, as arrays of NumPy, for which nobody needs PyTorch."""
         results = self._translator.translate_batch(
             [self._tokens(source) for source in job.sources], [self._target_tokens(ids) for ids in outputs],

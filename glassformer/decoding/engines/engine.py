@@ -48,9 +48,9 @@ class Engine(Protocol):
         """Of a one-source job: certain ids after each step; returns candidates."""
 
     def attention(
-        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+        self, job: SearchJob, outputs: Sequence[Sequence[int]], *, mean: bool = False
     ) -> "list[Float[Tensor, 'layers heads tgt src']]":
-        """The first model's cross-attention for each given output."""
+        """The first model's cross-attention for each given output; ``mean``: that of the last layer is enough."""
 
     def score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> list[list[float]]:
         """The log-probability of each id of each target, given its source."""

@@ -58,7 +58,7 @@ class TorchEngine:
             yield ids
 
     def attention(
-        self, job: SearchJob, outputs: Sequence[Sequence[int]]
+        self, job: SearchJob, outputs: Sequence[Sequence[int]], *, mean: bool = False
     ) -> list[Float[Tensor, "layers heads tgt src"]]:
         """See ``Engine``."""
         with self._evaluation(), torch.inference_mode(False), torch.no_grad():

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from glassformer.decoding.confidence.confidence import Confidence, log_length_ratio
 from glassformer.decoding.translation import Translation
@@ -22,6 +22,9 @@ _END = CONTROL_TOKENS[EOS_ID]
 # which the last third to half was cut off, more than 25 %: tests/documents/test_content.py.
 _LEAST_ATTENTION = 0.4  # that a word of the source receives, of all that the words of the output give, 1 each
 _CONTENT = re.compile(r"[^\W\d_]{4}")  # letters in a row of a word that must not be missing: not so "is", "don't"
+CAPITAL_NOUNS = ("de", "lb")
+"""Languages in which other words than names have a capital, too."""
+_SENTENCE_START = frozenset('.!?…:"„“”«»')  # what stands before a word that has a capital for it
 _SHORT, _TOO_SHORT, _TOO_LONG = -0.15, -0.4, 0.5  # logs of the length relative to what is typical
 
 
@@ -42,8 +45,9 @@ class Alignment:
     Slow parts are computed on first use: a code at an end of a text needs none.
     """
 
-    def __init__(self, source: str, translation: Translation, ends: TokenEnds) -> None:
-        self.text = translation.text
+    def __init__(self, source: str, translation: Translation, ends: TokenEnds, same: Sequence[str] = ()) -> None:
+        """``same``: words that source and translation have once each, and that stand for one another."""
+        self.text, self._same = translation.text, same
         self._source, self._translation, self._ends = source, translation, ends
 
     @cached_property
@@ -69,7 +73,13 @@ class Alignment:
                 for word in tgt_of[tgt]:
                     votes[word].append(src_of[src][-1])
         # Of words with equally many votes the first.
-        return [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
+        found = [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
+        if self._same:
+            src = [self._source[slice(*span)] for span in self.src_words]
+            tgt = [self.text[slice(*span)] for span in self.tgt_words]
+            for word in set(self._same).intersection(src, tgt):
+                found[tgt.index(word)] = src.index(word)
+        return found
 
     def src_in(self, span: Span) -> list[int]:
         """The words of the source that have a character in a span."""
@@ -133,9 +143,11 @@ def content_doubts(translation: Translation, confidence: Confidence | None, ends
     """Describe source words that the output seems to omit, by its attention if it has any, and by its length."""
     length = _relative_length(translation, confidence) if confidence is not None else 0.0
     weights = translation.hypotheses[0].alignment()
-    if is_short(translation, confidence) and weights is not None and len(weights):
-        missing = _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
-        if missing:
+    if weights is not None and len(weights):
+        missing = find_lost_names(translation, ends)
+        if is_short(translation, confidence):
+            missing += _find_ignored_words(translation.source, weights.sum(0).tolist(), ends(translation)[0])
+        if missing := list(dict.fromkeys(missing)):
             return [f"nothing seems to stand for {', '.join(map(repr, missing))}"]
     if not _TOO_SHORT <= length <= _TOO_LONG:
         return [f"the translation is much {'shorter' if length < 0 else 'longer'} than expected"]
@@ -149,6 +161,39 @@ def attends_to_all(translation: Translation, ends: TokenEnds) -> bool:
     src_ends, _ = ends(translation)
     is_one_sentence = len(received) == len(src_ends) + 1  # its end token
     return is_one_sentence and not _find_ignored_words(translation.source, received, src_ends)
+
+
+def find_new_names(source: str, output: str) -> list[Span]:
+    """The names in a source, words with a capital inside a sentence, that no word of the output begins like.
+
+    None in a title, in which all words have one.
+    """
+    words = find_words(source)
+    names = [
+        (start, end)
+        for (_, before), (start, end) in pairwise(words)
+        if _is_name(source[start:end]) and _SENTENCE_START.isdisjoint(source[before:start])
+    ]
+    if not names or 1 < len(names) == len(words) - 1:
+        return []
+    written = {_name_start(output[start:end]) for start, end in find_words(output)}
+    return [(start, end) for start, end in names if _name_start(source[start:end]) not in written]
+
+
+def _is_name(word: str) -> bool:
+    return word[0].isupper() and word[1:2].isalpha()  # not I and I'm
+
+
+def _name_start(word: str) -> str:
+    return word[: max(2, min(3, len(word) - 1))].lower()
+
+
+def find_lost_names(translation: Translation, ends: TokenEnds) -> list[str]:
+    """The names in a source that no word of the output begins like or was written from, by its attention."""
+    alignment = Alignment(translation.source, translation, ends)
+    spans = find_new_names(translation.source, translation.text)
+    owned = {alignment.src_words[number] for number in alignment.owners if number is not None}
+    return [translation.source[slice(*span)] for span in spans if span not in owned]
 
 
 def _relative_length(translation: Translation, confidence: Confidence) -> float:

@@ -5,6 +5,8 @@ What lost a number or a sign is tried again with these as codes.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from glassformer.decoding.restore.alignment import TokenEnds, has_content, stem
@@ -13,7 +15,7 @@ from glassformer.decoding.restore.places import Restored, needs_attention, resto
 from glassformer.decoding.translation import Doubt, Translation
 from glassformer.text.codes.checks import changes
 from glassformer.text.codes.code import Parts, has_words, join_parts
-from glassformer.text.codes.draft import Draft, make_draft, mark_numbers, number_writer
+from glassformer.text.codes.draft import Draft, make_draft, mark_numbers, number_writer, write_amounts
 from glassformer.text.scripts import split_words
 from glassformer.text.steps.sentences import is_crowded
 
@@ -64,6 +66,13 @@ def doubt_numbers(attempt: Attempt) -> Attempt:
     return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("number", named)))
 
 
+def doubt_missing(attempt: Attempt, words: Sequence[str]) -> Attempt:
+    """The same, with a doubt if these words of the text seem to be missing."""
+    if not words or attempt.translation.doubt is not None:
+        return attempt
+    return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("missing", tuple(words))))
+
+
 def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
     """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
     draft = make_draft(source)
@@ -83,6 +92,7 @@ def translate_parts(
 
     ``checks_numbers``: whether what lost a number or a sign is tried again; ``languages``: of source and target.
     """
+    put_codes_back = partial(_put_codes_back, ends=ends, write=number_writer(languages))
     plain, chosen = dict[int, tuple[Draft, Translation]](), dict[int, Attempt]()  # plain: without stand-ins
     again, marked = dict(enumerate(sources)), dict(enumerate(sources))  # marked: those that may get better
     for attempt in range(ATTEMPTS):
@@ -94,21 +104,21 @@ def translate_parts(
             if not draft.words:
                 plain[number] = draft, translation
                 continue
-            one = _put_codes_back(sources[number], draft, translation, ends, {})
+            one = put_codes_back(sources[number], draft, translation)
             if one is None or not is_better(plain[number][1], translation):
                 failed[number] = marked[number]
             else:
                 chosen[number] = one
                 again.pop(number, None)
         for number in again:
-            one = _put_codes_back(sources[number], *plain[number], ends, {})
+            one = put_codes_back(sources[number], *plain[number])
             assert one is not None, "a text without stand-ins is always restored"
             chosen[number] = one
         retried = again if checks_numbers else {}
         marks = {number: _mark_lost(sources[number], chosen[number].lost, languages) for number in retried}
         again = {number: parts for number, parts in marks.items() if parts is not None}
         marked = failed | again
-    _place_pairs(sources, chosen, search, ends)
+    _place_pairs(sources, chosen, search, put_codes_back)
     return [chosen[number] for number in range(len(sources))]
 
 
@@ -131,16 +141,25 @@ def _translate(drafts: Sequence[tuple[int, Draft]], search: Search) -> list[Tran
 
 
 def _put_codes_back(
-    source: Parts, draft: Draft, translation: Translation, ends: TokenEnds, own: Mapping[str, str]
+    source: Parts,
+    draft: Draft,
+    translation: Translation,
+    own: Mapping[str, str] = MappingProxyType({}),
+    *,
+    ends: TokenEnds,
+    write: Callable[[str], str],
 ) -> Attempt | None:
-    """The codes in each hypothesis, with the spaces of the source; None if a draft with stand-ins lost anything."""
+    """The codes in each hypothesis, with the spaces of the source; None if a draft with stand-ins lost anything.
+
+    ``write`` writes numbers as the target language does.
+    """
     results, lost = list[Restored](), list[list[str]]()
     for hypothesis in translation.hypotheses:
         is_only = len(translation.hypotheses) == 1
         result = restore(draft, translation if is_only else replace(translation, hypotheses=[hypothesis]), ends, own)
         if result is None:
             return None
-        result = result._replace(parts=keep_spaces(source, result.parts))
+        result = result._replace(parts=keep_spaces(source, write_amounts(result.parts, source, write)))
         changed = changes(source, result.parts)
         if changed and draft.words:
             return None
@@ -149,7 +168,12 @@ def _put_codes_back(
     return Attempt(source, draft, translation, results, lost[0])
 
 
-def _place_pairs(sources: Sequence[Parts], chosen: dict[int, Attempt], search: Search, ends: TokenEnds) -> None:
+def _place_pairs(
+    sources: Sequence[Parts],
+    chosen: dict[int, Attempt],
+    search: Search,
+    put_codes_back: Callable[..., Attempt | None],
+) -> None:
     """Look again for the places of pairs without words in a translation: their own text is translated alone."""
     waiting = [number for number in range(len(sources)) if chosen[number].restored[0].unplaced]
     texts = list(dict.fromkeys(text for number in waiting for text in chosen[number].restored[0].unplaced))
@@ -159,7 +183,7 @@ def _place_pairs(sources: Sequence[Parts], chosen: dict[int, Attempt], search: S
     own = dict(zip(texts, (one.text for one in alone), strict=True))
     for number in waiting:
         one = chosen[number]
-        chosen[number] = _put_codes_back(sources[number], one.draft, one.translation, ends, own) or one
+        chosen[number] = put_codes_back(sources[number], one.draft, one.translation, own) or one
 
 
 def is_better(reference: Translation, translation: Translation) -> bool:

@@ -54,7 +54,8 @@ def restore(
     order = [span for span, mark in words.items() if _POSITIONAL.fullmatch(join_parts(mark.parts))]
     if order != sorted(order):
         return None
-    layout = _Layout(draft, Alignment(draft.text, translation, ends), own)
+    alignment = Alignment(draft.text, translation, ends, [word for word, _ in draft.words])
+    layout = _Layout(draft, alignment, own)
     placed = layout.place(draft.marks, (0, len(draft.text)), (0, len(text)))
     writer = PartsWriter(text, words)
     writer.write((0, len(text)), placed)

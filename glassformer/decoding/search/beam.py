@@ -173,7 +173,7 @@ def expand_beam(state: SearchState, log_probs: Tensor, processed: Tensor | None,
     ranked_by = log_probs if processed is None else processed
     if constraints is not None and constraints.required.numel():
         sums = state.ranking[:, :, None] + ranked_by
-        index = allocate_candidates(sums, state.ids, constraints.required, plan.config.pad_id, beam)
+        index = allocate_candidates(sums, state.ids, constraints, plan.config.pad_id, beam)
     else:
         index = top_k_of_beams(state.ranking, ranked_by, 2 * beam)
     parents, ids = index // log_probs.shape[2], index % log_probs.shape[2]

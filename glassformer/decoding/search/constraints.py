@@ -27,14 +27,16 @@ Ids = Int[Tensor, "rows step"]
 Phrases = Int[Tensor, "rows phrase tgt"]
 
 
-def contains(ids: Ids, phrases: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
-    """Which phrases occur in their row's ids; an empty one does."""
+def contains(ids: Ids, phrases: Phrases, starts: Phrases, pad_id: int) -> Bool[Tensor, "rows phrase"]:
+    """Which phrases occur in their row's ids, at the beginning as ``starts`` has them; an empty one does."""
     padding = phrases == pad_id
     if not phrases.numel() or not ids.numel():
         return padding.all(dim=2)
     windows = pad(ids, (0, phrases.shape[2] - 1), value=pad_id).unfold(1, phrases.shape[2], 1)
     equal = (windows[:, None] == phrases[:, :, None]) | padding[:, :, None]
-    return equal.all(dim=3).any(dim=2) | padding.all(dim=2)
+    first = pad(ids, (0, starts.shape[2]), value=pad_id)[:, None, : starts.shape[2]]
+    begins = ((first == starts) | (starts == pad_id)).all(dim=2)
+    return equal.all(dim=3).any(dim=2) | begins
 
 
 def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows phrase"]:
@@ -46,43 +48,56 @@ def matched_prefix(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows
     return lengths
 
 
-def bank_of(ids: Ids, phrases: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
+def follow(
+    ids: Ids, phrases: Phrases, starts: Phrases, pad_id: int
+) -> tuple[Int[Tensor, "rows phrase"], Int[Tensor, "rows phrase"]]:
+    """How many ids of each incomplete phrase a row ends with, and the next id; a row may be a part of its start."""
+    step, most = ids.shape[1], phrases.shape[2] - 1
+    lengths = matched_prefix(ids, phrases, pad_id)
+    further = phrases.gather(2, lengths.clamp(max=most)[:, :, None]).squeeze(2)
+    if step < starts.shape[2]:
+        begun = (ids[:, None] == starts[:, :, :step]).all(dim=2) & (starts[:, :, step] != pad_id)
+        begun_ids = ((phrases != pad_id).sum(dim=2) - 1).clamp(max=step)
+        lengths = torch.where(begun, lengths.maximum(begun_ids), lengths)
+        further = torch.where(begun, starts[:, :, step], further)
+    return lengths, further
+
+
+def bank_of(ids: Ids, phrases: Phrases, starts: Phrases, pad_id: int) -> Int[Tensor, "rows"]:
     """Each row's bank: how many required ids it has."""
-    done, lengths = contains(ids, phrases, pad_id), (phrases != pad_id).sum(dim=2)
-    in_progress = matched_prefix(ids, phrases, pad_id).masked_fill(done, 0).amax(dim=1)
+    done, lengths = contains(ids, phrases, starts, pad_id), (phrases != pad_id).sum(dim=2)
+    in_progress = follow(ids, phrases, starts, pad_id)[0].masked_fill(done, 0).amax(dim=1)
     return (lengths * done).sum(dim=1) + in_progress
 
 
 def allocate_candidates(
     keys: Float[Tensor, "sentences beam vocab"],
     ids: Int[Tensor, "sentences beam step"],
-    required: Int[Tensor, "sentences phrase tgt"],
+    constraints: "ConstraintBatch",
     pad_id: int,
     beam: int,
 ) -> Int[Tensor, "sentences candidates"]:
     """The ``2 beam`` candidates by slot, as indices into beam · vocab."""
     vocab = keys.shape[2]
-    index, pool = _pool(keys, ids, required, pad_id, 2 * beam)
+    index, pool = _pool(keys, ids, constraints, pad_id, 2 * beam)
     parents = (index // vocab)[:, :, None].expand(-1, -1, ids.shape[2])
     candidates = torch.cat([ids.gather(1, parents), (index % vocab)[:, :, None]], dim=2)
-    phrases = required.repeat_interleave(index.shape[1], dim=0)
-    banks = bank_of(candidates.flatten(0, 1), phrases, pad_id).view(index.shape)
-    n_banks = (required != pad_id).sum(dim=(1, 2)) + 1
+    banks = bank_of(candidates.flatten(0, 1), *constraints.phrases(index.shape[1]), pad_id).view(index.shape)
+    n_banks = (constraints.required != pad_id).sum(dim=(1, 2)) + 1
     order = allocate_banks(pool, banks, n_banks, beam)[:, : min(2 * beam, keys[0].numel())]
     return index.gather(1, order)
 
 
 def _pool(
-    keys: Tensor, ids: Tensor, required: Tensor, pad_id: int, count: int
+    keys: Tensor, ids: Tensor, constraints: "ConstraintBatch", pad_id: int, count: int
 ) -> tuple[Int[Tensor, "sentences pool"], Float[Tensor, "sentences pool"]]:
     """Indices and keys of candidates; of repeats -inf."""
     sentences, beam, vocab = keys.shape
     flat = keys.flatten(1)
     first = torch.arange(beam, device=keys.device) * vocab
-    phrases, prefixes = required.repeat_interleave(beam, dim=0), ids.flatten(0, 1)
-    following = matched_prefix(prefixes, phrases, pad_id).clamp(max=phrases.shape[2] - 1)
-    further = phrases.gather(2, following[:, :, None]).view(sentences, beam, -1)
-    unmet = ~contains(prefixes, phrases, pad_id).view(sentences, beam, -1)
+    phrases, prefixes = constraints.phrases(beam), ids.flatten(0, 1)
+    further = follow(prefixes, *phrases, pad_id)[1].view(sentences, beam, -1)
+    unmet = ~contains(prefixes, *phrases, pad_id).view(sentences, beam, -1)
     best = flat.topk(min(count, flat.shape[1]), dim=1).indices
     # A complete phrase takes the best candidate's slot.
     further_ids = torch.where(unmet, first[:, None] + further, best[:, :1, None]).flatten(1)
@@ -117,6 +132,7 @@ class ConstraintBatch:
 
     prefixes: Tensor  # (sentences tgt)
     required: Tensor  # (sentences phrase tgt)
+    starts: Tensor  # (sentences phrase tgt): the required ones as an output begins with them
     banned: Tensor  # (sentences phrase tgt)
 
     @classmethod
@@ -134,7 +150,8 @@ class ConstraintBatch:
             _check(f"constraints[{place}]", one, config)
         return cls(
             prefixes=_stack([[one.prefix] for one in constraints], config.pad_id, device).flatten(1),
-            required=_stack([tuple(dict.fromkeys(one.required)) for one in constraints], config.pad_id, device),
+            required=_stack([tuple(one.forms) for one in constraints], config.pad_id, device),
+            starts=_stack([tuple(one.forms.values()) for one in constraints], config.pad_id, device),
             banned=_stack([one.banned for one in constraints], config.pad_id, device),
         )
 
@@ -142,7 +159,12 @@ class ConstraintBatch:
         """Record them in a trace."""
         note("search.prefix_ids", self.prefixes, "batch tgt")
         note("search.required_ids", self.required, "batch phrase tgt")
+        note("search.start_ids", self.starts, "batch phrase tgt")
         note("search.banned_ids", self.banned, "batch phrase tgt")
+
+    def phrases(self, count: int) -> tuple[Phrases, Phrases]:
+        """The required sequences and their starts for ``count`` rows of each sentence."""
+        return self.required.repeat_interleave(count, dim=0), self.starts.repeat_interleave(count, dim=0)
 
     def select(self, rows: Int[Tensor, "rows"]) -> Self:
         """Row i is what row ``rows[i]`` was."""
@@ -161,7 +183,11 @@ def _stack(phrases: Sequence[Sequence[Sequence[int]]], pad_id: int, device: torc
 
 def _check(where: str, constraints: Constraints, config: ModelConfig) -> None:
     control = (config.pad_id, config.bos_id, config.eos_id)
-    named = {"prefix": [constraints.prefix], "required": constraints.required, "banned": constraints.banned}
+    named = {
+        "prefix": [constraints.prefix],
+        "required": (*constraints.required, *constraints.starts),
+        "banned": constraints.banned,
+    }
     for name, phrases in named.items():
         if name != "prefix" and not all(phrases):
             raise InputError(f"{where}.{name}: found an empty sequence, expected ids. Leave it out.")

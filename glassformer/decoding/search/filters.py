@@ -111,7 +111,7 @@ def constrain(
     log_probs: LogProbs, from_model: LogProbs, prefixes: Prefixes, constraints: ConstraintBatch, config: ModelConfig
 ) -> LogProbs:
     """Apply each row's constraints; ``from_model``: before processors."""
-    unmet = ~contains(prefixes, constraints.required, config.pad_id).all(dim=1)
+    unmet = ~contains(prefixes, constraints.required, constraints.starts, config.pad_id).all(dim=1)
     log_probs = forbid_end(log_probs, unmet, config.eos_id)
     log_probs = forbid_banned(log_probs, prefixes, constraints.banned, config.pad_id)
     return force_prefix(log_probs, from_model, constraints.prefixes, prefixes.shape[1], config.pad_id)

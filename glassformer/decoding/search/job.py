@@ -18,12 +18,23 @@ class Constraints:
     """Ids that the output begins with; they count in score and length."""
     required: PhraseIds = ()
     """Sequences that must occur; they may overlap."""
+    starts: PhraseIds = ()
+    """The required sequences as an output begins with them, where a word has another token then."""
     banned: PhraseIds = ()
     """Sequences that must not occur."""
 
+    @property
+    def forms(self) -> dict[tuple[int, ...], tuple[int, ...]]:
+        """Each required sequence, and the same as an output begins with it."""
+        return dict(zip(self.required, self.starts or self.required, strict=True))
+
     def unmet(self, ids: Sequence[int]) -> PhraseIds:
         """The required sequences that ``ids`` lack."""
-        return tuple(phrase for phrase in dict.fromkeys(self.required) if not occurs(phrase, ids))
+        return tuple(
+            phrase
+            for phrase, start in self.forms.items()
+            if not occurs(phrase, ids) and tuple(ids[: len(start)]) != start
+        )
 
 
 def occurs(phrase: Sequence[int], ids: Sequence[int]) -> bool:

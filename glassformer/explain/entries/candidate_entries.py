@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.decoding.search.beam import DROPPED, FINISHED, LIVE
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add, entry
-from glassformer.explain.entries.rule_entries import occurs, phrases
+from glassformer.explain.entries.rule_entries import Form, occurs, required_forms
 from glassformer.explain.entries.scope import Scope, by_hypothesis, has_rules, state_before
 
 
@@ -32,23 +32,23 @@ def _divided_places(scope: Scope, keys: Tensor, count: int) -> Tensor:
     step = scope.step.call
     written, sources = (state_before(scope, name, step).tolist() for name in ("ids", "sentences"))
     rows = [
-        _divide(of_source, ids, phrases(scope, "required_ids", source), count, scope.context.decode.beam)
+        _divide(of_source, ids, required_forms(scope, source), count, scope.context.decode.beam)
         for of_source, ids, source in zip(keys, written, sources, strict=True)
     ]
     return torch.tensor(rows, device=keys.device)
 
 
-def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], count: int, beam: int) -> list[int]:
+def _divide(keys: Tensor, written: list[list[int]], required: list[Form], count: int, beam: int) -> list[int]:
     """First the best of the highest bank, then each bank's share, then the others."""
     vocab, sums = keys.shape[1], keys.flatten().tolist()
     pool = keys.flatten().topk(count).indices.tolist()
     for slot, ids in enumerate(written):
-        further = [phrase[_matching_length(phrase, ids)] for phrase in required if not occurs(phrase, ids)]
+        further = [_next_id(phrase, start, ids) for phrase, start in required if not occurs(phrase, start, ids)]
         pool += [slot * vocab + new for new in (int(keys[slot].argmax()), *further)]
     pool = sorted(dict.fromkeys(pool), key=lambda place: -sums[place])
     banks = {place: _bank([*written[place // vocab], place % vocab], required) for place in pool}
     highest = max((banks[place] for place in pool if sums[place] > -math.inf), default=0)
-    room, turns, taken = beam // (sum(map(len, required)) + 1), dict[int, int](), Counter[int]()
+    room, turns, taken = beam // (sum(len(phrase) for phrase, _ in required) + 1), dict[int, int](), Counter[int]()
     for place in pool:
         rank = taken[banks[place]]
         taken[banks[place]] += 1
@@ -57,16 +57,22 @@ def _divide(keys: Tensor, written: list[list[int]], required: list[list[int]], c
     return sorted(pool, key=turns.__getitem__)[:count]
 
 
-def _bank(ids: list[int], required: list[list[int]]) -> int:
+def _bank(ids: list[int], required: list[Form]) -> int:
     """How many required ids occur; of an incomplete sequence those at the end."""
-    unmet = [phrase for phrase in required if not occurs(phrase, ids)]
-    met = sum(map(len, required)) - sum(map(len, unmet))
-    return met + max((_matching_length(phrase, ids) for phrase in unmet), default=0)
+    unmet = [form for form in required if not occurs(*form, ids)]
+    met = sum(len(phrase) for phrase, _ in required) - sum(len(phrase) for phrase, _ in unmet)
+    return met + max((_matching_length(phrase, start, ids) for phrase, start in unmet), default=0)
 
 
-def _matching_length(phrase: list[int], ids: list[int]) -> int:
-    """The length of the longest prefix of ``phrase`` with which ``ids`` end."""
-    return max(n for n in range(min(len(phrase), len(ids)) + 1) if ids[len(ids) - n :] == phrase[:n])
+def _matching_length(phrase: list[int], start: list[int], ids: list[int]) -> int:
+    """The length of the longest prefix of ``phrase`` with which ``ids`` end; they may be a part of ``start``."""
+    begun = min(len(ids), len(phrase) - 1) if ids == start[: len(ids)] else 0
+    return max(begun, *(n for n in range(min(len(phrase), len(ids)) + 1) if ids[len(ids) - n :] == phrase[:n]))
+
+
+def _next_id(phrase: list[int], start: list[int], ids: list[int]) -> int:
+    """What goes on with an incomplete sequence."""
+    return start[len(ids)] if ids == start[: len(ids)] else phrase[_matching_length(phrase, start, ids)]
 
 
 def _all_sums(scope: Scope) -> Tensor:

@@ -16,7 +16,7 @@ def _decoder_ids(scope: Scope) -> Tensor:
     return scope.at("search.tgt_in_ids" if scope.has("search.tgt_in_ids") else "text.tgt_in_ids")
 
 
-def _derived(scope: Scope) -> Tensor | None:
+def _derive(scope: Scope) -> Tensor | None:
     return scope.context.derived.get(scope.step.address)
 
 
@@ -24,11 +24,11 @@ def _derived(scope: Scope) -> Tensor | None:
 _TYPED = "The text as it was typed, a number a character (Unicode); of several sentences the whole, for each."
 add("text.typed", "Text as typed", _TYPED, "text", NOT_IN_PAPER)
 _READ = "What the model reads of it: a sentence, without what its steps take off. Undone, they give the text again."
-add("text.read", "Text as read", _READ, "text → steps → sentence", NOT_IN_PAPER, compute=_derived)
+add("text.read", "Text as read", _READ, "text → steps → sentence", NOT_IN_PAPER, compute=_derive)
 _SENTENCE = "What the tokens of the output say, with the codes of the sentence in their places."
-add("answer.sentence", "Answer", _SENTENCE, "tokens → text", NOT_IN_PAPER, compute=_derived)
+add("answer.sentence", "Answer", _SENTENCE, "tokens → text", NOT_IN_PAPER, compute=_derive)
 _PRINTED = "The answers to all sentences of the text, with what its steps have taken off: the translation."
-add("answer.printed", "Text as printed", _PRINTED, "answers → steps, undone → text", NOT_IN_PAPER, compute=_derived)
+add("answer.printed", "Text as printed", _PRINTED, "answers → steps, undone → text", NOT_IN_PAPER, compute=_derive)
 
 # How a text becomes tokens. What they count is given: the tokenizer has no equation.
 _NFC = "One spelling for texts that look the same (Unicode NFC); the number counts its characters."
@@ -43,9 +43,9 @@ add("text.src_tokens", "Source tokens", _CUT, "text → tokens", "5.1")
 
 
 _NUMBERS = "Each token's number in the source vocabulary."
-add("text.src_ids", "Source ids", _NUMBERS, "tokens → ids", "5.1", compute=_derived)
+add("text.src_ids", "Source ids", _NUMBERS, "tokens → ids", "5.1", compute=_derive)
 _AHEAD = "What each position has to predict: the target, then </s>; one position ahead of the decoder's input."
-add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1", compute=_derived)
+add("text.tgt_out_ids", "Target ids to predict", _AHEAD, "tgt_out = t₁ … tₙ </s>", "3.1", compute=_derive)
 
 
 @entry("text.tgt_in_ids", "Target ids, shifted right", "tgt_in = <s> t₁ … tₙ", "3.1")

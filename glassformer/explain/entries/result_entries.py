@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from glassformer.explain.entries.entry import NOT_IN_PAPER, add
-from glassformer.explain.entries.rule_entries import occurs, phrases
+from glassformer.explain.entries.rule_entries import occurs, required_forms
 from glassformer.explain.entries.scope import Scope, has_rules, samples_left
 from glassformer.explain.entries.search_entries import SCORE, coverage, length_penalty
 
@@ -38,8 +38,7 @@ def _rank_outputs(scope: Scope) -> list[list[_Found]]:
 def _missing(scope: Scope, source: int, ids: list[int]) -> int:
     if not scope.has("search.required_ids"):
         return 0
-    required = {tuple(phrase) for phrase in phrases(scope, "required_ids", source)}
-    return sum(not occurs(list(phrase), ids) for phrase in required)
+    return sum(not occurs(*form, ids) for form in required_forms(scope, source))
 
 
 def _samples(scope: Scope) -> Iterator[tuple[int, _Found]]:

@@ -11,6 +11,9 @@ from glassformer.explain.entries.scope import Scope, source_of_rows, written_ids
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.kinds import UNK_ID
 
+Form = tuple[list[int], list[int]]
+"""A required sequence, and the same as an output begins with it."""
+
 
 def _repetition_penalty(processed: Tensor, written: list[int], penalty: float, _config: ModelConfig) -> None:
     for number in set(written):
@@ -47,7 +50,7 @@ def _apply_constraints(scope: Scope, source: int, written: list[int], own: Tenso
     """Apply the constraints to one row: required phrases, banned ones, the prefix."""
     if not scope.has("search.required_ids"):
         return
-    if not all(occurs(phrase, written) for phrase in phrases(scope, "required_ids", source)):
+    if not all(occurs(phrase, start, written) for phrase, start in required_forms(scope, source)):
         processed[scope.config.eos_id] = -math.inf
     for *past, last in phrases(scope, "banned_ids", source):
         if written[max(0, len(written) - len(past)) :] == past:
@@ -66,9 +69,14 @@ def phrases(scope: Scope, name: str, source: int) -> list[list[int]]:
     return [phrase for phrase in found if phrase]
 
 
-def occurs(phrase: list[int], ids: list[int]) -> bool:
-    """Whether the ids of ``phrase`` stand in ``ids`` one after another."""
-    return any(ids[start : start + len(phrase)] == phrase for start in range(len(ids)))
+def required_forms(scope: Scope, source: int) -> list[Form]:
+    """The required sequences of one source, each with the one that an output begins with."""
+    return list(zip(phrases(scope, "required_ids", source), phrases(scope, "start_ids", source), strict=True))
+
+
+def occurs(phrase: list[int], start: list[int], ids: list[int]) -> bool:
+    """Whether the ids of ``phrase`` stand in ``ids`` one after another, or those of ``start`` at its beginning."""
+    return ids[: len(start)] == start or any(ids[at : at + len(phrase)] == phrase for at in range(len(ids)))
 
 
 @entry("search.processed_log_probs", "After the rules", "θ log P, or −∞", "Keskar et al. 2019")
@@ -90,4 +98,8 @@ _PREFIX = "What each output has to begin with, padded."
 add("search.prefix_ids", "Required beginnings", _PREFIX, "given", NOT_IN_PAPER)
 _REQUIRED = "What each output has to contain, padded; until it does, it may not end, and the beam is divided."
 add("search.required_ids", "Required sequences", _REQUIRED, "given", "Post and Vilar 2018")
+_START = (
+    "The required sequences as an output begins with them, padded: there a word has another token than after a space."
+)
+add("search.start_ids", "Required sequences at the beginning", _START, "given", NOT_IN_PAPER)
 add("search.banned_ids", "Banned sequences", "What no output may contain, padded.", "given", NOT_IN_PAPER)

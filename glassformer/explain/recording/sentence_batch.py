@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from glassformer.errors import InputError
 from glassformer.explain.recording.typed_text import TypedText, characters
 from glassformer.settings import ModelConfig
 from glassformer.text import Batch, Derivation, Tokenizer
-from glassformer.text.codes.code import Parts, join_parts
+from glassformer.text.codes.code import Parts
 from glassformer.text.lines import normalize_source, without_surrogates
 from glassformer.text.steps.passage import Passage
 from glassformer.trace import Step
@@ -48,8 +49,7 @@ class SentenceBatch:
     @property
     def steps(self) -> list[Step]:
         """Steps before the model, of source and forced target."""
-        src = [Step("text.typed", ("batch", "character"), characters([text.typed for text in self.texts])),
-               Step("text.read", ("batch", "character"), characters(self.sources)),
+        src = [self._text_step("text.typed"), self._text_step("text.read"),
                *_derivation_steps("src", self.src_derivations),
                Step("text.src_tokens", ("batch", "src"), self.batch.src_ids),
                Step("text.src_ids", ("batch", "src"), self.batch.src_ids)]  # fmt: skip
@@ -59,42 +59,44 @@ class SentenceBatch:
                 Step("text.ntokens", (), torch.tensor(self.batch.target_tokens))]  # fmt: skip
 
     def lines(self, address: str) -> Rows | None:
-        """What ``address`` counts: normal form, pre-tokens or spelling."""
-        rows = zip(self.texts, self.sources, self.answers, strict=True)
-        words = [
-            ((text.typed,), (*text.history(), source), (answer,), (text.printed,)) for text, source, answer in rows
-        ]
-        if address in _TEXTS:
-            return tuple(each[_TEXTS.index(address)] for each in words)
+        """A step of text in words: the text, its normal form, pre-tokens or spelling."""
+        if address == "text.read":
+            return tuple((*text.history(), source) for text, source in zip(self.texts, self.sources, strict=True))
+        if address in self.words:
+            return tuple((text,) for text in self.words[address])
         side, _, name = address.removeprefix("text.").partition("_")
         derivations = self.src_derivations if side == "src" else self.tgt_derivations
         if not address.startswith("text.") or name not in _SHOWN or not derivations:
             return None
         return tuple(tuple(_SHOWN[name][0](derivation)) for derivation in derivations)
 
-    @property
-    def answers(self) -> list[str]:
-        """The answer to each sentence, with its codes; empty for a forced target."""
-        rows = zip(self.texts, self.numbers, strict=True)
-        return [join_parts(text.answers[number or 0]) if text.answers else "" for text, number in rows]
+    @cached_property
+    def words(self) -> dict[str, list[str]]:
+        """The steps that are texts, a text for each sentence."""
+        return {
+            "text.typed": [text.typed for text in self.texts],
+            "text.read": list(self.sources),
+            "answer.sentence": [text.sentence(number) for text, number in zip(self.texts, self.numbers, strict=True)],
+            "answer.printed": [text.printed for text in self.texts],
+        }
 
     @property
     def answer_steps(self) -> list[Step]:
         """Steps behind the model: each sentence's answer, and what is printed; none of a forced target."""
         if any(text.answers is None for text in self.texts):
             return []
-        printed = [text.printed for text in self.texts]
-        return [Step("answer.sentence", ("batch", "character"), characters(self.answers)),
-                Step("answer.printed", ("batch", "character"), characters(printed))]  # fmt: skip
+        return [self._text_step("answer.sentence"), self._text_step("answer.printed")]
+
+    def _text_step(self, address: str) -> Step:
+        return Step(address, ("batch", "character"), characters(self.words[address]))
 
     def derived_texts(self) -> dict[str, Tensor]:
-        """What the steps of a text must be: read as its steps say, answered by the tokens, restored by the way back."""
-        rows = list(zip(self.texts, self.numbers, self.sources, strict=True))
-        answers = zip(self.texts, self.answers, self.targets, strict=True)
+        """What the steps of the typed texts must be, from the texts, the tokens of the outputs, and the way back."""
+        rows = list(zip(self.texts, self.numbers, self.sources, self.targets, strict=True))
         found = {
-            "text.read": [text.check_read(number, source) for text, number, source in rows],
-            "answer.sentence": [answer if text.has_codes else target for text, answer, target in answers],
-            "answer.printed": [text.restored for text in self.texts],
+            "text.read": [text.check_read(number, source) for text, number, source, _ in rows],
+            "answer.sentence": [text.check_sentence(number, source, target) for text, number, source, target in rows],
+            "answer.printed": [text.restore() for text in self.texts],
         }
         return {address: characters(texts) for address, texts in found.items()}
 
@@ -222,7 +224,6 @@ def _confidence_of(translation: Translation | None) -> tuple[float, str | None] 
     return translation.hypotheses[0].confidence, None if doubt is None else doubt.text
 
 
-_TEXTS = ("text.typed", "text.read", "answer.sentence", "answer.printed")
 # A text's step in lines, and what its number counts.
 _SHOWN: dict[str, tuple[Callable[[Derivation], list[str]], Callable[[Derivation], int]]] = {
     "normalised": (lambda one: [one.normalised], lambda one: len(one.normalised)),

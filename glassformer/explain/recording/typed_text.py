@@ -50,11 +50,6 @@ class TypedText:
         signs = all(restored.count(sign) == text.count(sign) or plain in text for sign, plain in WRITTEN.items())
         return self.typed if signs and _simplify(restored) == _simplify(text) else restored
 
-    @property
-    def has_codes(self) -> bool:
-        """Whether there is a code in an answer, whose place only the model's attention tells."""
-        return any(isinstance(part, Code) for parts in self.answers or () for part in parts)
-
     def check_read(self, number: int | None, source: str) -> str:
         """``source``, if it is what a model reads of sentence ``number`` and nothing of the text is lost.
 
@@ -64,6 +59,16 @@ class TypedText:
         if restored != self.typed:
             return restored
         return source if any(source.endswith(way) for way in ways) else ways[0]
+
+    def sentence(self, number: int | None) -> str:
+        """The answer to sentence ``number``, with its codes; empty without one."""
+        return join_parts(self.answers[number or 0]) if self.answers else ""
+
+    def check_sentence(self, number: int | None, source: str, target: str) -> str:
+        """What the answer must be if the model writes ``target``; with codes, whose places it does not say, any."""
+        parts = self.passage.texts[number] if number is not None else ()
+        has_codes = any(isinstance(part, Code) for part in parts) or not source.endswith(self._drafts(number)[0])
+        return self.sentence(number) if has_codes else target
 
     def _drafts(self, number: int | None) -> list[str]:
         """What a model reads of a sentence; there are several ways for one with codes or numbers."""
@@ -79,12 +84,11 @@ class TypedText:
         if len(self.passage.texts) != 1:
             return self
         answered = replace(self, answers=((text,),))
-        return replace(answered, printed=answered.restored)
+        return replace(answered, printed=answered.restore())
 
-    @property
-    def restored(self) -> str:
-        """What the steps make of the answers on the way back."""
-        return "" if is_blank(self.typed) else self._restore(self.answers or ())
+    def restore(self) -> str:
+        """What the steps make of the answers on the way back; empty without answers."""
+        return "" if self.answers is None or is_blank(self.typed) else self._restore(self.answers)
 
     def _restore(self, answers: Sequence[Parts]) -> str:
         return join_parts(self.passage.restore(answers)[0])

@@ -30,7 +30,7 @@ def outline(walk: WalkData, *, folds_layers: bool, folds_repeats: bool) -> Itera
 
     def fold(step: WalkStep) -> str:
         """A folded step's section; else empty."""
-        if walk.only != "*":
+        if walk.only != "*" or step.stage == "Answer":
             return ""
         if folds_repeats and step.token:
             return f"Token {step.token}"

@@ -210,9 +210,17 @@ _BETWEEN = " │ "
 
 
 def text_tables(walk: WalkData, steps: Sequence[WalkStep]) -> Iterator[Table]:
-    """A table a side whose pre-tokens are shown, a line a sentence."""
+    """What the steps of a text change, and a table a side whose pre-tokens are shown; a line a sentence."""
     sentences, batch = walk.sentences, walk.sentences.batch
     found = {step.address: step.lines for step in steps}
+    for name, first, second in (
+        ("source", "text.typed", "text.read"),
+        ("target", "answer.sentence", "answer.printed"),
+    ):
+        before, after = ([lines[-1] for lines in found.get(address) or ()] for address in (first, second))
+        if before and after and before != after:
+            words = (first.partition(".")[2], second.partition(".")[2])
+            yield _clip({name: list(map(str, range(len(before)))), words[0]: before, words[1]: after})
     for side, name, texts, tokens, ids in (
         ("src", "source", sentences.sources, sentences.src_tokens, batch.src_ids),
         ("tgt", "target", sentences.targets, sentences.tgt_out_tokens, batch.tgt_out_ids),
@@ -235,9 +243,16 @@ def _table(name: str, texts: Sequence[str], normal: Rows, pre_tokens: Rows, toke
     }
     if columns["normal form"] in ([], list(texts)):
         del columns["normal form"]
+    return _clip(columns)
+
+
+def _clip(columns: Mapping[str, list[str]]) -> Table:
+    """The first sentences' texts, cut to a width."""
     shown = list(zip(*columns.values(), strict=True))[:MAX_SENTENCES]
     rows = tuple(tuple(clip_text(text, _TEXT_WIDTH) for text in row) for row in shown)
-    return Table(tuple(columns), rows, caption=omission_text(len(shown), len(texts), "sentences"))
+    return Table(
+        tuple(columns), rows, caption=omission_text(len(shown), len(next(iter(columns.values()))), "sentences")
+    )
 
 
 def omission_text(shown: int, of: int, what: str) -> str:

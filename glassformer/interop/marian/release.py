@@ -30,6 +30,7 @@ from glassformer.interop.imported_model import (
     read_value,
     run_config,
 )
+from glassformer.interop.marian.lexicon import read_lexicon
 from glassformer.interop.marian.model_file import ENDINGS, SETTINGS, read_model_file
 from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES, SUBLAYERS
 from glassformer.interop.marian.text_files import read_entries, read_text, read_yaml
@@ -40,9 +41,9 @@ from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
 
 DECODER = "decoder.yml"
 MAX_LENGTH = 1024  # positions; Marian itself has no limit
-_UNPACKED = (*ENDINGS, ".yml", ".yaml", ".json", ".spm")
+_UNPACKED = (*ENDINGS, ".yml", ".yaml", ".json", ".spm", ".s2t", ".gz", ".txt")
 # What changes outputs there and has no equal here, with the value that changes nothing.
-_WITHOUT_EQUAL = {"shortlist": [], "output-sampling": [], "force-decode": False}
+_WITHOUT_EQUAL = {"output-sampling": [], "force-decode": False}
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class _Files:
     decoder: Mapping[str, Any]
     decoder_name: str
     place: Path
+    shortlist: Path | None = None
 
 
 def is_marian(place: Path) -> bool:
@@ -67,20 +69,23 @@ def _decoders(directory: Path) -> list[Path]:
     return [own] if own.is_file() else sorted(directory.glob(f"*.{DECODER}"))
 
 
-def import_marian(place: Path, vocab: Sequence[Path] = (), positions: str = "marian") -> ImportedModel:
+def import_marian(
+    place: Path, vocab: Sequence[Path] = (), positions: str = "marian", shortlist: Path | None = None
+) -> ImportedModel:
     """Read a model; ``ConfigError`` for one that cannot be ours, ``CheckpointError`` for damaged files.
 
     ``vocab`` are the vocabularies of source and target, or of both, if they are not those of the decoder.yml.
-    ``positions`` "paper" gives the model the sinusoids that other programs' conversions have.
+    ``positions`` "paper" gives the model the sinusoids that other programs' conversions have. A ``shortlist`` is a
+    file as Marian's option of that name has it.
     """
-    if place.suffix in ENDINGS:
-        return _import(_find_files(place.parent, place.parent, vocab, place), positions)
+    if place.is_file() and place.suffix not in ENDINGS:
+        with tempfile.TemporaryDirectory() as temporary:
+            directory = Path(temporary)
+            _unpack(place, directory)
+            return _import(_find_files(directory, place, vocab, shortlist), positions)
     if place.is_dir():
-        return _import(_find_files(place, place, vocab), positions)
-    with tempfile.TemporaryDirectory() as temporary:
-        directory = Path(temporary)
-        _unpack(place, directory)
-        return _import(_find_files(directory, place, vocab), positions)
+        return _import(_find_files(place, place, vocab, shortlist), positions)
+    return _import(_find_files(place.parent, place.parent, vocab, shortlist, place), positions)
 
 
 def _unpack(place: Path, directory: Path) -> None:
@@ -97,7 +102,9 @@ def _unpack(place: Path, directory: Path) -> None:
         ) from error
 
 
-def _find_files(directory: Path, place: Path, vocab: Sequence[Path], model: Path | None = None) -> _Files:
+def _find_files(
+    directory: Path, place: Path, vocab: Sequence[Path], shortlist: Path | None, model: Path | None = None
+) -> _Files:
     decoders = _decoders(directory)
     own = directory / f"{model.name}.{DECODER}" if model else None
     path = own if own and own.is_file() else decoders[0] if len(decoders) == 1 else None
@@ -115,7 +122,11 @@ def _find_files(directory: Path, place: Path, vocab: Sequence[Path], model: Path
     vocabularies = list(vocab) or _named_files(decoder, "vocabs", directory, place, name)
     if len(vocabularies) > 2:
         raise ConfigError(f"{place}: found {len(vocabularies)} vocabularies, expected one of the source, one target.")
-    return _Files(model, (vocabularies[0], vocabularies[-1]), decoder, name, place)
+    if shortlist is None and decoder.get("shortlist"):
+        shortlist = _named_files(
+            {**decoder, "shortlist": decoder["shortlist"][:1]}, "shortlist", directory, place, name
+        )[0]
+    return _Files(model, (vocabularies[0], vocabularies[-1]), decoder, name, place, shortlist)
 
 
 def _named_files(decoder: Mapping[str, Any], key: str, directory: Path, place: Path, where: str) -> list[Path]:
@@ -158,7 +169,14 @@ def _import(files: _Files, positions: str) -> ImportedModel:
     config = run_config(model, tokenizers, decode, str(files.place))
     check_weights(config.model, weights, where)
     source = {"path": str(files.place), "architecture": "Marian", "starts_with": "a vector of zeros"}
-    return ImportedModel(config, weights, tokenizers, source, notes)
+    shortlist = None
+    if files.shortlist is not None:
+        limits = (files.decoder.get("shortlist") or [])[1:4]
+        shared = files.vocabularies[0] == files.vocabularies[1]
+        shortlist = read_lexicon(files.shortlist, limits, (src, tgt), tokenizers, shared=shared)
+        engine = "CTranslate2, which has no SSRU" if config.model.autoregressive_sublayer == "ssru" else "CTranslate2"
+        notes = [*notes, f"its shortlist is kept. PyTorch computes all tokens, and a shortlist acts in {engine}."]
+    return ImportedModel(config, weights, tokenizers, source, notes, shortlist)
 
 
 def _read_settings(arrays: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -1,60 +1,55 @@
-"""Contracts of a browser's tools: MTranServer, Immersive Translate, KISS Translator, DeepLX."""
+"""Contracts of a browser's tools, each an entry: MTranServer, Immersive Translate, KISS Translator, DeepLX."""
 
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from glassformer.serving.endpoint import Contract, Endpoint, RequestContext
-from glassformer.serving.http_errors import bad_request
-from glassformer.serving.service import TranslationRequest
+from msgspec import NODEFAULT, defstruct
 
-CONTRACT = Contract("browser", "token", is_json=True, key_statuses=(401, 401))
+from glassformer.serving.endpoint import Answer, Contract, Endpoint, RequestContext
 
-
-async def _translate(context: RequestContext, texts: list[str], source: str, target: str) -> list[tuple[str, str]]:
-    """The source language and the translation of each text."""
-    requests = context.requests_for(TranslationRequest(text="", source=source, target=target), texts)
-    answers = await context.translate(requests)
-    return [(asked.source, answer.text) for asked, answer in zip(requests, answers, strict=True)]
+CONTRACT = Contract("token", is_json=True, key_statuses=(401, 401))
 
 
-async def batch(context: RequestContext, *, texts: list[str], to: str, from_: str = "auto") -> dict[str, list[str]]:
-    """MTranServer's list of texts."""
-    return {"results": [text for _, text in await _translate(context, texts, from_, to)]}
+def _tool(path: str, names: dict[str, str], write: Callable[[Sequence[Answer], str], Any]) -> Endpoint:
+    """The endpoint of a tool: its names of source, target, text and texts, and what writes its answer.
+
+    ``write`` is given the answers, and the target as the tool names it. A tool that has text and texts sends either.
+    """
+    empty = {"text": "", "texts": []} if {"text", "texts"} <= set(names) else {}
+    kinds: dict[str, Any] = {"target": str, "source": str, "text": str, "texts": list[str]}
+    defaults = {"source": "auto", **empty}
+    fields = [(name, kinds[name], defaults.get(name, NODEFAULT)) for name in names]
+    asked = defstruct(f"Tool{path.replace('/', '_')}", fields, rename=names, kw_only=True)
+
+    async def translate(context: RequestContext, asked: Any) -> Any:
+        """The translations of a browser's tool."""
+        texts = getattr(asked, "texts", None) or [getattr(asked, "text", "")]
+        return write(await context.translate(texts, asked.source, asked.target), asked.target)
+
+    counted = tuple(names[name] for name in ("texts", "text") if name in names)
+    return Endpoint(CONTRACT, "POST", path, translate, asked, counted)
 
 
-async def immersive(
-    context: RequestContext, *, text_list: list[str], target_lang: str, source_lang: str = "auto"
-) -> dict[str, list[dict[str, str]]]:
-    """Immersive Translate's custom service."""
-    found = await _translate(context, text_list, source_lang, target_lang)
-    return {"translations": [{"detected_source_lang": source, "text": text} for source, text in found]}
+def _write_immersive(found: Sequence[Answer], target: str) -> dict[str, Any]:
+    return {"translations": [{"detected_source_lang": one.source, "text": one.text} for one in found]}
 
 
-async def kiss(
-    context: RequestContext, *, to: str, text: str = "", texts: list[str] | None = None, from_: str = "auto"
-) -> dict[str, Any]:
-    """KISS Translator's custom service: one text, or several."""
-    asked = texts or [text]
-    if not any(asked):
-        raise bad_request("missing text parameter")
-    found = await _translate(context, asked, from_, to)
-    several = {"translations": [{"text": answer, "src": source} for source, answer in found]} if texts else {}
-    return {"text": found[0][1], "from": found[0][0], "to": to} | several
+def _write_kiss(found: Sequence[Answer], target: str) -> dict[str, Any]:
+    several = [{"text": one.text, "src": one.source} for one in found]
+    return {"text": found[0].text, "from": found[0].source, "to": target, "translations": several}
 
 
-async def deeplx(
-    context: RequestContext, *, text: str, target_lang: str, source_lang: str = "auto"
-) -> dict[str, Any]:
-    """DeepLX's one text."""
-    ((source, answer),) = await _translate(context, [text], source_lang, target_lang)
-    languages = {"source_lang": source.upper(), "target_lang": target_lang.upper()}
-    return {"code": 200, "id": 0, "data": answer, "alternatives": [], "method": "Free", **languages}
+def _write_deeplx(found: Sequence[Answer], target: str) -> dict[str, Any]:
+    languages = {"source_lang": found[0].source.upper(), "target_lang": target.upper()}
+    return {"code": 200, "id": 0, "data": found[0].text, "alternatives": [], "method": "Free", **languages}
 
 
-_POST = partial(Endpoint, CONTRACT, "POST")
+_FROM_TO, _LANGS = {"source": "from", "target": "to"}, {"source": "source_lang", "target": "target_lang"}
 ENDPOINTS = (
-    _POST("/translate/batch", batch, texts=("texts",)),
-    _POST("/imme", immersive, texts=("text_list",)),
-    _POST("/kiss", kiss, texts=("texts", "text")),
-    _POST("/deeplx", deeplx, texts=("text",)),
+    _tool(
+        "/translate/batch", _FROM_TO | {"texts": "texts"}, lambda found, _: {"results": [one.text for one in found]}
+    ),
+    _tool("/imme", _LANGS | {"texts": "text_list"}, _write_immersive),
+    _tool("/kiss", _FROM_TO | {"text": "text", "texts": "texts"}, _write_kiss),
+    _tool("/deeplx", _LANGS | {"text": "text"}, _write_deeplx),
 )

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from glassformer.serving.http_errors import bad_request
@@ -22,15 +22,25 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 _LOOKED_AT = 2000  # characters at both ends of a message
-_SOURCE_MARK = re.compile(r"^\W{0,9}(?:(?:source|original|input) )?text\W{0,3}:", re.IGNORECASE | re.MULTILINE)
-_TARGET_MARK = re.compile(r"\n\W{0,9}(?:translat(?:ed text|ion)|output)\W{0,9}$", re.IGNORECASE)
 _MARKS = {"```": "```", "<<<": ">>>", '"""': '"""', "'''": "'''", "---": "---", "###": "###"}
 _FENCE_NAME = re.compile(r"^\w*\n")
-_TAG = re.compile(r"<(\w+)>")
-_COLON = re.compile(r"[^\n:]{1,500}:[ \t]{1,9}(?=[^\s\W])|[^\0]{1,2000}?:[ \t]{0,9}\n")
+_FORMS = (
+    re.compile(r"<(?P<tag>\w+)>(?P<text>.*)</(?P=tag)>\Z", re.DOTALL),
+    re.compile(
+        r"^\W{0,9}(?:(?:source|original|input) )?text\W{0,3}:(?P<text>[^\0]*?)"
+        r"(?:\n\W{0,9}(?:translat(?:ed text|ion)|output)\W{0,9})?\Z",
+        re.IGNORECASE | re.MULTILINE,
+    ),
+    re.compile(r"\A(?:[^\n:]{1,500}:[ \t]{1,9}(?=[^\s\W])|[^\0]{1,2000}?:[ \t]{0,9}\n)(?P<text>[^\0]*)"),
+)
+_PART = "\n==WEBLATE_PART==\n"
 _REFUSED = (
     "the message holds an instruction, and this server follows none: it translates a text. Empty the program's "
     "prompt, or reduce it to the text: {text}"
+)
+_WEBLATE = (
+    "the message is in a format of Weblate's own, expected a text. Add Weblate's machinery LibreTranslate or DeepL "
+    "with the address of this server instead"
 )
 _NOT_TEXT = re.compile(
     r"(?:.*_)?(?:id|ids|lang|language|key|index|number|type|role|kind|start|end|time|task|action|mode|format|target)",
@@ -42,7 +52,7 @@ class Prompt(NamedTuple):
     """The texts of a message, and what writes the answer from their translations."""
 
     texts: list[str]
-    write: Callable[[list[str]], str]
+    write: Callable[[Sequence[str]], str]
 
 
 def read_prompt(message: str) -> Prompt:
@@ -50,7 +60,7 @@ def read_prompt(message: str) -> Prompt:
     text = message
     if _is_instruction(message):
         text = next((inner for before, inner in _wrapped(message.rstrip()) if _is_instruction(before)), message)
-    prompt = _read_json(text) or Prompt([text], lambda answers: answers[0])
+    prompt = _read_json(text) or Prompt(text.split(_PART), _PART.join)
     if any(map(_is_instruction, prompt.texts)):
         raise bad_request(_REFUSED)
     return prompt
@@ -66,14 +76,9 @@ def _wrapped(message: str) -> Iterator[tuple[str, str]]:
         before, mark, inner = message.removesuffix(closing).rpartition(opening)
         if mark and message.endswith(closing):
             yield before, _FENCE_NAME.sub("", inner).strip()
-    tag, source, colon = _TAG.search(message), _SOURCE_MARK.search(message), _COLON.match(message)
-    if tag and message.endswith(f"</{tag[1]}>"):
-        yield message[: tag.start()], message[tag.end() :].removesuffix(f"</{tag[1]}>").strip()
-    if source:
-        last = _TARGET_MARK.search(message, max(source.end(), len(message) - 60))
-        yield message[: source.start()], message[source.end() : last.start() if last else None].strip()
-    if colon:
-        yield colon[0], message[colon.end() :].strip()
+    for pattern in _FORMS:
+        if found := pattern.search(message):
+            yield message[: found.start("text")], found["text"].strip()
 
 
 def _read_json(text: str) -> Prompt | None:
@@ -84,30 +89,24 @@ def _read_json(text: str) -> Prompt | None:
         return None
     if not isinstance(value, dict | list):
         return None
-    texts = list(_strings(value))
+    if isinstance(value, dict) and {"source_language", "strings"} <= set(value):
+        raise bad_request(_WEBLATE)
+    texts = list[str]()
+    _replace_strings(value, texts.append)
 
-    def write(answers: list[str]) -> str:
-        return json.dumps(_fill(value, iter(answers)), ensure_ascii=False)
+    def write(answers: Sequence[str]) -> str:
+        waiting = iter(answers)
+        return json.dumps(_replace_strings(value, lambda _: next(waiting)), ensure_ascii=False)
 
     return Prompt(texts, write)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _replace_strings(value: Any, change: Callable[[str], Any]) -> Any:
+    """The same value with its strings changed, but for those that are no text."""
     if isinstance(value, str) and has_letter(value):
-        yield value
-    elif isinstance(value, list):
-        for one in value:
-            yield from _strings(one)
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from () if _NOT_TEXT.fullmatch(key) else _strings(one)
-
-
-def _fill(value: Any, answers: Iterator[str]) -> Any:
-    if isinstance(value, str) and has_letter(value):
-        return next(answers)
+        return change(value)
     if isinstance(value, list):
-        return [_fill(one, answers) for one in value]
+        return [_replace_strings(one, change) for one in value]
     if isinstance(value, dict):
-        return {key: one if _NOT_TEXT.fullmatch(key) else _fill(one, answers) for key, one in value.items()}
+        return {key: one if _NOT_TEXT.fullmatch(key) else _replace_strings(one, change) for key, one in value.items()}
     return value

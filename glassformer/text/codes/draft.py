@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple, cast
 
 from glassformer.text.codes.checks import DROPPED, HALF_OF_DAY, NAME, drop_breaks
@@ -99,6 +99,16 @@ class _CodeGroup(NamedTuple):
 def mark_numbers(parts: Sequence[Part], write: Callable[[str], str] = str) -> tuple[Part, ...]:
     """The same parts, with numbers and signs as codes, which ``write`` turns into those of the target language."""
     return mark_codes(parts, _NUMBERS_AND_SIGNS, lambda match: Code(write(match[0]), is_text=True))
+
+
+def write_amounts(parts: Sequence[Part], source: Sequence[Part], write: Callable[[str], str]) -> tuple[Part, ...]:
+    """The parts of a translation, with amounts that are still those of the source as ``write`` writes them."""
+    found = {match[0] for part in source if isinstance(part, str) for match in _NUMBERS_AND_SIGNS.finditer(part)}
+    changed = {number for number in found if write(number) != number}
+    if not changed:
+        return tuple(parts)
+    write_one = partial(_NUMBERS_AND_SIGNS.sub, lambda match: write(match[0]) if match[0] in changed else match[0])
+    return tuple([write_one(part) if isinstance(part, str) else part for part in parts])
 
 
 def amount_signs(languages: tuple[str, str] | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from glassformer.settings import TextConfig
 from glassformer.text.corpus.corpus import Pair, is_validation
 from glassformer.text.corpus.dataset import EncodedTexts, EncodedWriter
 from glassformer.text.corpus.filtering import count_traits, rejection_reason
-from glassformer.text.corpus.noise import noisy_copies
+from glassformer.text.corpus.noise import joined_copies, noisy_copies
 from glassformer.text.corpus.workers import map_chunks
 from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
@@ -60,7 +60,8 @@ class ChunkEncoder:
             if not pair.blank:
                 (held_out if is_validation(pair, self.valid_share) else pairs).append(pair)
         counts = count_traits(pairs)
-        pairs += noisy_copies(list(pairs), self.config)
+        own = list(pairs)
+        pairs += [*noisy_copies(own, self.config), *joined_copies(own, self.config)]
         src, tgt = (self._tokenize(side, [pair[side] for pair in pairs]) for side in (0, 1))
         lengths = zip((len(ids) for ids, _ in src), (len(ids) for ids, _ in tgt), strict=True)
         reasons = [rejection_reason(*sides, self.config) for sides in lengths]

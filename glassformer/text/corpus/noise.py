@@ -1,7 +1,7 @@
-"""Noise: training pairs as people type them, chosen by a hash of the pair."""
+"""Noise: training pairs as people type them, chosen by a hash of the pair; and pairs joined to longer ones."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from random import Random
@@ -99,6 +99,16 @@ KINDS: dict[str, Change] = {
     "case": lower_case, "marks": drop_end_mark, "typos": misspell, "names": replace_names, "numbers": replace_numbers,
 }  # fmt: skip
 """Kinds of noise; ``text.noise_KIND``: the probability of a changed copy."""
+
+
+def joined_copies(pairs: Sequence[Pair], config: TextConfig) -> Iterator[Pair]:
+    """``text.joined`` copies of each pair, each with another pair behind it: from few words a model learns more."""
+    src_gap, tgt_gap = ("" if kind == "characters" else " " for kind in config.kinds)
+    for number in range(config.joined):
+        chance = Random(number)
+        for pair in pairs:
+            other = chance.choice(pairs)
+            yield Pair(pair.src + src_gap + other.src, pair.tgt + tgt_gap + other.tgt)
 
 
 def noisy_copies(pairs: Iterable[Pair], config: TextConfig) -> Iterator[Pair]:

@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
+from html import unescape
 from pathlib import Path
 
 from glassformer.errors import TextError
-from glassformer.text.codes.code import Code, Part, join_texts, trim, write_parts
+from glassformer.text.codes.code import Code, Part, join_parts, join_texts, trim, write_parts
 from glassformer.text.formats.segment import FileSegment, line_finder, replace_span
 from glassformer.text.formats.tags import Token, read_tokens
 
@@ -31,6 +32,9 @@ _ENDED_BY = {
           "footer", "nav", "h1", "h2", "h3", "h4", "h5", "h6"},
     "rt": {"rt", "rp", "rb", *_BLOCKS}, "rp": {"rt", "rp", "rb", *_BLOCKS},
 }  # fmt: skip
+_NAME_CLASSES = {"mention", "hashtag", "h-card"}  # of links that show a name
+_LINK = re.compile(r"<a\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:[@#]|\w+://|www\.)\S+")
 _SPACES = re.compile(r"[ \t\r\n]+")
 _UNTRANSLATED = {
     "script",
@@ -103,7 +107,8 @@ class _Reader:
             if not self._untranslated and self._is_inline(name):
                 self._add(Code(self._text[start : token.start]), start)
         classes = (dict(token.attributes).get("class") or "").split() if token.attributes else ()
-        is_protected = ("translate", "no") in token.attributes or "notranslate" in classes
+        is_name = tag == "a" and not _NAME_CLASSES.isdisjoint(classes)
+        is_protected = is_name or ("translate", "no") in token.attributes or "notranslate" in classes
         hidden = token.kind == "start" and (tag in _UNTRANSLATED or is_protected)
         if self._untranslated or (hidden and not is_single):
             if not is_single and self._text[token.end - 2] != "/":
@@ -134,9 +139,19 @@ class _Reader:
                     self._add(code, token.start)
         elif self._is_inline(tag):
             self._add(code, token.start)
+            if tag == "a":
+                self._join_address()
         else:
             self._in_paragraph &= tag != "p"
             self._end_run(token.start)
+
+    def _join_address(self) -> None:
+        """Make the link that ends here one code if it shows an address or a name."""
+        opening = [at for at, part in enumerate(self._parts) if isinstance(part, Code) and _LINK.match(part.raw)]
+        inner = self._parts[opening[-1] :] if opening else []
+        shown = "".join(part for part in inner if isinstance(part, str))
+        if _ADDRESS.fullmatch(unescape(shown).strip()):
+            self._parts[opening[-1] :] = [Code(join_parts(inner))]
 
     def _end_hidden(self, tag: str, *, all_of_them: bool = False) -> None:
         """Close the last open element of that name, and those in it, which are not translated."""

@@ -73,8 +73,8 @@ class SentencePieceModel:
         if charsmap:
             check_charsmap(charsmap)
         scores = {text: score for text, score, kind in pieces if kind == _NORMAL}
-        if not scores:
-            raise TokenizerError("holds no pieces, expected a SentencePiece model.")
+        if not scores or not all(abs(score) < 1e9 for score in scores.values()):
+            raise TokenizerError("holds no pieces, or one with an infinite score, expected a SentencePiece model.")
         return cls(scores, charsmap, bool(normalizer.get(4, 1)), tuple(text for text, *_ in pieces))
 
     def tokenizer_json(self, entries: Sequence[str]) -> str:

@@ -155,6 +155,14 @@ class Tokenizer:
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         return [(int(start), int(end)) for start, end in encoding.offsets]
 
+    def unknown_symbols(self, text: str) -> tuple[str, ...]:
+        """The symbols or characters of ``text`` that are not in the vocabulary, each once; of other kinds none."""
+        if self.kind not in ("symbols", "characters") or UNK_ID not in self.to_ids(text):
+            return ()
+        encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
+        spans = zip(encoding.ids, encoding.offsets, strict=True)
+        return tuple(dict.fromkeys(text[start:end].strip() for number, (start, end) in spans if number == UNK_ID))
+
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """``to_ids`` of each text, on all cores."""
         encodings = self._library.encode_batch_fast(_clean(texts), add_special_tokens=False)

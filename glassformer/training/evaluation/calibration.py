@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 
+from glassformer.decoding.confidence.bloom_filter import BloomFilter
 from glassformer.decoding.confidence.confidence import FEATURES, Confidence, Weight, features, log_length_ratio
 from glassformer.decoding.confidence.ngrams import ORDERS, NgramTable
 from glassformer.decoding.confidence.seen_text import SeenText
@@ -24,6 +25,7 @@ from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.noise import misspell
 from glassformer.text.corpus.prepare import PreparedText, read_prepared
+from glassformer.text.corpus.units import find_units
 from glassformer.training.evaluation.evaluation import to_nfc
 from glassformer.training.evaluation.metrics import is_same_text
 
@@ -125,7 +127,9 @@ def _read_seen_text(text: PreparedText, pairs: Sequence[Pair]) -> SeenText:
         table = NgramTable.from_texts(sources[:_NGRAM_TEXTS], order)
         if np.mean([table.unseen(other) for other in others[:_FOREIGN]]) <= _FEW_UNSEEN:
             break
-    return SeenText.from_texts(table, sources, others)
+    seen = SeenText.from_texts(table, sources, others)
+    # Of a model that reads words each is new.
+    return seen if find_units(pairs)[0] == "sentences" else replace(seen, words=BloomFilter.full())
 
 
 def _choose_threshold(chances: Floats) -> float:

@@ -2,6 +2,7 @@
 
 import math
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,8 +20,9 @@ from glassformer.text.corpus.batches import collate, plan_batches
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.dataset import EncodedPairs
 from glassformer.text.corpus.prepare import PreparedText
-from glassformer.training.evaluation.metrics import METRICS
-from glassformer.training.evaluation.results import Example, Scores, Validation
+from glassformer.text.corpus.units import find_units
+from glassformer.training.evaluation.metrics import METRICS, is_same_text
+from glassformer.training.evaluation.results import Example, Scores, Validation, merge_answers
 from glassformer.training.objective.objective import Objective, autocast
 from glassformer.world import ALONE, World
 
@@ -58,9 +60,8 @@ def validate(
     samples = world.broadcast(
         lambda: tuple((pair.src, output, pair.tgt) for pair, output in zip(pairs[:SAMPLES], outputs, strict=False))
     )
-    translated = zip(pairs, outputs, strict=True) if world.is_first else ()
-    examples = tuple(Example(pair.src, to_nfc(output), to_nfc(pair.tgt)) for pair, output in translated)
-    return Validation(update, loss, scores, samples, collapse, examples)
+    examples = make_examples(pairs, outputs) if world.is_first else []
+    return Validation(update, loss, scores, samples, collapse, tuple(examples))
 
 
 def validation_loss(
@@ -107,11 +108,44 @@ def translate_and_score(
     """Translate and score ``pairs``; the first process gets the translations."""
     share = max(1, math.ceil(len(pairs) / world.size))
     start = world.rank * share
-    sources, references = [pair.src for pair in pairs[start : start + share]], [pair.tgt for pair in pairs]
+    sources = [pair.src for pair in pairs[start : start + share]]
     own = list(translator.translate_stream(sources, options, chunk=share, start=start))
-    outputs = [text for texts in world.gather([one.text for one in own]) for text in texts]
+    written = world.gather([[hypothesis.text for hypothesis in one.hypotheses] for one in own])
+    candidates = [texts for of_process in written for texts in of_process]
+    outputs = [texts[0] for texts in candidates]
     limited = sum(world.gather(sum(one.limit_warning is not None for one in own)))
-    return world.broadcast(lambda: replace(score(outputs, references), limited=limited)), outputs
+    nearest = _nearest(pairs, candidates) if options.n_best > 1 else None
+    return world.broadcast(lambda: _score_pairs(pairs, outputs, nearest, limited)), outputs
+
+
+def _nearest(pairs: Sequence[Pair], candidates: Sequence[Sequence[str]]) -> list[str]:
+    """Of each pair's outputs the first that is a right answer of its source, or else the best one."""
+    right = defaultdict[str, list[str]](list)
+    for pair in pairs:
+        right[pair.src].append(to_nfc(pair.tgt))
+    return [
+        next((one for one in texts if any(is_same_text(to_nfc(one), answer) for answer in right[pair.src])), texts[0])
+        for pair, texts in zip(pairs, candidates, strict=True)
+    ]
+
+
+def _score_pairs(
+    pairs: Sequence[Pair], outputs: Sequence[str], nearest: Sequence[str] | None, limited: int
+) -> Scores:
+    examples = make_examples(pairs, outputs)
+    found = score([one.output for one in examples], [one.reference for one in examples])
+    if nearest is not None:
+        exact = [one.is_exact for one in make_examples(pairs, nearest)]
+        found = replace(found, values={**found.values, "n_best_accuracy": 100.0 * sum(exact) / len(exact)})
+    return replace(found, limited=limited, unit=examples[0].unit)
+
+
+def make_examples(pairs: Sequence[Pair], outputs: Sequence[str]) -> list[Example]:
+    """Each pair with its output; of words, those of one source are one, which has several right answers."""
+    _, unit = find_units(pairs)
+    both = zip(pairs, outputs, strict=True)
+    examples = [Example(pair.src, to_nfc(output), to_nfc(pair.tgt), unit) for pair, output in both]
+    return examples if unit == "sentences" else merge_answers(examples)
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
@@ -124,7 +158,9 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
             "for each translation, and at least one."
         )
     hypotheses, references = (list(map(to_nfc, texts)) for texts in (hypotheses, references))
-    found = {name: metric.compute(hypotheses, references) for name, metric in METRICS.items()}
+    found = {
+        name: metric.compute(hypotheses, references) for name, metric in METRICS.items() if metric.compute is not None
+    }
     values = {name: value for name, (value, _) in found.items()}
     signatures = {name: signature for name, (_, signature) in found.items() if signature}
     return Scores(values, signatures, len(references))

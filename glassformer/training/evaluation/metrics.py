@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 from sacrebleu.tokenizers.tokenizer_char import TokenizerChar
 from sacrebleu.tokenizers.tokenizer_re import TokenizerRegexp
 
+from glassformer.text.corpus.units import Lines, Unit, split_symbols
 from glassformer.text.scripts import is_mostly_unspaced
 
 Texts = Sequence[str]
@@ -18,16 +20,18 @@ Texts = Sequence[str]
 class Metric:
     """A metric of a text; ``compute`` gives the value for outputs and references, and sacrebleu's signature, if any.
 
-    ``resampled`` is sacrebleu's metric for paired bootstrap resampling.
+    A metric without ``compute`` needs several outputs of each source: ``translate_and_score`` gives it.
+    ``resampled`` is sacrebleu's metric for paired bootstrap resampling. ``fits`` says of which texts it is shown.
     """
 
     name: str
     title: str
     meaning: str
-    compute: Callable[[Texts, Texts], tuple[float, str]]
+    compute: Callable[[Texts, Texts], tuple[float, str]] | None
     resampled: Callable[[Texts], BLEU | CHRF] | None = None
     unit: str = ""
     higher_is_better: bool = True
+    fits: tuple[Unit, ...] = ("sentences",)
 
     def rank(self, value: float) -> float:
         """The value with its sign such that higher is better."""
@@ -65,11 +69,73 @@ def _exact_match(outputs: Texts, references: Texts) -> tuple[float, str]:
     return 100.0 * exact / len(references), ""
 
 
+def _word_error_rate(outputs: Texts, references: Texts) -> tuple[float, str]:
+    return 100.0 - _exact_match(outputs, references)[0], ""
+
+
+def symbol_edits(output: str, reference: str, unit: Unit) -> int:
+    """The least number of symbols to replace, insert or delete (Levenshtein's distance)."""
+    return Levenshtein.distance(split_symbols(output, unit), split_symbols(reference, unit))
+
+
+def _edits(outputs: Texts, references: Texts) -> tuple[int, int]:
+    """All edits, and the symbols of the references."""
+    unit = Lines.count(references).unit
+    edits = sum(symbol_edits(*both, unit) for both in zip(outputs, references, strict=True))
+    return edits, sum(len(split_symbols(reference, unit)) for reference in references)
+
+
+def _symbol_error_rate(outputs: Texts, references: Texts) -> tuple[float, str]:
+    edits, symbols = _edits(outputs, references)
+    return 100.0 * edits / max(1, symbols), ""
+
+
+def _edit_distance(outputs: Texts, references: Texts) -> tuple[float, str]:
+    return _edits(outputs, references)[0] / len(references), ""
+
+
+WORDS: tuple[Unit, ...] = ("words", "symbols")
 METRICS = {
     metric.name: metric
     for metric in (
         _sacrebleu("bleu", "BLEU", "words in common with the right translation", _bleu),
         _sacrebleu("chrf", "chrF", "letters in common", lambda _: CHRF()),
-        Metric("exact_match", "exact", "sentences exactly right", _exact_match, unit=" %"),
+        Metric(
+            "exact_match", "exact", "sentences exactly right", _exact_match, unit=" %", fits=("sentences", *WORDS)
+        ),
+        Metric(
+            "word_error_rate",
+            "WER",
+            "words that are not exactly right",
+            _word_error_rate,
+            unit=" %",
+            higher_is_better=False,
+            fits=WORDS,
+        ),
+        Metric(
+            "symbol_error_rate",
+            "SER",
+            "symbols to change for each of the right ones",
+            _symbol_error_rate,
+            unit=" %",
+            higher_is_better=False,
+            fits=WORDS,
+        ),
+        Metric(
+            "n_best_accuracy",
+            "n-best",
+            "an output of the n best is exactly right",
+            None,
+            unit=" %",
+            fits=("sentences", *WORDS),
+        ),
+        Metric(
+            "edit_distance",
+            "edits",
+            "symbols to change in a word",
+            _edit_distance,
+            higher_is_better=False,
+            fits=WORDS,
+        ),
     )
 }

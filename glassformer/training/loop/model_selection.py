@@ -127,16 +127,17 @@ def verdict_lines(
 ) -> list[str]:
     """A line for each candidate, and which is kept, and why."""
     width = max(len(verdict.candidate.name) for verdict in verdicts)
-    count, has_scores = verdicts[0].validation.scores.sentences, metric != "loss"
+    scores, has_scores = verdicts[0].validation.scores, metric != "loss"
+    count = scores.sentences
     by = "the loss on the validation text"
     if has_scores:
-        by = f"{count:,} validation sentence{'s' if count > 1 else ''}"
-    order = [name for name in TrainConfig.choices("metric") if name in METRICS]  # the default first
+        by = f"{count:,} validation {'sentence' if scores.unit == 'sentences' else 'word'}{'s' if count > 1 else ''}"
+    order = [name for name in TrainConfig.choices("metric") if name in scores.fitting]  # the default first
     lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
         found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
-        scores = f"{found.scores.format(*order)}  " if has_scores else ""
-        lines.append(f"  {verdict.candidate.name:{width}}  {scores}loss {found.loss:.3f}{mark}")
+        told = f"{found.scores.format(*order)}  " if has_scores else ""
+        lines.append(f"  {verdict.candidate.name:{width}}  {told}loss {found.loss:.3f}{mark}")
     if not_judged:
         lines.append(f"  {not_judged} more could be kept, but to try them would have taken too long.")
     if chosen.validation.value(metric) < max(verdict.validation.value(metric) for verdict in verdicts):

@@ -47,7 +47,7 @@ class Muon(Adam):
         for matrix in self.names:
             matrix.grad = None
 
-    def _move(self, matrices: Sequence[Tensor]) -> None:
+    def _move(self, matrices: list[Tensor]) -> None:
         """Move matrices of one shape."""
         if not matrices:
             return
@@ -55,7 +55,8 @@ class Muon(Adam):
             if not self.state[one]:
                 self.state[one] = {"step": torch.zeros(()), "exp_avg": torch.zeros_like(one)}
             self.state[one]["step"] += 1
-        gradients, means = [one.grad for one in matrices], [self.state[one]["exp_avg"] for one in matrices]
+        means = [self.state[one]["exp_avg"] for one in matrices]
+        gradients = [one.grad for one in matrices if one.grad is not None]
         torch._foreach_lerp_(means, gradients, 1 - MOMENTUM)
         ahead = torch.stack(torch._foreach_lerp(gradients, means, MOMENTUM))  # Nesterov: as the next mean would be
         steps = orthogonalise(ahead.to(self._dtype)).to(ahead.dtype).unbind()
@@ -65,7 +66,7 @@ class Muon(Adam):
             note(f"{self.names[one]}.orthogonal", moved, "row column")
 
 
-def layer_matrices(model: nn.Module) -> dict[str, nn.Parameter]:
+def layer_matrices(model: nn.Module) -> dict[str, Tensor]:
     """The matrices of the linear maps in the layers, by name, those that are trained."""
     linears = {name: one for name, one in model.named_modules() if isinstance(one, nn.Linear) and ".layers." in name}
     return {f"{name}.weight": one.weight for name, one in linears.items() if one.weight.requires_grad}

@@ -12,7 +12,7 @@ from glassformer.training.loop.stopping import is_out_of_patience, limit_text
 
 
 def learning_rate(update: int, config: TrainConfig, d_model: int) -> float:
-    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then falling with 1 / √update, or constant.
+    """The rate of update 1, 2, 3 ...: linear up to the peak at ``warmup``, then constant or falling with 1 / √update.
 
     Equation 3, d_model^-0.5 · min(update^-0.5, update · warmup^-1.5), has the peak (d_model · warmup)^-0.5.
     """

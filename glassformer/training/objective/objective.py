@@ -7,6 +7,7 @@ if chosen.
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
@@ -103,3 +104,13 @@ def computes_in_bf16(precision: str, device: torch.device) -> bool:
     if precision == "auto" and device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return precision == "bf16"
+
+
+@cache
+def cpu_has_bf16() -> bool:
+    """Whether this CPU computes products of bfloat16, several times as fast as those of float32."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return bool({"avx512_bf16", "amx_bf16"} & set(flags.split()))

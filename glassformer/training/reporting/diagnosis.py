@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.text.corpus.units import Unit
 from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
 
@@ -21,30 +22,33 @@ _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoj
 
 @dataclass(frozen=True)
 class Shares:
-    """How many sentences are right, and how many nearly."""
+    """How many sentences, or words, are right, and how many nearly."""
 
     exact: int
     near: int
     sentences: int
+    unit: Unit = "sentences"
 
     @classmethod
     def count(cls, examples: Sequence[Example]) -> "Shares":
         """Count the examples."""
         exact = sum(one.is_exact for one in examples)
         near = sum(one.is_near for one in examples)
-        return cls(exact, near, len(examples))
+        return cls(exact, near, len(examples), examples[0].unit)
 
     def line(self, *, seen: int = 0) -> str:
         """The counts and what they mean."""
         good = (self.exact + self.near) / self.sentences
         meaning = next(words for least, words in _MEANINGS if good >= least)
-        kind = "held-out sentences, which this training has not seen"
+        what, parts = ("sentences", "words") if self.unit == "sentences" else ("words", "symbols")
+        kind = f"held-out {what}, which this training has not seen"
         if seen:
-            kind = f"validation sentences (in all of them, {seen:,} have a source that this training has seen too)"
+            kind = f"validation {what} (in all of them, {seen:,} have a source that the model has learned from)"
         return (
             f"Of {self.sentences:,} {kind}, {self.exact:,} are exactly "
-            f"right and {self.near:,} are right but for one or two words. {meaning}"
-            + (" So few sentences give a rough picture only." if self.sentences < _FEW else "")
+            f"right and {self.near:,} are right but for one or two {parts}."
+            + (f" {meaning}" if self.unit == "sentences" else "")
+            + (f" So few {what} give a rough picture only." if self.sentences < _FEW else "")
         )
 
 
@@ -105,13 +109,24 @@ _ERRORS: dict[str, Callable[[Example, frozenset[str]], bool]] = {
 
 
 def count_errors(examples: Sequence[Example]) -> dict[str, list[Example]]:
-    """The examples that are not exact, the most frequent kind first."""
+    """The examples that are not exact, the most frequent kind first; of words the symbols that are confused."""
     found: dict[str, list[Example]] = {}
+    if examples and examples[0].unit != "sentences":
+        for one in examples:
+            for wanted, written in dict.fromkeys(one.confusions()):
+                found.setdefault(_describe_confusion(wanted, written), []).append(one)
+        return dict(sorted(found.items(), key=lambda item: -len(item[1])))
     known = frozenset(word for one in examples for word in _words(one.reference))
     for one in examples:
         if not one.is_exact:
             found.setdefault(next(name for name, test in _ERRORS.items() if test(one, known)), []).append(one)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def _describe_confusion(wanted: str, written: str) -> str:
+    if not written:
+        return f"{wanted or '▁'} is missing"
+    return f"{written} in the place of {wanted}" if wanted else f"{written} is added"
 
 
 def advise(records: Sequence[Mapping[str, Any]], pairs: int) -> str:

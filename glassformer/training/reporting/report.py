@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from html import escape
@@ -13,7 +14,8 @@ from glassformer.text.scripts import split_words
 from glassformer.training.evaluation.results import Example
 from glassformer.training.reporting.diagnosis import Shares, count_errors
 
-_BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 25), (26, 10**9))  # words of the source
+_CONFUSIONS = 20  # symbols in the table of what is confused
+_BUCKETS = ((1, 5), (6, 10), (11, 15), (16, 25), (26, 10**9))  # words of the source, or symbols of a word
 _SHOWN = 8  # examples of a list
 _LONGEST = 1000  # characters of a text in it
 _WIDTH, _HEIGHT = 640, 200
@@ -28,6 +30,7 @@ _CURVES = {  # of metrics.jsonl, each with its meaning and its color
         "Loss on held-out sentences", "how surprised the model is by the right words; lower is better", "one"
     ),
     "valid_chrf": ("chrF", "letters in common with the right translation, in percent; higher is better", "two"),
+    "valid_word_error_rate": ("WER", "words that are not exactly right, in percent; lower is better", "two"),
 }  # fmt: skip
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --one: #0969da; --two: #bf5700; }
@@ -76,7 +79,9 @@ def make_report(
         points = [(float(one["update"]), float(one[key])) for one in records if {"valid_loss", key} <= one.keys()]
         if len(points) > 1:
             curves.append(f"<p><b>{name}</b>: {meaning}.</p>{_curve(points, color, name)}")
-    for name, wrong in count_errors(examples).items():
+    if examples and examples[0].unit != "sentences":
+        errors.append(_confusion_table(examples))
+    for name, wrong in list(count_errors(examples).items())[:_SHOWN]:
         errors.append(f"<p><b>{escape(name[0].upper() + name[1:])}</b>: {len(wrong):,} of {len(examples):,}.</p>")
         errors.append(_table(sorted(wrong, key=lambda one: len(one.source))[:2]))
     blocks = [
@@ -90,9 +95,9 @@ def make_report(
         "<h2>What goes wrong</h2>",
         *errors,
         "<h2>The best</h2>",
-        _table(sorted(examples, key=lambda one: (one.wrong_words, -len(one.source)))),
+        _table(sorted(examples, key=lambda one: (one.wrong_parts, -len(one.source)))),
         "<h2>The worst</h2>",
-        _table(sorted(examples, key=lambda one: -one.wrong_words)),
+        _table(sorted(examples, key=lambda one: -one.wrong_parts)),
         "<h2>The text</h2>",
         *_text(counts),
         "<h2>How it was made</h2>",
@@ -140,19 +145,37 @@ def _ticks(low: float, high: float) -> tuple[list[float], int]:
     return ticks, max(0, -math.floor(math.log10(step) + 1e-9))
 
 
+def _confusion_table(examples: Sequence[Example]) -> str:
+    """The symbols that are confused most often, in rows what is right, in columns what was written."""
+    counted = Counter(pair for one in examples for pair in one.confusions())
+    most = dict(counted.most_common(_CONFUSIONS))
+    rights, writtens = (sorted({pair[side] for pair in most}, key=lambda one: (one == "", one)) for side in (0, 1))
+    head = "".join(f'<th class="n">{escape(written) or "nothing"}</th>' for written in writtens)
+    rows = [f"<tr><th>right \\ written</th>{head}</tr>"]
+    for right in rights:
+        cells = (f'<td class="n">{most.get((right, written), "")}</td>' for written in writtens)
+        rows.append(f"<tr><th>{escape(right) or 'nothing'}</th>{''.join(cells)}</tr>")
+    return f"<p>The {len(most)} most frequent confusions of symbols:</p><table>{''.join(rows)}</table>"
+
+
 def _by_length(examples: Sequence[Example]) -> str:
-    rows = []
+    rows, is_of_words = [], bool(examples) and examples[0].unit != "sentences"
     for low, high in _BUCKETS:
-        inside = [one for one in examples if low <= len(split_words(one.source)) <= high]
+        inside = [one for one in examples if low <= _length(one) <= high]
         if inside:
             shares = Shares.count(inside)
             words = f"{low} to {high}" if high < 10**9 else f"{low} or more"
             numbers = (len(inside), shares.exact, shares.near, len(inside) - shares.exact - shares.near)
             rows.append(f"<tr><td>{words}</td>" + "".join(f'<td class="n">{n:,}</td>' for n in numbers) + "</tr>")
-    head = "".join(
-        f'<th class="n">{name}</th>' for name in ("sentences", "exactly right", "but for 1 or 2 words", "more wrong")
-    )
-    return f"<table><tr><th>words of the source</th>{head}</tr>{''.join(rows)}</table>"
+    what, parts = ("words", "symbols") if is_of_words else ("sentences", "words")
+    names = (what, "exactly right", f"but for 1 or 2 {parts}", "more wrong")
+    head = "".join(f'<th class="n">{name}</th>' for name in names)
+    measured = "symbols of the right answer" if is_of_words else "words of the source"
+    return f"<table><tr><th>{measured}</th>{head}</tr>{''.join(rows)}</table>"
+
+
+def _length(one: Example) -> int:
+    return len(split_words(one.source)) if one.unit == "sentences" else len(one.parts(one.reference))
 
 
 def _table(examples: Sequence[Example]) -> str:

@@ -13,6 +13,7 @@ from glassformer.errors import ConfigError, StorageError
 from glassformer.files import FREE_SPACE, open_to_append
 from glassformer.run_directory import RunDirectory
 from glassformer.text.corpus.prepare import PrepareProgress
+from glassformer.text.corpus.units import Unit
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.evaluation.results import Validation
 
@@ -45,7 +46,7 @@ class TrainProgress:
         return f"{'at most ' if self.may_end_early else ''}{format_duration(self.left_s)}"
 
     def line(self) -> str:
-        """One line for a log; ``LEGEND`` says what the words mean."""
+        """One line for a log; ``legend`` says what the words mean."""
         times = _times(self.elapsed_s, self.time_left)
         return (
             f"update {self.update}  epoch {self.epoch}  loss {self.loss:.3f}  ppl {self.perplexity:.2f}  "
@@ -53,14 +54,18 @@ class TrainProgress:
         )
 
 
-_LOWER = ["loss (how surprised the model is by the right words)", "ppl (among how many words it hesitates)"]
-_LOWER += [f"{each.title} ({each.meaning})" for each in METRICS.values() if not each.higher_is_better]
-_HIGHER = [f"{each.title} ({each.meaning})" for each in METRICS.values() if each.higher_is_better]
-LEGEND = (
-    "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
-    f"{', '.join(_LOWER)}. Higher is better: {', '.join(_HIGHER)}, all in percent. "
-    "rate is how far an update moves the weights."
-)
+def legend(unit: Unit) -> str:
+    """What the words of the lines mean, with the metrics that fit such texts."""
+    part = "words" if unit == "sentences" else "symbols"
+    fitting = [each for each in METRICS.values() if unit in each.fits and each.compute]
+    lower = [f"loss (how surprised the model is by the right {part})", f"ppl (among how many {part} it hesitates)"]
+    lower += [f"{each.title} ({each.meaning})" for each in fitting if not each.higher_is_better]
+    higher = [f"{each.title} ({each.meaning})" for each in fitting if each.higher_is_better]
+    return (
+        "How to read the lines: an update changes the weights once; an epoch is all pairs once. Lower is better: "
+        f"{', '.join(lower)}. Higher is better: {', '.join(higher)}, all in percent. "
+        "rate is how far an update moves the weights."
+    )
 
 
 def validation_line(validation: Validation, *, best: bool) -> str:
@@ -174,7 +179,7 @@ class RunLog(Display):
             validation.update,
             {
                 "valid_loss": validation.loss, "valid_perplexity": validation.perplexity,
-                **{f"valid_{name}": value for name, value in validation.scores.values.items()},
+                **{f"valid_{name}": validation.scores[name] for name in validation.scores.fitting},
                 "position_similarity": validation.encoder_collapse,
             },
         )  # fmt: skip

@@ -1,18 +1,22 @@
 """A request to train, from a TOML file, a model, overrides and names of data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from glassformer.errors import ConfigError
-from glassformer.settings import RunConfig, TextConfig, named_model
+from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
+from glassformer.run_directory import MEMBER, RunDirectory
+from glassformer.settings import RunConfig, TextConfig, TrainConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
+from glassformer.text.corpus.corpus import Pair
 from glassformer.training.evaluation.metrics import METRICS
 from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
-from glassformer.training.request.defaults import default_model, language_settings
+from glassformer.training.request.defaults import FEW_PAIRS, default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
-from glassformer.training.request.presets import preset_settings
+from glassformer.training.request.presets import NO_CHOICE, Choice, Settings, choose_preset
 
 _KEYS_OF_KIND = {
     "src": ("src", "tgt", "valid_src", "valid_tgt"), "pairs": ("pairs", "valid", "columns", "separator"),
@@ -32,6 +36,9 @@ class TrainRequest:
     init: InitialModel | None = None
     mix: TrainingText | None = None
     force: bool = False
+    preset: Choice = NO_CHOICE
+    verbose: bool = False
+    """Whether the reasons for the defaults are told."""
 
     @classmethod
     def make(
@@ -45,6 +52,7 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
+        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -56,8 +64,7 @@ class TrainRequest:
         file_data = values.pop("data", {})
         file_run, file_init = values.pop("run", None), values.pop("init", None)
         run, init = run or file_run, init or file_init
-        file_preset = values.pop("preset", None)
-        chosen = preset_settings(preset or file_preset)
+        named = preset or values.pop("preset", None)
         names = _merge_data(file_data, {key: value for key, value in (data or {}).items() if value is not None})
         mix = names.pop("mix", None)
         if not isinstance(mix, str | None):
@@ -69,12 +76,14 @@ class TrainRequest:
         run = require_directory(run)
         task_settings = source.task.settings if isinstance(source, TaskSource) else {}
         initial = None if init is None else InitialModel.load_for(run, init)
+        choice = _choose_preset(named, source, run, is_free=initial is None)
+        chosen: Mapping[str, Any] = _without_kinds(choice.settings, values, changes)
         if initial is None:
-            base = {"model": {"name": model or default_model(source, run)}}
+            base: dict[str, Any] = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
             if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
                 merged["model"].setdefault("tie_embeddings", "target")
-            config = RunConfig.from_mapping(merged)
+            config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
                 raise ConfigError(
@@ -84,20 +93,58 @@ class TrainRequest:
             layers = [initial.settings, language_settings(source), chosen, values]
             config = RunConfig.from_mapping(_merge_settings(layers, None, changes))
             initial.check(config)
-        if mix is None and config.train.mix:
-            raise ConfigError(
-                f"train.mix: found {config.train.mix} without other pairs, expected --mix FILE, which names them."
-            )
-        is_set = any(layer.get("train", {}).get("stop_at") for layer in (values, changes))
-        if is_set and config.train.stop_at and config.train.metric == "loss":
-            raise ConfigError(
-                f"train.stop_at: found {config.train.stop_at} with metric 'loss', which is no percentage, expected "
-                f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
-            )
+        _check_options(config.train, (values, changes), has_mix=mix is not None)
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force)
+        return cls(run, source, config, initial, others, force, choice, verbose)
+
+    def members(self, seeds: int) -> "list[TrainRequest]":
+        """The requests for an ensemble of so many models, each with its seed and its directory; of one, this."""
+        if seeds == 1:
+            return [self]
+        trains = [replace(self.config.train, seed=self.config.train.seed + number) for number in range(seeds)]
+        return [
+            replace(self, run=self.run / f"{MEMBER}{number}", config=replace(self.config, train=train))
+            for number, train in enumerate(trains, 1)
+        ]
+
+
+def _choose_preset(name: str | None, source: TrainingText, run: Path, *, is_free: bool) -> Choice:
+    """The preset of that name; else that of a run that has begun, or of the pairs of a training that ``is_free``."""
+    place = RunDirectory(run)
+    if name is None and isinstance(source, FileSource) and place.has_checkpoints:
+        with suppress(CheckpointError, RunError):  # a damaged run: train() says so
+            name = place.read_config()[1].get("preset")
+            is_free = False
+    pairs = list[Pair]()
+    if isinstance(source, FileSource) and (is_free or name is not None):
+        with suppress(TextError):  # a missing or damaged file: train() says so
+            pairs = list(islice(source.pairs(), FEW_PAIRS))
+    is_chosen = name is not None or (is_free and bool(pairs))
+    return choose_preset(name, pairs) if is_chosen else NO_CHOICE
+
+
+def _without_kinds(chosen: Settings, *layers: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """A preset's settings; where a later layer names one kind of tokenizer for both sides, without the kinds."""
+    if not any("tokenizer" in layer.get("text", {}) for layer in layers):
+        return dict(chosen)
+    text = {
+        key: one for key, one in chosen.get("text", {}).items() if not key.endswith("_tokenizer") and key != "joint"
+    }
+    return {**chosen, "text": text}
+
+
+def _check_options(train: TrainConfig, layers: Sequence[Mapping[str, Any]], *, has_mix: bool) -> None:
+    """Raise ``ConfigError`` for settings of a training that would do nothing."""
+    if train.mix and not has_mix:
+        raise ConfigError(f"train.mix: found {train.mix} without other pairs, expected --mix FILE, which names them.")
+    is_set = any(layer.get("train", {}).get("stop_at") for layer in layers)
+    if is_set and train.stop_at and train.metric == "loss":
+        raise ConfigError(
+            f"train.stop_at: found {train.stop_at} with metric 'loss', which is no percentage, expected "
+            f"one of {', '.join(METRICS)}. Set train.metric too, or leave train.stop_at out."
+        )
 
 
 def _merge_data(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,6 +171,8 @@ def _merge_settings(
         merged["model"] = {**merged.get("model", {}), "name": model, **named_model(model)}
     for section, settings in changes.items():
         _merge_section(merged, section, settings)
+    if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
+        merged["model"].setdefault("tie_embeddings", "target")
     return merged
 
 

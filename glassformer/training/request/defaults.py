@@ -1,6 +1,7 @@
 """Defaults that follow from the training pairs: docs/results.md."""
 
 import math
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -12,7 +13,7 @@ from babel import localedata
 
 from glassformer.checkpoint import read_json
 from glassformer.errors import CheckpointError, TextError
-from glassformer.run_directory import RunDirectory
+from glassformer.run_directory import RunDirectory, pick_device
 from glassformer.settings import (
     DecodeConfig,
     RunConfig,
@@ -23,6 +24,7 @@ from glassformer.settings import (
 )
 from glassformer.text.corpus.prepare import PreparedText
 from glassformer.text.formats import find_format
+from glassformer.training.objective.objective import cpu_has_bf16
 from glassformer.training.request.data import FileSource, TrainingText
 
 FEW_PAIRS = 20_000  # benchmarks/small_data.py has compared settings on no more than these
@@ -38,6 +40,41 @@ _REASONS = {
     "batches": "1,024 cost 0.4 and 0.6 BLEU on 2,000 pairs",
     "BPE-dropout": "0.1 cost 1.1 and 3.6 BLEU on 2,000 pairs",
 }
+
+
+# What won the race, on models with the norm before each sublayer: docs/training.md.
+RACED: dict[str, Any] = {"optimizer": "muon", "schedule": "constant", "warmup": 100, "cooldown": 0.5}
+_CURVE = {"schedule", "peak_rate", "warmup"}  # who sets one of them begins with the paper's curve
+_PAPERS_WARMUP = 500  # of the curve that has, by equation 3, the peak that won
+
+
+def train_defaults(config: RunConfig, given: Collection[str], run: Path) -> RunConfig:
+    """``config`` with what won the race for the settings of its training that are not ``given``.
+
+    A run that has begun keeps its own. Models with the norm after each sublayer train as the paper's do.
+    """
+    found = _settings_of(run)
+    if not found and config.model.norm == "pre":
+        found = {**RACED, "peak_rate": round((config.model.d_model * _PAPERS_WARMUP) ** -0.5, 4)}
+        if not config.train.max_minutes:
+            del found["cooldown"]  # half of a training whose end is known; else it would last twice as long
+        if config.train.sharding == "full":
+            found["optimizer"] = "adam"  # a step of Muon needs whole matrices
+        if pick_device(config.train.device).type == "cpu" and cpu_has_bf16():
+            found["precision"] = "bf16"
+    taken = {*given, *(_CURVE if _CURVE & set(given) else ())}
+    return replace(config, train=replace(config.train, **{key: found[key] for key in found.keys() - taken}))
+
+
+def _settings_of(run: Path) -> dict[str, Any]:
+    """What a run that has begun trains with, of the settings that ``train_defaults`` fills in."""
+    place = RunDirectory(run)
+    if not place.has_checkpoints:
+        return {}
+    with suppress(CheckpointError, KeyError, TypeError, AttributeError):  # a damaged run: train() says so
+        saved = {**TrainConfig().to_mapping(), **read_json(place.config_file)["config"]["train"]}
+        return {key: saved[key] for key in (*RACED, "peak_rate", "precision")}
+    return {}
 
 
 def default_model(source: TrainingText, run: Path) -> str:
@@ -107,8 +144,8 @@ def _language_of_ending(path: Path) -> str:
     return name if localedata.exists(name.partition("-")[0]) else ""
 
 
-def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> str:
-    """The settings that matter most for few pairs, and why."""
+def describe_settings(config: RunConfig, pairs: int, *, init: bool = False, reasons: bool = False) -> str:
+    """The settings that matter most for few pairs; with ``reasons``, why the defaults are what they are."""
     model, text, train, decode = config.model, config.text, config.train, config.decode
     default = named_model(_nearest_default(model.to_mapping()))
     is_micro = default == named_model("micro") and model.n_encoder_layers == model.n_decoder_layers == 2
@@ -133,5 +170,14 @@ def describe_settings(config: RunConfig, pairs: int, *, init: bool = False) -> s
     if init:
         found = "; ".join(value for value, _ in settings.values())
         return f"Settings: {found}. Layers and vocabulary are of the first model."
-    parts = [value + (f" ({_REASONS[name]})" if is_own else "") for name, (value, is_own) in settings.items()]
+    is_of_sentences = "bpe" in text.kinds  # of which the reasons are
+    if text.joined:
+        settings["joined"] = (
+            f"{text.joined} copies of each pair joined with another, from the pairs themselves",
+            False,
+        )
+    parts = [
+        value + (f" ({_REASONS[name]})" if is_own and is_of_sentences and reasons else "")
+        for name, (value, is_own) in settings.items()
+    ]
     return f"Chosen for {pairs:,} pairs: {'; '.join(parts)}. Set any of them with --set."

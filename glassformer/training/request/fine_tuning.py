@@ -12,7 +12,8 @@ from glassformer.files import real_path
 from glassformer.model.transformer import Transformer
 from glassformer.run_directory import WEIGHTS, LoadedRun, RunDirectory, load_run
 from glassformer.settings import ModelConfig, RunConfig
-from glassformer.text.tokenizer.tokenizer import Tokenizers
+from glassformer.text.corpus.prepare import read_prepared
+from glassformer.text.tokenizer.tokenizer import EOS_ID, Tokenizers
 
 FINE_TUNING_RATE: dict[str, Any] = {"schedule": "inverse_sqrt", "peak_rate": 5e-4, "warmup": 100}
 # How the tokenizers were made.
@@ -79,6 +80,17 @@ class InitialModel:
             return self.recorded
         checkpoint = self.run.checkpoint
         return {"checkpoint": str(real_path(checkpoint)), "sha256": tensors_sha256(checkpoint, WEIGHTS)}
+
+    def count_learned(self, sources: Sequence[str]) -> int | None:
+        """How many of these texts the model has learned from; None where its training's text is not kept."""
+        if self.recorded is not None:
+            return 0
+        text = read_prepared(RunDirectory(self.run.checkpoint.parent.parent).text, self.run.config.text)
+        if text is None:
+            return None
+        side, tokenizer = text.train.src_side, self.run.src_tokenizer
+        learned = {tuple(side.ids(number)) for number in range(len(text.train))}
+        return sum((*tokenizer.to_ids(source), EOS_ID) in learned for source in sources)
 
     def initialise(self, model: Transformer) -> None:
         """Give ``model`` the first weights."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from reference_search import BOS, EOS, PAD, SENTENCES, assert_same, beam_search, everything, occurs, padded
 
 from glassformer.decoding import Constraints, DecoderSteps, Output, SearchJob
-from glassformer.decoding.search.constraints import allocate_banks, bank_of, contains, matched_prefix
+from glassformer.decoding.search.constraints import allocate_banks, bank_of, contains, follow, matched_prefix
 from glassformer.decoding.search.search import search
 from glassformer.errors import InputError
 from glassformer.settings import DecodeConfig
@@ -29,7 +29,7 @@ def test_how_far_a_hypothesis_is_follows_from_its_ids(ids, phrases):
     stacked = torch.tensor([[[*phrase, *[PAD] * (3 - len(phrase))] for phrase in [*phrases, ()]]])
     row = torch.tensor([ids], dtype=torch.int64)
     there = [occurs(phrase, ids) for phrase in phrases]
-    assert contains(row, stacked, PAD)[0].tolist() == [*there, True]
+    assert contains(row, stacked, stacked, PAD)[0].tolist() == [*there, True]
     midst = [
         max(length for length in range(len(phrase) + 1) if length == 0 or tuple(ids[-length:]) == phrase[:length])
         for phrase in phrases
@@ -37,7 +37,28 @@ def test_how_far_a_hypothesis_is_follows_from_its_ids(ids, phrases):
     assert matched_prefix(row, stacked, PAD)[0].tolist() == [*midst, 0]
     whole = sum(len(phrase) for phrase, done in zip(phrases, there, strict=True) if done)
     further = max((length for length, done in zip(midst, there, strict=True) if not done), default=0)
-    assert bank_of(row, stacked, PAD).tolist() == [whole + further]
+    assert bank_of(row, stacked, stacked, PAD).tolist() == [whole + further]
+
+
+def test_an_output_begins_with_a_phrase_in_another_form():
+    phrase, start = torch.tensor([[[8, 9, 7]]]), torch.tensor([[[3, 4, 9, 7]]])
+    begun = {
+        (): (0, 3),
+        (3,): (1, 4),
+        (3, 4): (2, 9),
+        (3, 4, 9): (2, 7),
+        (5,): (0, 8),
+        (5, 8): (1, 9),
+        (4, 9): (0, 8),
+    }
+    for ids, (length, further) in begun.items():
+        row = torch.tensor([ids], dtype=torch.int64)
+        assert [one.tolist() for one in follow(row, phrase, start, PAD)] == [[[length]], [[further]]], ids
+        assert not contains(row, phrase, start, PAD).any()
+    for ids in ((3, 4, 9, 7), (3, 4, 9, 7, 5), (5, 8, 9, 7)):
+        assert contains(torch.tensor([ids]), phrase, start, PAD).all()
+        assert Constraints(required=((8, 9, 7),), starts=((3, 4, 9, 7),)).unmet(ids) == ()
+    assert not contains(torch.tensor([[5, 3, 4, 9, 7]]), phrase, start, PAD).any()
 
 
 def test_places_are_given_to_banks_by_hand():

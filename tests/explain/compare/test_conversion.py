@@ -19,6 +19,7 @@ from glassformer.explain.compare.conversion import diff_conversion
 from glassformer.explain.compare.ctranslate2_directory import read_arrays
 from glassformer.explain.compare.findings import find_differences
 from glassformer.explain.compare.sides import Side, open_sides
+from glassformer.interop.imported_model import ImportedModel
 from glassformer.interop.programs import export_model, read_model
 from glassformer.interop.transformers import to_transformers_name, with_end
 from glassformer.interop.transformers_export import export_transformers
@@ -107,6 +108,14 @@ def other_settings(**settings: object):
     return lambda out, run: change_json(out / "config.json", **settings)
 
 
+def other_sinusoid(out: Path, run: Path) -> None:
+    """As a conversion of Marian's weights has another table than Marian itself."""
+    shutil.rmtree(out)
+    found = load_run(run, "cpu")
+    config = replace(found.config, model=replace(found.config.model, sinusoid="tensor2tensor"))
+    ImportedModel(config, weights_of(found.model), (found.src_tokenizer, found.tgt_tokenizer)).write(out)
+
+
 def changed_bias(out: Path, run: Path) -> None:
     """<pad> and <s> become probable."""
     bias = load_file(out / "model.safetensors")["final_logits_bias"].clone()
@@ -133,6 +142,7 @@ def changed_bias(out: Path, run: Path) -> None:
         ),
         (other_settings(max_position_embeddings=10), "model setting", "model.max_length is 60 in A, 10 in B"),
         (changed_bias, "output bias", "<pad> and <s> have ["),
+        (other_sinusoid, "model setting", "model.sinusoid is 'paper' in A, 'tensor2tensor' in B"),
     ],
 )
 def test_what_is_wrong_with_a_conversion_is_named(mistake, cause, detail, places):

@@ -72,7 +72,8 @@ def test_each_entry_is_checked_in_at_least_one_way_and_what_is_given_says_so():
     given = {f"{kind}.{name}" for kind, name, entry in all_entries() if entry.compute is None}
     assert given == {
         *(f"text.{side}_{name}" for side in ("src", "tgt") for name in ("normalised", "pre_tokens", "spelling")),
-        "text.src_tokens", "search.prefix_ids", "search.required_ids", "search.banned_ids",
+        "text.typed", "text.src_tokens", "search.prefix_ids", "search.required_ids", "search.start_ids",
+        "search.banned_ids",
     }  # fmt: skip
 
 

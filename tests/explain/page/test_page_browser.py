@@ -22,6 +22,7 @@ from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.decoding.sentences import read_source_sentences
 from glassformer.explain import Walk, walk
 from glassformer.explain.page.packing import pack, unpack
+from glassformer.interop.marian.release import import_marian
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.text import Tokenizer
@@ -30,6 +31,7 @@ from glassformer.trace import tracing
 
 pytestmark = pytest.mark.browser
 
+MARIAN_MODELS = Path(__file__).parents[2] / "interop/marian_models"
 OTHER = "She reads a book."
 TEXT, TARGET = "I love you, too.", "Ich liebe dich auch."
 
@@ -602,18 +604,40 @@ def test_a_typed_sentence_is_translated_and_traced_as_in_pytorch(browser, bundle
         type_text(page, OTHER)
         band = page.inner_text("#band")
         assert all(token in band for token in expected.sentences.tgt_out_tokens[0])
-        for step in expected.trace:
-            if step.address.startswith("text."):
-                continue
-            shown = page.evaluate(
-                "address => { const tap = window.glassformer.record.at(address);"
-                " return {shape: tap.shape, axes: tap.axes, data: Array.from(tap.data, (one) => String(one))} }",
-                step.address,
-            )
-            assert shown["axes"] == list(step.axes), step.address
-            assert shown["shape"] == list(step.shape), step.address
-            found = torch.tensor([float(one.replace("Infinity", "inf")) for one in shown["data"]]).view(step.shape)
-            assert torch.allclose(found, step.value.float(), atol=1e-4, rtol=1e-4), step.address
+        assert_page_has(page, expected)
+
+
+def assert_page_has(page, expected: Walk) -> None:
+    """The page shows every step of the model as PyTorch computes it."""
+    for step in expected.trace:
+        if step.address.startswith("text."):
+            continue
+        shown = page.evaluate(
+            "address => { const tap = window.glassformer.record.at(address);"
+            " return {shape: tap.shape, axes: tap.axes, data: Array.from(tap.data, (one) => String(one))} }",
+            step.address,
+        )
+        assert shown["axes"] == list(step.axes), step.address
+        assert shown["shape"] == list(step.shape), step.address
+        found = torch.tensor([float(one.replace("Infinity", "inf")) for one in shown["data"]]).view(step.shape)
+        assert torch.allclose(found, step.value.float(), atol=1e-4, rtol=1e-4), step.address
+
+
+def test_a_student_that_marian_trained_is_translated_and_traced_as_in_pytorch(browser, tmp_path):
+    """As a browser has it: SSRU, int8 weights, a shortlist."""
+    pytest.importorskip("yaml")
+    place = MARIAN_MODELS / "ssru"
+    imported = import_marian(place / "model.int8.bin", [place / "vocab.spm"], shortlist=place / "lex.s2t.bin")
+    imported.write(tmp_path / "run")
+    translator = Translator.load(tmp_path / "run", engine="torch")
+    typed = "51 cubic meters"
+    walk(translator, ["8 Dynamics"]).to_page(tmp_path / "student.html")
+    expected = walk(translator, [typed])
+    with open_page(browser, tmp_path / "student.html") as page:
+        living(page)
+        type_text(page, typed)
+        assert page.inner_text(".translation") == expected.sentences.targets[0]
+        assert_page_has(page, expected)
 
 
 def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
@@ -621,7 +645,7 @@ def test_edits_stack_are_listed_marked_linked_and_undone(browser, bundled_file):
         living(page)
         page.click(".multiples .switch >> nth=1")
         until(page, "window.glassformer.before !== null")
-        assert "head 1 silenced" in page.inner_text("#edits")
+        assert "head 1 off" in page.inner_text("#edits")
         assert page.locator(".changes rect").count() > 0
         page.click("#band .eye >> nth=1")
         until(page, "document.querySelectorAll('#edits .edit').length === 2")

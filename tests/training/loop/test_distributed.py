@@ -16,7 +16,7 @@ from torchrun import end, free_endpoint, start, torchrun, wait_until, workers
 
 from glassformer.checkpoint import checkpoints, read_tensors
 from glassformer.errors import RunError
-from glassformer.settings import RunConfig
+from glassformer.settings import RunConfig, TrainConfig
 from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
 from glassformer.training.train import train
@@ -78,8 +78,9 @@ def make(small_config: MakeConfig) -> MakeConfig:
 
 
 @pytest.mark.slow
-def test_two_processes_train_like_one_and_only_the_first_writes(corpus, make, lines, tmp_path):
-    limits = {"max_updates": 4, "validate_every": 2, "log_every": 1}
+@pytest.mark.parametrize("optimizer", TrainConfig.choices("optimizer"))
+def test_two_processes_train_like_one_and_only_the_first_writes(corpus, make, lines, tmp_path, optimizer):
+    limits = {"max_updates": 4, "validate_every": 2, "log_every": 1, "optimizer": optimizer}
     out = torchrun(2, *command(corpus, tmp_path / "two", make(accumulate=2, **limits)))
     train(TrainRequest(tmp_path / "one", FileSource(*corpus), make(accumulate=4, **limits)), lines)
     assert_close(tmp_path / "two", tmp_path / "one")

@@ -44,10 +44,10 @@ def test_each_error_has_its_name(output: str, reference: str, error: str) -> Non
     assert count_errors([example, EXACT]) == {error: [example]}
 
 
-def test_wrong_words_are_those_that_must_change() -> None:
-    assert [one.wrong_words for one in (EXACT, NEAR)] == [0, 1]
-    assert Example("", "a b", "a x y b").wrong_words == 2
-    assert Example("", "", "a b c").wrong_words == 3
+def test_wrong_parts_are_those_that_must_change() -> None:
+    assert [one.wrong_parts for one in (EXACT, NEAR)] == [0, 1]
+    assert Example("", "a b", "a x y b").wrong_parts == 2
+    assert Example("", "", "a b c").wrong_parts == 3
     bad = Example("", "a b c", "d e f")
     assert [Example("", "", "Mach mit!").is_near, Example("", "a b x", "a b c").is_near] == [False, True]
     assert Shares.count([EXACT, NEAR, bad, bad]) == Shares(1, 1, 4)
@@ -74,7 +74,7 @@ def test_sentences_that_are_in_the_training_text_too_are_not_called_unseen() -> 
     assert "which this training has not seen" in line
     (line, *_) = describe([EXACT], [], 90, seen=3)
     assert "has not seen" not in line
-    assert "3 have a source that this training has seen too" in line
+    assert "3 have a source that the model has learned from" in line
     assert (
         len(describe([EXACT], curve(5, 3), 90, loss_is_comparable=False))
         == len(describe([EXACT], curve(5, 3), 90)) - 1
@@ -195,19 +195,20 @@ def test_damaged_records_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "dropout"), [("micro", 0.2), ("tiny", 0.3)])
 def test_only_defaults_are_given_reasons(name: str, dropout: float) -> None:
     config = RunConfig.from_mapping({"model": {"name": name}})
-    line = describe_settings(config, 5000)
+    line = describe_settings(config, 5000, reasons=True)
+    assert "cost" not in describe_settings(config, 5000)
     assert f"dropout {dropout} (against learning few pairs by heart)" in line
     assert ("4 + 4 cost" in line) == (name == "micro")
     assert "8,000 entries (one for each pair" in line
     grown = RunConfig.from_mapping({"model": {"name": name, "src_vocab": 1200, "tgt_vocab": 1200}})
-    assert "one for each pair" not in describe_settings(grown, 5000)  # pairs were added since
+    assert "one for each pair" not in describe_settings(grown, 5000, reasons=True)  # pairs were added since
     model = {"name": name, "dropout": 0.1, "n_encoder_layers": 3}
     config = RunConfig.from_mapping({"model": model, "text": {"vocab_size": 700}})
-    line = describe_settings(config, 5000)
+    line = describe_settings(config, 5000, reasons=True)
     assert "dropout 0.1; " in line
     assert "one for each pair" not in line
     assert "4 + 4 cost" not in line
     config = RunConfig.from_mapping({"model": {"name": name}, "text": {"tokenizer": "characters"}})
-    line = describe_settings(config, 5000)
+    line = describe_settings(config, 5000, reasons=True)
     assert "BPE" not in line
     assert "one for each pair" not in line

@@ -44,7 +44,7 @@ def test_two_vocabularies_tie_what_they_can(overrides: list[str], tied: str) -> 
 
 
 def write_pairs(path: Path, count: int) -> Path:
-    path.write_text("".join(f"{number}\t{number} {number}\n" for number in range(count)))
+    path.write_text("".join(f"Number {number} sleeps well.\tNummer {number} {number}\n" for number in range(count)))
     return path
 
 

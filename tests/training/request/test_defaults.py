@@ -1,14 +1,19 @@
 """What follows from the training pairs: the limit of length, what is copied, the language of the sources."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from glassformer.settings import DecodeConfig, TextConfig
+from glassformer.settings import DecodeConfig, TextConfig, TrainConfig
 from glassformer.text.corpus.corpus import Pair
 from glassformer.text.corpus.prepare import PreparedText, prepare
+from glassformer.training.request import defaults
+from glassformer.training.request.arguments import TrainRequest
 from glassformer.training.request.data import FileSource
-from glassformer.training.request.defaults import decode_defaults
+from glassformer.training.request.defaults import RACED, decode_defaults
 
 NOWHERE = FileSource(Path("pairs.tsv"), Path("pairs"))
 WORDLESS = [Pair(f"{number}", "ab" * 8) for number in range(9)]
@@ -61,3 +66,39 @@ def test_a_file_of_pairs_may_say_the_language(tmp_path):
     text = text_of(tmp_path / "p", [Pair("ab", "ab")] * 9)
     assert decode_defaults(DecodeConfig(), text, FileSource(file)).src_language.lower() == "fr-ca"
     assert decode_defaults(DecodeConfig(), text, FileSource(file, turned=True)).src_language == "de"
+
+
+def train_of(run: Path, *overrides: str, **more: Any) -> TrainConfig:
+    return TrainRequest.make(run=run, data={"pairs": "a.tsv"}, overrides=overrides, **more).config.train
+
+
+def test_a_training_takes_what_won_the_race_for_what_is_not_set(tmp_path, monkeypatch):
+    monkeypatch.setattr(defaults, "cpu_has_bf16", lambda: True)
+    run = tmp_path / "run"
+    plain = train_of(run, "train.device=cpu", "train.max_minutes=3")
+    assert {name: getattr(plain, name) for name in RACED} == RACED
+    assert (plain.peak_rate, plain.precision) == (0.004, "bf16")
+    assert train_of(run, model="small").peak_rate == 0.0028, "wider models have a lower peak"
+    assert train_of(run, "train.sharding=full").optimizer == "adam"
+    own = train_of(run, "train.precision=float32", "train.cooldown=0.1", "train.optimizer=adam")
+    assert own == replace(plain, device="auto", max_minutes=0.0, precision="float32", cooldown=0.1, optimizer="adam")
+    assert train_of(run).cooldown == 0.25, "the end is not known"
+    for curve in ("train.warmup=700", "train.schedule=noam"):  # who sets the curve begins with the paper's
+        own = train_of(run, curve)
+        assert (own.schedule, own.peak_rate, own.optimizer) == ("noam", 0, "muon")
+    assert train_of(run, model="base") == replace(TrainConfig(), warmup=4000), "norm after each sublayer"
+    paper = train_of(run, preset="paper")
+    assert (paper.optimizer, paper.schedule, paper.warmup, paper.cooldown) == ("adam", "noam", 4000, 0)
+    monkeypatch.setattr(defaults, "cpu_has_bf16", lambda: False)
+    assert train_of(run, "train.device=cpu").precision == "auto"
+
+
+def test_a_run_that_began_before_the_race_goes_on_as_it_began(tmp_path):
+    began = TrainConfig(warmup=500).to_mapping()
+    for name in ("optimizer", "precision"):
+        del began[name]
+    run = tmp_path / "run"
+    (run / "latest" / "update-00000007").mkdir(parents=True)
+    (run / "config.json").write_text(json.dumps({"config": {"train": began}}), encoding="utf-8")
+    assert train_of(run) == TrainConfig(warmup=500)
+    assert train_of(run, "train.max_minutes=3") == TrainConfig(warmup=500, max_minutes=3.0)

@@ -97,6 +97,24 @@ def test_int8_rows_are_a_model_to_start_from_and_to_resume_from(first: Path, new
     assert outcome.updates == 8
 
 
+def test_scores_on_what_the_first_model_has_learned_are_marked(first, corpus, tmp_path):
+    learned = [path.read_text().splitlines()[:40] for path in corpus]
+    pairs, valid = tmp_path / "new.tsv", tmp_path / "valid.tsv"
+    pairs.write_text("".join(f"{'ab' * number}z\t{'x' * number}\n" for number in range(1, 40)))
+    valid.write_text("".join("\t".join(pair) + "\n" for pair in zip(*learned, strict=True)))
+    model = InitialModel.load(first)
+    count = model.count_learned(learned[0])
+    assert (count or 0) > 30
+    assert model.count_learned(["qqqq"]) == 0
+    assert InitialModel.load("bundled").count_learned(learned[0]) is None
+    request = TrainRequest.make(
+        run=tmp_path / "run", data={"pairs": str(pairs), "valid": str(valid)}, init=str(first), overrides=SHORT[:1]
+    )
+    lines = Lines()
+    train(replace(request, config=replace(request.config, train=replace(request.config.train, max_updates=1))), lines)
+    assert any(f"{count} of the 40 validation sources" in line for line in lines.lines), lines.lines
+
+
 def test_a_training_that_does_harm_keeps_the_model_that_it_started_from(first, new_pairs, tmp_path):
     tune(tmp_path / "run", new_pairs, first, "train.peak_rate=1.0", "train.warmup=1", "train.metric=loss")
     for name, weight in weights(tmp_path / "run", "final").items():

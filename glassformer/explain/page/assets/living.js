@@ -161,7 +161,9 @@ export class Living {
     try {
       if (!this.text.trim()) {
         this.choose([""]);
-        throw new Error("Type a sentence in the field at the top.");
+        this.trouble = "Type a sentence in the field at the top.";
+        this.setBusy(false);
+        return app.redraw();
       }
       const known = this.text === recorded.sentence.source;
       const sentences = known ? [this.text] : await this.ask("split", this.text);
@@ -313,7 +315,7 @@ export class Living {
         "glassformer translate copies what has no letter. This is what the model makes of it.",
       );
     const does = /[{}<>%$&`@]|:\/\//.test(typed)
-      ? "puts the codes back, and tries other words in their place"
+      ? "restores {name} and other codes afterwards"
       : "puts back the capitals and signs that were typed";
     return element(
       "p.note.reads",
@@ -587,7 +589,7 @@ function inWords(edit, app) {
   if (address === "src_mask") return `source token ${app.record.sentence.src_tokens[index.src] ?? index.src} hidden`;
   if (address === "causal_mask") return "causal mask lifted";
   if (/\.heads$/.test(address) && Object.keys(index).length === 1 && operation === "zero")
-    return `${shortAddress(moduleOf(address))}, head ${index.heads} silenced`;
+    return `${shortAddress(moduleOf(address))}, head ${index.heads} off`;
   const where = Object.entries(index)
     .map(([axis, at]) => `${axis} ${at}`)
     .join(", ");

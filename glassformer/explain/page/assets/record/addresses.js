@@ -68,7 +68,6 @@ export function hueOf(address) {
 
 /** @type {Record<string, string>} */
 const WORDS = {
-  "": "Architecture",
   encoder: "Encoder",
   decoder: "Decoder",
   src_embedding: "Source embedding",
@@ -109,7 +108,7 @@ export const shortAddress = (address) =>
 /** The way from the architecture down to an address.
  * @param {string} address @returns {{label: string, address: string}[]} */
 export function crumbs(address) {
-  const way = [{ label: WORDS[""], address: "" }];
+  const way = [{ label: "Architecture", address: "" }];
   const parts = address ? address.split(".") : [];
   for (let at = 0; at < parts.length; at += 1) {
     const so_far = parts.slice(0, at + 1).join(".");

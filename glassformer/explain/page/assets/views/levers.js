@@ -61,9 +61,18 @@ export function tellingHeads(app) {
       },
       wordsOf(silent, heads, heads.length > 2),
     ),
-    element("small", {}, ` ${shortAddress(module)}`),
+    element(
+      "small",
+      {},
+      ` ${shortAddress(module)}, one of ${headCount(app.config)} heads: each looks at the words in its own way`,
+    ),
   );
 }
+
+/** @param {any} config */
+const headCount = (config) =>
+  config.n_heads
+  * (config.n_encoder_layers + config.n_decoder_layers * (config.autoregressive_sublayer === "ssru" ? 1 : 2));
 
 /** The heads to silence in search of some that tell, the decoder's last layer first: its heads one by one, two of a
  * cross-attention, the encoder's one by one, and all of a cross-attention.

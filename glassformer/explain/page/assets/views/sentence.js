@@ -54,6 +54,7 @@ function shownWeights(app) {
 
 /** @param {import("../page.js").App} app */
 export function sentenceBand(app) {
+  if (app.living?.ready && !app.living.text.trim()) return element("div.sentence");
   const { sentence } = app.record;
   const shown = shownWeights(app);
   const src = sentence.src_tokens.map((text, at) => sourceToken(app, text, at));
