@@ -1,11 +1,12 @@
 """The commands that show: ``trace``, ``explore``, ``diff``."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import isfile, join
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -163,20 +164,34 @@ def explore(
     [bold]glassformer explore "I am hungry." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
     """
-    from glassformer.explain.walks import WalkRequest
-
-    check_outputs({"--out": out})
-    place = opt.run_or_bundled(run)
-    sources = _read_texts(texts or [EXAMPLE])
     targets = [from_shell(text) for text in tgt] if tgt else None
-    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
-    text = made.walk.to_page(out, run=place.name, run_option="" if run is None else f"--run {quote(str(run))}")
-    address = out.absolute().as_uri()
-    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    address = write_page(run, out, _read_texts(texts or [EXAMPLE]), targets, device=device)
     if open_it:
         import webbrowser
 
         webbrowser.open(address)
+
+
+def write_page(
+    run: Path | None,
+    out: Path,
+    sources: Sequence[str] = (EXAMPLE,),
+    targets: Sequence[str] | None = None,
+    *,
+    device: str = "auto",
+    first: Literal["translate", "inside"] = "inside",
+) -> str:
+    """Write the page of a run, which opens with the ``first`` view, and print its address, which is returned."""
+    from glassformer.explain.walks import WalkRequest
+
+    check_outputs({"--out": out})
+    place = opt.run_or_bundled(run)
+    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
+    option = "" if run is None else f"--run {quote(str(run))}"
+    text = made.walk.to_page(out, run=place.name, run_option=option, first=first)
+    address = out.absolute().as_uri()
+    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    return address
 
 
 def _read_texts(texts: list[str]) -> list[str]:
