@@ -394,12 +394,11 @@ export class TranslateView {
     if (found?.matches(".t-word")) this.output.reach(found);
   }
 
-  /** To what made the word. @param {Meaning} meaning */
+  /** The way to what made the word. @param {Meaning} meaning */
   why(meaning) {
     const { sentence, word = null } = meaning;
-    if (this.inside) return this.inside(this.text, meaning);
     const address = this.engine.explain?.(sentence, word, this.options());
-    return address ? window.open(address, "_blank", "noopener") : null;
+    return { inside: () => this.inside?.(this.text, meaning), address };
   }
 
   /** @param {[number, number][][]} ranges of the sentence and of its words, in the text */
