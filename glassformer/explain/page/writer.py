@@ -4,7 +4,6 @@
 """
 
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -73,10 +72,9 @@ def page_html(
             f"page: {still[0].lower()}{still[1:]} Expected a smaller model: distill it, or serve this one."
         )
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
-    scripts, digest = {"record": _to_json(record), "values": block.to_bytes()}, ""
+    scripts = {"record": _to_json(record), "values": block.to_bytes()}
     if translator is not None and not still:
         living = pack_model(translator)
-        digest = digest_model(living)
         scripts |= {"weights": living.pop("weights"), "living": _to_json(living), "worker": _worker_source().encode()}
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
@@ -85,14 +83,7 @@ def page_html(
         scripts="\n".join([_script(name, pack(data, dense=dense)) for name, data in scripts.items()]),
         start=_START,
         first=first,
-        digest=digest,
     )
-
-
-def digest_model(packed: Mapping[str, Any]) -> str:
-    """The SHA-256 sum of what a page answers with, as ``pack_model`` packs it; the page names it."""
-    settings = {name: value for name, value in packed.items() if name != "weights"}
-    return hashlib.sha256(packed["weights"] + json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -130,7 +121,6 @@ _PAGE = """<!doctype html>
 script-src 'unsafe-inline' 'wasm-unsafe-eval' data: blob:; style-src 'unsafe-inline'; img-src data: blob:; \
 worker-src blob:">
 <meta name="color-scheme" content="light dark">
-<meta name="glassformer-model" content="{digest}">
 <title>{title}</title>
 <link rel="icon" href="data:,">
 <style>

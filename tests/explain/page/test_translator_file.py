@@ -21,7 +21,7 @@ def script() -> ModuleType:
 
 def test_the_file_answers_with_the_model_of_the_package(script: ModuleType) -> None:
     page = script.FILE.read_text("utf-8")
-    assert script.digest_of(page) == script.bundled_digest(), "run python docs/translator.py"
+    assert script.model_of(page) == script.bundled_model(), "run python docs/translator.py"
     assert 'data-first="translate"' in page
 
 

@@ -13,7 +13,7 @@ import { unpack } from "../record/weights.js";
  * start, end: of its source, in the text that was given */
 /** @typedef {{text: string, sentences: TranslatedSentence[], check: string[]}} TranslatedText
  * check: in words, what should be looked at */
-/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
+/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: string[][],
  *   greedy?: boolean, signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} TranslateOptions
  * prefix: what the answer to each text begins with; greedy: faster than the search of the run */
 /** @typedef {{living: string, weights: string, worker: string}} ModelData what `page/weights.py` makes, and the
