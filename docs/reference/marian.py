@@ -88,6 +88,6 @@ def _decoding(cells: dict[str, Any], beam: int) -> Iterator[str]:
     ))  # fmt: skip
     same = first["agreement"]["marian = glassformer"]
     yield (
-        f"In float32, greedy, {same['equal']} of {same['of']} outputs of Marian are ours. The others do not end before "
-        "a limit, which is 64 tokens here and three times the source in Marian."
+        f"In float32, greedy, {same['equal']} of {same['of']} outputs of Marian are ours. The others do not end "
+        "before a limit, which is 64 tokens here and three times the source in Marian."
     )
