@@ -33,9 +33,10 @@ def marian_section() -> Iterator[str]:
     )
     yield from _training(training["columns"])
     yield _losses(read("training_end_to_end_marian.json")["curves"])
+    sentences = " and ".join(str(cell["sentences"]) for cell in decoding["cells"].values())
     yield (
         f"`benchmarks/decoding.py --clock processor`, {decoding['rounds']} rounds; {versions(decoding['versions'])}: "
-        f"{' and '.join(str(cell['sentences']) for cell in decoding['cells'].values())} sentences of Multi30k, weights of a model with 2+2 "
+        f"{sentences} sentences of Multi30k, weights of a model with 2+2 "
         "layers, d_model 128 and a vocabulary of 8,000 that was trained for ten minutes. All read ids; with a "
         "shortlist both have the same candidates."
     )
