@@ -31,7 +31,7 @@ def read_lexicon(
     """
     tgt = sides[1].entries
     try:
-        first, best, threshold = [*map(float, limits), *(_FIRST, _BEST, _THRESHOLD)[len(limits) :]]
+        first, best, threshold = [float(limit) for limit in limits] + [_FIRST, _BEST, _THRESHOLD][len(limits) :]
         with open_to_read(path) as stream:
             is_binary = stream.read(8) == _MAGIC.to_bytes(8, "little")
         if is_binary:
