@@ -430,7 +430,8 @@ def test_a_damaged_file_is_refused_in_words(kind: str, text: str, message: str) 
 
 def test_an_unknown_kind_of_file_is_refused() -> None:
     with pytest.raises(
-        TextError, match=r"expected a file ending in \.txt, \.tsv, \.csv, \.jsonl, \.po, \.pot, \.tmx"
+        TextError,
+        match=r"expected a file ending in \.txt, \.tsv, \.train, \.dev, \.test, \.gold, \.csv, \.jsonl, \.po, \.pot, \.tmx",
     ):
         find_segments(Path("letter.docx"), FormatOptions())
 

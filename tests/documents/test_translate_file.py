@@ -139,7 +139,7 @@ def test_signs_of_private_use_are_text(translator: Translator, tmp_path: Path) -
         (["in.txt", "out.txt", "--n-best", "2"], r"--n-best: found with --out"),
         (
             ["in.txt", "out.txt", "--columns", "2"],
-            r"--columns: found with a \.txt file, expected one of \.csv, \.tsv",
+            r"--columns: found with a \.txt file, expected one of \.csv, \.dev, \.gold, \.test",
         ),
         (["in.txt", "out.vtt"], r"expected a \.txt file, as --input is"),
     ],

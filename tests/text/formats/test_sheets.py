@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import TextError
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.corpus import describe_pairs, read_pairs
 from glassformer.text.formats import find_format
 from glassformer.text.formats.segment import apply_edits
@@ -107,7 +108,7 @@ def test_quotation_marks_of_people_stay(tmp_path: Path, line: str) -> None:
 
 def test_a_column_of_another_name_is_not_filled() -> None:
     def fill(text: str, column: str, into: str | None = None) -> str:
-        (segment,) = csv_segments(text, Path("a.csv"), column, into)
+        (segment,) = csv_segments(text, Path("a.csv"), Columns((column,), into))
         return apply_edits(text, segment.edits(["X"]))
 
     with pytest.raises(TextError, match=r"column 'message': found 'note' after it, expected to know .* 4 for a new"):
