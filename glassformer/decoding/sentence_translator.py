@@ -68,7 +68,7 @@ class SentenceTranslator:
 
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
             inputs = self._inputs(texts, sentences)
-            return self._search(inputs, options, attention or with_attention, mean=not attention)
+            return self._search(inputs, options, attention or with_attention, not attention)
 
         keeps_numbers = check_content or self._languages is not None
         is_checked = keeps_numbers and options.keep_codes and not options.sample
@@ -154,7 +154,7 @@ class SentenceTranslator:
         ]
 
     def _search(
-        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, *, mean: bool
+        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, mean: bool
     ) -> list[Translation]:
         """The translation of each input as it is read; ``mean``: of the attention the last layer is enough."""
         numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
