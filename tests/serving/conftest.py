@@ -26,7 +26,7 @@ def portal() -> Iterator[BlockingPortal]:
 
 @pytest.fixture(scope="session")
 def serving() -> Iterator[Serving]:
-    serving = open_serving([BUNDLED], [], ServeConfig(threads=1))
+    serving = open_serving([BUNDLED], [], ServeConfig(threads=1, time_limit_s=600.0))
     yield serving
     serving.models.close()
 
