@@ -128,7 +128,9 @@ export class TextTranslator {
     const { found } = attempt;
     const [best] = found.hypotheses;
     const judged = { source: found.read, target: best.text, ids: best.ids, logProb: best.log_prob };
-    const [confidence, reason] = worker.confidence(judged) ?? [null, null];
+    const [confidence, doubt] = worker.confidence(judged) ?? [null, null];
+    const numbers = attempt.lost.filter((one) => one.includes("number")).map((one) => `"${one}"`);
+    const reason = doubt ?? (numbers.length ? worker.reasons.number?.replace("{}", () => numbers.join(", ")) : null);
     const flags = [...attempt.restored[0].flags, ...attempt.lost];
     if (reason && confidence !== null)
       flags.push(`the translation is probably wrong (confidence ${confidence.toFixed(2)}): ${reason}`);
