@@ -65,10 +65,10 @@ export class Alternatives {
             ? `The sentence is good with a chance of ${percent(sentence.confidence)}.`
             : null,
       ),
-      ...(word ? [element("h3", {}, "In its place"), others, own] : []),
+      this.whyOf(meaning), // what comes later stands below, so that nothing moves that is to be pressed
+      ...(word ? [element("h3", {}, "In its place"), own, others] : []),
       element("h3", {}, "The whole sentence"),
       whole,
-      this.whyOf(meaning),
     );
     own.addEventListener("keydown", (event) => {
       const value = /** @type {HTMLInputElement} */ (own).value.trim();
