@@ -117,12 +117,12 @@ def trace(
     [bold]glassformer trace "A man sleeps." --run runs/first --verify[/bold]
     [bold]glassformer trace "low lower lowest slow slower" --merges 8[/bold]
     """
-    if merges is not None:
-        from glassformer.explain.render.merges import print_merges
+    from glassformer.explain.render.merges import print_merges
+    from glassformer.explain.walks import WalkRequest
 
+    if merges is not None:
         print_merges([from_shell(text) for text in texts], merges, Console())
         return
-    from glassformer.explain.walks import WalkRequest
 
     request = WalkRequest(
         run=opt.run_or_bundled(run),

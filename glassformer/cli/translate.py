@@ -105,6 +105,9 @@ class OutputOptions:
         print_attention(translation, Console(stderr=True), layer=self.layer, head=self.head)
 
 
+_SHARES = "--workers shares the texts of one process, and --input 'shards/*.txt' files among any number"
+
+
 @opt.options("search", "sampling", "scoring", "batching")
 def translate(
     *,
@@ -126,9 +129,7 @@ def translate(
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """
-    opt.require_one_process(
-        "translate", "--workers shares the texts of one process, and --input 'shards/*.txt' files among any number"
-    )
+    opt.require_one_process("translate", _SHARES)
     n_best = decode.get("n_best", 1)
     output.check(engine, n_best)
     if texts and input_ is not None:

@@ -233,10 +233,7 @@ def _build(
     valid_pairs = None if valid is None else valid()
     counted = map_chunks(count_chunk, chunks(counting), workers)
     stats = CorpusStats.from_chunks(counted, config, split=valid_pairs is None)
-    # First: mistakes in validation text are reported early.
-    given = [pair for pair in map(_normalize, valid_pairs or ()) if not pair.blank]
-    if valid_pairs is not None and not given:
-        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    given = _given_validation(valid_pairs)  # first: mistakes in it are reported early
     stage = partial(_with_progress, total=stats.read, on_progress=on_progress)
     read = partial(_train_tokenizers, lambda: stage("tokenizer", map(_normalize, pairs())), stats, config)
     both = (tokenizers or read)()
@@ -269,6 +266,13 @@ def _build(
         "valid_seen": sum(pair.src in seen for pair in held_out or given),
         **{f"valid_{name}": count for name, count in valid_counts.items()},
     }
+
+
+def _given_validation(pairs: Iterable[Pair] | None) -> list[Pair]:
+    given = [pair for pair in map(_normalize, pairs or ()) if not pair.blank]
+    if pairs is not None and not given:
+        raise TextError("The validation text holds no pair with text on both sides; expected at least one.")
+    return given
 
 
 def _empty_directory(directory: Path) -> None:
