@@ -1149,15 +1149,9 @@ export class Transformer {
     return this.outputProjection.forward(pass, pass.edits.length ? hidden : last).data.slice(-this.config.tgt_vocab);
   }
 
-  /** The weights (heads tgt src) of the last layer's cross-attention, with nothing else computed than they need.
-   * @param {number[]} tgtInIds @param {Memory} memory @returns {Tensor} */
-  attention(tgtInIds, memory) {
-    const only = `decoder.layers.${this.config.n_decoder_layers - 1}.cross_attention.weights`;
-    /** @type {Recording} */
-    const record = { taps: new Map() };
-    this._decode(new Pass(this, { record, only }), tgtInIds, memory, null);
-    const { shape, data } = /** @type {Tap} */ (record.taps.get(only));
-    return new Tensor(shape.slice(1), data);
+  /** The address of the attention from which words are aligned. */
+  get alignment() {
+    return `decoder.layers.${this.config.n_decoder_layers - 1}.cross_attention.weights`;
   }
 
   /** `encode` and `decode` as one pass, which refuses an edit that meets no tap and no weight.

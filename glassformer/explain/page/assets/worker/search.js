@@ -16,8 +16,9 @@
  *   "heuristic" | "never" | "shrink", word_penalty: number, allow_unk: boolean, n_best: number, max_length_a:
  *   number, max_length_b: number}} SearchConfig */
 /** @typedef {Partial<SearchConfig> & {edits?: Edit[], srcMask?: ArrayLike<boolean | number>, prefix?: number[],
- *   memory?: import("./model.js").Memory}} SearchOptions prefix: the ids that each candidate begins with; memory: of
- *   the source, where it is known */
+ *   memory?: import("./model.js").Memory, attend?: (node: number | null, weights: Float32Array) => void}}
+ *   SearchOptions prefix: the ids that each candidate begins with; memory: of the source, where it is known; attend:
+ *   is given the attention (heads src) from which each node is continued */
 /** @typedef {{ids: number[], log_prob: number, score: number, truncated: boolean}} Candidate */
 /** @typedef {Generator<number[], SearchResult>} Steps each gives the ids that all live hypotheses share */
 /** @typedef {{step: number, parent: number | null, id: number, ids: number[], token_log_prob: number, log_prob:
@@ -128,7 +129,7 @@ export function* beam(model, srcIds, options = {}) {
     const shrinks = settings.early_stopping === "shrink";
     const width = shrinks ? settings.beam - nEnded : settings.beam;
     const forced = prefix[step - 1] ?? null;
-    const every = candidatesOf(model, live, step, settings, memory, edits, forced);
+    const every = candidatesOf(model, live, step, settings, memory, options, forced);
     const found = every.slice(0, shrinks ? width : undefined);
     const eosId = model.config.eos_id;
     found.forEach((one, rank) => {
@@ -201,13 +202,17 @@ function searchSettings(options) {
 
 /** The `2 beam` best continuations of the live hypotheses, best first.
  * @param {Transformer} model @param {Hypothesis[]} live @param {number} step @param {SearchConfig} settings
- * @param {import("./model.js").Memory} memory @param {Edit[]} edits @param {number | null} forced the only next id
- * @returns {TreeNode[]} */
-function candidatesOf(model, live, step, settings, memory, edits, forced) {
+ * @param {import("./model.js").Memory} memory @param {SearchOptions} options @param {number | null} forced the only
+ * next id @returns {TreeNode[]} */
+function candidatesOf(model, live, step, settings, memory, { edits = [], attend }, forced) {
+  /** @type {import("./model.js").PassOptions} */
+  const recorded = attend ? { record: { taps: new Map() }, only: model.alignment } : {};
   const found = live
     .flatMap(({ ids, logProb, cache, node }) => {
       const last = ids.length ? ids[ids.length - 1] : model.config.bos_id;
-      const logProbs = nextLogProbs(model.decode([last], memory, { cache, edits }).data, model.config);
+      const logits = model.decode([last], memory, { cache, edits, ...recorded });
+      attend?.(node, /** @type {any} */ (recorded.record).taps.get(model.alignment).data);
+      const logProbs = nextLogProbs(logits.data, model.config);
       if (!settings.allow_unk) logProbs[UNK_ID] = -Infinity;
       const best = forced === null ? topK(logProbs, 2 * settings.beam) : [forced];
       return best.map((id) => {

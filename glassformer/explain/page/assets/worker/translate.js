@@ -16,9 +16,9 @@ import { normalizeSource } from "./tokenizer.js";
 /** @typedef {import("./translator.js").TranslatedSentence} TranslatedSentence */
 /** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: string[][],
  *   greedy?: boolean}} Options differAt: the word behind the prefix that the alternatives do not have */
-/** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[]}}
- *   Hypothesis logProbs: of each id */
-/** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean, align: () => Alignment}}
+/** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[],
+ *   align: () => Alignment}} Hypothesis logProbs: of each id */
+/** @typedef {{read: string, hypotheses: Hypothesis[], next: number[], isCut: boolean}}
  *   Found what a search of what is read has found; next: what could stand behind the prefix; isCut: whether the
  *   model takes no more of it */
 /** @typedef {{draft: Draft, found: Found, restored: {parts: Part[], flags: string[]}[], lost: string[]}} Attempt */
@@ -154,7 +154,9 @@ export class TextTranslator {
     const { found } = attempt;
     const [best] = found.hypotheses;
     const judged = { source: found.read, target: best.text, ids: best.ids, logProb: best.log_prob };
-    const [confidence, reason] = worker.confidence(judged) ?? [null, null];
+    const [confidence, doubt] = worker.confidence(judged) ?? [null, null];
+    const numbers = attempt.lost.filter((one) => one.includes("number")).map((one) => `"${one}"`);
+    const reason = doubt ?? (numbers.length ? worker.reasons.number?.replace("{}", () => numbers.join(", ")) : null);
     const flags = [...attempt.restored[0].flags, ...attempt.lost];
     if (reason && confidence !== null)
       flags.push(`the translation is probably wrong (confidence ${confidence.toFixed(2)}): ${reason}`);
@@ -234,8 +236,8 @@ export class TextTranslator {
     const { rules } = this.worker;
     const restored = [];
     const lost = [];
-    for (const { text } of found.hypotheses) {
-      const one = restoreDraft(draft, text, found.align, rules);
+    for (const { text, align } of found.hypotheses) {
+      const one = restoreDraft(draft, text, align, rules);
       if (!one) return null;
       const kept = { ...one, parts: keepSpaces(parts, one.parts, rules) };
       const changed = findChanges(parts, kept.parts, rules);
@@ -266,13 +268,17 @@ export class TextTranslator {
   *find(read, prefix, start) {
     const { model } = this.worker;
     const [src, tgt] = [this.worker.tokenizer("src"), this.worker.tokenizer("tgt")];
-    const { eos_id: eos, bos_id: bos, max_length: most } = model.config;
+    const { eos_id: eos, max_length: most } = model.config;
     const own = src.encode(read).ids;
     const all = this.token ? src.encode(this.token + read).ids : own;
     const ids = [...all.slice(0, most - 1), eos];
     const memory = model.encode(ids);
     yield null;
-    const steps = beam(model, ids, { ...this.search, memory, prefix: prefix.slice(0, most - 1) });
+    /** By the node that is continued, from where each next token takes most. @type {Map<number | null, number>} */
+    const attended = new Map();
+    const attend = (/** @type {number | null} */ node, /** @type {Float32Array} */ weights) =>
+      attended.set(node, mostAttended(weights, ids.length));
+    const steps = beam(model, ids, { ...this.search, memory, attend, prefix: prefix.slice(0, most - 1) });
     let step = steps.next();
     for (; !step.done; step = steps.next())
       yield start && step.value.length
@@ -287,33 +293,32 @@ export class TextTranslator {
     /** @type {Hypothesis[]} */
     const hypotheses = [];
     const texts = new Set();
+    const before = Array.from({ length: all.length - own.length }, () => 0);
+    const srcEnds = [...before, ...tokenEnds(src, own)].slice(0, most - 1);
     for (const one of candidates) {
       const text = tgt.decode(one.ids).replaceAll("\r", " ");
       const plain = text.replace(/(?<=[^.]\.)\.$/u, "");
-      if (!texts.has(plain)) hypotheses.push({ ...one, text, logProbs: logProbsOf(one.ids, tree) });
+      if (texts.has(plain)) continue;
       texts.add(plain);
+      const nodes = nodesOf(one.ids, tree);
+      const links = nodes.map(({ parent }) => attended.get(parent) ?? 0);
+      /** @type {Alignment | null} */
+      let alignment = null;
+      const align = () => {
+        const of = { source: read, target: text, srcEnds, tgtEnds: tokenEnds(tgt, one.ids), links };
+        return (alignment ??= new Alignment(of, this.worker.rules));
+      };
+      hypotheses.push({ ...one, text, logProbs: nodes.map((node) => node.token_log_prob), align });
     }
-    /** @type {Alignment | null} */
-    let alignment = null;
-    const align = () => {
-      if (alignment) return alignment;
-      const [best] = hypotheses;
-      const { shape, data } = model.attention([bos, ...best.ids.slice(0, -1)], memory);
-      const before = Array.from({ length: all.length - own.length }, () => 0);
-      const srcEnds = [...before, ...tokenEnds(src, own)].slice(0, most - 1);
-      const of = { source: read, target: best.text, srcEnds, tgtEnds: tokenEnds(tgt, best.ids) };
-      alignment = new Alignment({ ...of, links: mostAttended(shape, data) }, this.worker.rules);
-      return alignment;
-    };
     const next = tree.filter((one) => one.ids.length === prefix.length + 1 && one.id !== eos).map((one) => one.id);
-    return { read, hypotheses, next, isCut: all.length > most - 1, align };
+    return { read, hypotheses, next, isCut: all.length > most - 1 };
   }
 
   /** The words of a translation, from which words of the typed source they come, and how probable each was.
    * @param {string} source @param {string} text @param {Found} found @returns {import("./translator.js").Word[]} */
-  words(source, text, { read, hypotheses: [best], align }) {
+  words(source, text, { read, hypotheses: [best] }) {
     const { rules } = this.worker;
-    const { srcWords, tgtWords, tgtOf, owners } = align();
+    const { srcWords, tgtWords, tgtOf, owners } = best.align();
     const [typed, shown] = [findSpans(source, rules), findSpans(text, rules)];
     const cut = (/** @type {string} */ of) => (/** @type {[number, number]} */ span) => of.slice(...span);
     const written = matchWords(shown.map(cut(text)), tgtWords.map(cut(best.text)));
@@ -342,12 +347,11 @@ function findTerm(text, term, unspaced) {
   return found && [found.index, found.index + found[0].length];
 }
 
-/** The log-probability of each id of a candidate.
- * @param {number[]} ids @param {import("./search.js").TreeNode[]} tree */
-function logProbsOf(ids, tree) {
+/** The nodes of a candidate. @param {number[]} ids @param {import("./search.js").TreeNode[]} tree */
+function nodesOf(ids, tree) {
   const found = [];
   let node = tree.find((one) => one.ids === ids);
-  for (; node; node = node.parent === null ? undefined : tree[node.parent]) found.unshift(node.token_log_prob);
+  for (; node; node = node.parent === null ? undefined : tree[node.parent]) found.unshift(node);
   return found;
 }
 
@@ -361,18 +365,16 @@ function tokenEnds(tokenizer, ids) {
   return pieces.map((piece) => (end += piece.length));
 }
 
-/** The source position with the greatest mean weight of all heads, for each target position.
- * @param {number[]} shape (heads tgt src) @param {Float32Array} data */
-function mostAttended([heads, tgt, src], data) {
-  return Array.from({ length: tgt }, (_, row) => {
-    let [best, most] = [0, -1];
-    for (let column = 0; column < src; column++) {
-      let sum = 0;
-      for (let head = 0; head < heads; head++) sum += data[(head * tgt + row) * src + column];
-      if (sum > most) [best, most] = [column, sum];
-    }
-    return best;
-  });
+/** The source position with the greatest mean weight of all heads.
+ * @param {Float32Array} weights (heads src) @param {number} src */
+function mostAttended(weights, src) {
+  let [best, most] = [0, -1];
+  for (let column = 0; column < src; column++) {
+    let sum = 0;
+    for (let at = column; at < weights.length; at += src) sum += weights[at];
+    if (sum > most) [best, most] = [column, sum];
+  }
+  return best;
 }
 
 /** For each word the place of the same word among others, which are in the same order; -1 where there is none.

@@ -38,6 +38,8 @@ export class PageWorker {
     this.plainSigns = {};
     /** @type {ReturnType<typeof createConfidence>} */
     this.estimate = null;
+    /** Why a translation is doubted, in words. @type {Record<string, string>} */
+    this.reasons = {};
   }
 
   get model() {
@@ -54,6 +56,7 @@ export class PageWorker {
     this.readTexts(decode, rules, more.plain_signs ?? {});
     this.languages = languages;
     this.estimate = confidence && createConfidence(confidence);
+    this.reasons = confidence?.reasons ?? {};
     const src = createTokenizer(tokenizers.src);
     this.tokenizers = { src, tgt: tokenizers.tgt === null ? src : createTokenizer(tokenizers.tgt) };
     this.targets = src.entries.flatMap((entry) => entry.match(/^▁?>>(.+)<<$/u)?.[1] ?? []);
