@@ -162,8 +162,8 @@ before this one.{doubted}
 - English *you* becomes *du*, *ihr* or *Sie*, and a past tense becomes perfect or preterite, without a rule.
 - Each sentence is translated by itself, without a look at the others. `--no-split-sentences` translates a line as a
   whole: it learned lines of one or two sentences and leaves out most of a longer one.
-- It gets news mostly wrong, idioms half of the time, texts with typing mistakes in four of ten, paragraphs in three. It
-  warns of about a third of its bad answers to test pairs, and of a fifth of the wrong ones to the texts above.
+- It gets news mostly wrong, idioms half of the time, texts with typing mistakes in four of ten, paragraphs in three.
+  It warns of about a third of its bad answers to test pairs, and of two fifths of the wrong ones to the texts above.
 - {single_words}
 - It reproduces its data, including mistakes and stereotypes. Do not use it where a wrong translation could cause
   harm.
