@@ -289,13 +289,13 @@ axes.set(xlabel="tgt: the token that is read", ylabel="stage")
 plt.show()
 first, second, last = (translator.tgt_tokenizer.to_tokens(one[0].argmax(-1).tolist()) for one in stages.values())
 assert first == list(walked.sentences.tgt_in_tokens[0])
-assert second == ["<s>", "Ich", "▁dich", "▁ja", "▁immer", "</s>"]
+assert second == ["<s>", "Ich", "▁dich", "▁ja", "▁einmal", "</s>"]
 assert last == list(walked.sentences.tgt_out_tokens[0])
 
 # %% [markdown]
 # A column is a step, from left to right. At first there is just the token that was read. After one layer the model
 # has begun to turn from reading to writing: in two columns the token that was read still stands, in two it has *▁ja*
-# and *▁immer*, which could follow as well, and in two the right next token. After the second layer all six stand.
+# and *▁einmal*, which could follow as well, and in two the right next token. After the second layer all six stand.
 #
 # **Guess before you look.** A layer has three parts: it looks at its own words, it looks at the English words, and
 # a *feed-forward* network works on each position by itself. We take away each part in both layers. Which one can

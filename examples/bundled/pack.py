@@ -146,7 +146,7 @@ def training_facts(run: Path) -> dict[str, Any]:
     log = place.log_file.read_text(encoding="utf-8").splitlines()
     kept = [line.split("  ", 2)[2].strip() for line in log if line.endswith("<- kept")]
     if averaged := state.get("averaged"):
-        kept = [f"the average of the last {averaged} checkpoints"]
+        kept = ["the last checkpoint" if averaged == 1 else f"the average of the last {averaged} checkpoints"]
     return {
         "updates": state["counters"]["update"],
         "target_tokens": state["counters"]["target_tokens"],
