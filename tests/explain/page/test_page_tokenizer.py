@@ -163,7 +163,7 @@ def test_a_text_is_cut_and_read_as_translate_does(run_js):
              "Item 3. Next", "3.5 is more. U.S. law. Mr. X vs. Mrs. Y.", "Hm… Well. \"Yes.\" (No.) Ok."]  # fmt: skip
     rules = pack_rules(tokenizer_of("bpe", False), "en", None)
     body = "const rules = readRules(data.rules); return data.texts.map((text) => splitSentences(text, rules));"
-    imports = 'import { readRules } from "./worker/codes.js"; import { splitSentences } from "./worker/sentences.js";'
+    imports = 'import { readRules } from "./worker/text/codes.js"; import { splitSentences } from "./worker/text/sentences.js";'
     found = run_js(imports, body, {"rules": rules, "texts": texts})
     assert found == [[one._asdict() for one in split_sentences(text, "en")] for text in texts]
 

@@ -17,7 +17,7 @@ from glassformer.model import Transformer
 ASSETS = Path(glassformer.explain.__file__).parent / "page" / "assets"
 READ = 'import { fromBase64, readWeights } from "./record/weights.js";'
 WORKER = 'import { PageWorker } from "./worker/worker.js";'
-FILES = [ASSETS / "record" / "weights.js", *ASSETS.glob("worker/*.js")]
+FILES = [ASSETS / "record" / "weights.js", *ASSETS.glob("worker/**/*.js")]
 
 
 def int8_rows(model: Transformer) -> None:

@@ -2,16 +2,16 @@
 /** Whole texts to whole translations, as `Translator.translate` of Python: sentences, steps, codes, searches, and
  * from which word each word comes. A generator that pauses after each position of a search. */
 
-import { findCodes, joinParts } from "./codes.js";
-import { makeDraft, markNumbers } from "./draft.js";
-import { Alignment, findChanges, findSpans, keepSpaces, restoreDraft } from "./restore.js";
+import { findCodes, joinParts } from "./text/codes.js";
+import { makeDraft, markNumbers } from "./text/draft.js";
+import { Alignment, findChanges, findSpans, keepSpaces, restoreDraft } from "./text/restore.js";
 import { beam } from "./search.js";
-import { gapBetween, splitLines, splitParts, splitSentences } from "./sentences.js";
-import { readSteps } from "./steps.js";
+import { gapBetween, splitLines, splitParts, splitSentences } from "./text/sentences.js";
+import { readSteps } from "./text/steps.js";
 import { normalizeSource } from "./tokenizer.js";
 
-/** @typedef {import("./codes.js").Part} Part */
-/** @typedef {import("./draft.js").Draft} Draft */
+/** @typedef {import("./text/codes.js").Part} Part */
+/** @typedef {import("./text/draft.js").Draft} Draft */
 /** @typedef {import("./translator.js").TranslatedText} TranslatedText */
 /** @typedef {import("./translator.js").TranslatedSentence} TranslatedSentence */
 /** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: string[][],

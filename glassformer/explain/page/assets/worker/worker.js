@@ -3,7 +3,7 @@
  * pauses between its steps, so that other calls come between, and `{cancel: id}` ends it. */
 
 import { directLogits, logitLens, occlusion, runnerUp } from "./attribution.js";
-import { readRules } from "./codes.js";
+import { readRules } from "./text/codes.js";
 import { createConfidence } from "./confidence.js";
 import { Kernel } from "./kernel.js";
 import { createModel } from "./model.js";
@@ -28,7 +28,7 @@ export class PageWorker {
     this.last = null;
     /** The run's decode settings. @type {any} */
     this.decode = {};
-    /** How texts are read. @type {import("./codes.js").Rules} */
+    /** How texts are read. @type {import("./text/codes.js").Rules} */
     this.rules = readRules({ patterns: {}, abbreviations: [] });
     /** @type {[string, string] | null} */
     this.languages = null;

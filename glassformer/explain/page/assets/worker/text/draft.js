@@ -3,7 +3,7 @@
  * `glassformer/text/codes/draft.py`, but that each tag is placed by itself. */
 
 import { ANY_WORD, joinParts, markCodes, pairName, standsForWord, unusedSigns } from "./codes.js";
-import { normalizeSource } from "./tokenizer.js";
+import { normalizeSource } from "../tokenizer.js";
 
 /** @typedef {import("./codes.js").Part} Part */
 /** @typedef {import("./codes.js").Code} Code */

@@ -2,7 +2,7 @@
 /** What is done to a sentence before the model reads it, and undone in the answer: `glassformer/text/steps/`. */
 
 import { hasWords, joinParts, markCodes, replaceCodes, restoreCodes, standsForWord } from "./codes.js";
-import { normalizeSource } from "./tokenizer.js";
+import { normalizeSource } from "../tokenizer.js";
 
 /** @typedef {import("./codes.js").Part} Part */
 /** @typedef {import("./codes.js").Rules} Rules */
