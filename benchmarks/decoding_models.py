@@ -55,6 +55,10 @@ class IdTokenizer:
         """The ids, spelt."""
         return " ".join(map(str, ids)).translate(LETTERS)
 
+    def unknown_symbols(self, text: str) -> tuple[str, ...]:
+        """None: every id has its letters."""
+        return ()
+
     def entry(self, number: int) -> str:
         """The token of an id, as a converted model has it."""
         return str(number)

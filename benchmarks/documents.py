@@ -55,7 +55,7 @@ class Backwards(SentenceTranslator):
         self.seconds = 0.0
 
     def _search(
-        self, inputs: Sequence[ModelInput], options: object, attention: bool, report: object = None
+        self, inputs: Sequence[ModelInput], options: object, attention: bool, **_: object
     ) -> list[Translation]:
         start = time.process_time()
         found = [self._translate(one.source.text, attention=attention) for one in inputs]

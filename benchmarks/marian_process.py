@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from glassformer.interop.marian.names import SIZES
+from glassformer.interop.marian.weights import SIZES
 from glassformer.settings import ModelConfig
 from glassformer.text.corpus.batches import Batch
 from glassformer.text.corpus.workers import available_cores

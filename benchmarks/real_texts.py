@@ -143,7 +143,8 @@ def measure_numbers(translator: Translator, count: int, seed: int, *, show: bool
 
 SENTENCES = (
     "I am hungry.", "The house is very big.", "My brother lives in Berlin.", "Where is my book?",
-    "We have to go now.", "She reads a book every day.", "Please open the door!", "I do not know why he is here.", "It is raining today.",
+    "We have to go now.", "She reads a book every day.",
+    "Please open the door!", "I do not know why he is here.", "It is raining today.",
     "The children play in the garden.", "He bought a new car yesterday.", "Can you help me?",
 )  # fmt: skip
 INLINE = (

@@ -134,6 +134,24 @@ def summarize(results: list[dict[str, Any]], ensembles: list[dict[str, Any]]) ->
     return rows
 
 
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows in Markdown, as docs/sequences.md has them."""
+    lines = [
+        "| task | language | models | measured | between best and worst | as one | published | minutes each |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        name = "WER" if row["metric"] == "word_error_rate" else "accuracy"
+        spread = f"{row['spread']:.1f}" if row["seeds"] > 1 else "–"
+        together = "–" if row["ensemble"] is None else f"{row['ensemble']:.1f}"
+        lines.append(
+            f"| {row['task']} | {row['language']} | {row['seeds']} | "
+            f"{name} {row['mean']:.1f} % | {spread} | {together} | "
+            f"{row['published']:.1f} % | {row['minutes']:.1f} |"
+        )
+    return lines
+
+
 def cells() -> list[Cell]:
     """All languages of all tasks, quick ones first."""
     return [Cell(task, language) for task, languages in PUBLISHED.items() for language in languages]
@@ -168,6 +186,7 @@ def main() -> None:
                 options.json, {"machine": machine(), "summary": rows, "results": results, "ensembles": ensembles}
             )
             print(json.dumps(results[-1]), flush=True)
+    print(*table(summarize(results, ensembles)), sep="\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ for one by itself. These alone take two minutes:
 
     python benchmarks/serving.py --clients 1 64 --seconds 20 --engines ctranslate2
 
-On a machine with other work, one core by itself says more than all: put ``taskset -c 1`` before it.
+On a machine with other work, one core by itself says more than all: put ``taskset -c 1`` before it. There the time
+of the processor for a request says more than the requests a second.
 
 LibreTranslate itself stands beside them where it is installed, with the same model as a package of Argos. It splits
 sentences by a model that it downloads; where that cannot be, by the rules of a blank spaCy pipeline in its cache:
@@ -203,7 +204,6 @@ def measure(
             url = process.stderr.readline().partition(": ")[0]  # type: ignore[union-attr]
         wait_for_answer(url)
         found: dict[str, Any] = {"start_to_first_answer_s": time.perf_counter() - began}
-        time.sleep(options.rest)
         found |= {str(number): load(url, number, options.seconds, family(process.pid)) for number in options.clients}
         if engine:
             found["http_ms"] = http_ms(url, engine)
@@ -246,10 +246,8 @@ def load(url: str, clients: int, seconds: float, pids: list[int]) -> dict[str, f
         wrk(url, clients, 1, script)
         before = [cpu_s(pid) for pid in pids]
         found = wrk(url, clients, seconds, script)
-    server, *workers = [
-        1000 * (cpu_s(pid) - start) / found["requests"] for pid, start in zip(pids, before, strict=True)
-    ]
-    found |= {"cpu_ms_per_request": server + sum(workers), "cpu_ms_per_request_of_workers": sum(workers)}
+    spent = sum(cpu_s(pid) - start for pid, start in zip(pids, before, strict=True))
+    found |= {"cpu_ms_per_request": 1000 * spent / found["requests"]}
     shown = ", ".join(f"{name} {value:.1f}" for name, value in found.items())
     print(f"  {clients:3} clients: {shown}", flush=True)
     return found
@@ -277,7 +275,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64, 256])
     parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--rest", type=float, default=8.0, help="seconds in which our workers load PyTorch, too")
     parser.add_argument("--connections", type=int, default=2000)
     parser.add_argument("--servers", nargs="*", default=["ours", "plain"], choices=["ours", "plain", "none"])
     parser.add_argument("--before", type=Path, metavar="DIR", help="an earlier checkout to compare with")
@@ -285,7 +282,7 @@ def main() -> None:
     parser.add_argument("--libretranslate", metavar="PROGRAM", help="LibreTranslate's own command")
     parser.add_argument("--engines", nargs="+", default=["ctranslate2", "torch"])
     options = parse_options(
-        parser, "--clients 1 2 --seconds 0.5 --rest 0 --connections 50 --engines ctranslate2",
+        parser, "--clients 1 2 --seconds 0.5 --connections 50 --engines ctranslate2",
         modules=["starlette", "httpx", "ctranslate2"], files=[which("wrk") or "/usr/bin/wrk"], kept="serving.json",
     )  # fmt: skip
     if which("wrk") is None:

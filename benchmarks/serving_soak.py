@@ -101,7 +101,7 @@ def main() -> None:
     options = parse_options(
         parser, "--minutes 0.3 --clients 2", modules=["starlette", "httpx", "ctranslate2"], kept="serving_soak.json"
     )
-    command = [sys.executable, "-m", "glassformer", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "glassformer", "serve", "--port", "0", "--time-limit-s", "600"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         line = process.stderr.readline()  # type: ignore[union-attr]

@@ -2,10 +2,10 @@
 
     python benchmarks/sinusoids.py [--models DIR] [--json FILE]
 
-A directory in DIR holds a model and pairs test.en, test.de, or DIR holds these. Its weights are written as a MarianMT,
-whose table is the paper's, as Hugging Face's own conversion does it. That is imported twice, as it is and with
-``--positions marian``. Printed are the differences of log-probabilities of the pairs, and how many greedy outputs
-differ; the results also say by how much ``--positions marian`` differs from the import of Marian's own file.
+A directory in DIR holds a model and pairs test.en, test.de, or DIR holds these. Its weights are written as a
+MarianMT, whose table is the paper's, as Hugging Face's own conversion does it. That is imported twice, as it is and
+with ``--positions marian``. Printed are the differences of log-probabilities of the pairs, and how many greedy
+outputs differ; the results also say by how much ``--positions marian`` differs from the import of Marian's own file.
 """
 
 import statistics

@@ -101,7 +101,7 @@ class _Sentences(SentenceTranslator):
     def _inputs(self, texts: Sequence[tuple[int | None, str]], sentences: object) -> list[str]:  # type: ignore[override]
         return [text for _, text in texts]
 
-    def _search(self, inputs: Sequence[str], *_: object) -> list[Translation]:  # type: ignore[override]
+    def _search(self, inputs: Sequence[str], *_: object, **__: object) -> list[Translation]:  # type: ignore[override]
         return [self._words._translate(text) for text in inputs]
 
 

@@ -14,24 +14,27 @@ from typing import Any
 
 from glassformer.decoding import Translator
 from glassformer.explain import walk
+from glassformer.explain.page.packing import unpack
 from glassformer.explain.page.weights import pack_model
-from glassformer.explain.page.writer import compress, page_html
+from glassformer.explain.page.writer import page_html
 
 FILE = Path(__file__).parent / "translator.html"
-SENTENCE = "I love you, too."
+SENTENCE = "Good night."  # short, so that its recorded numbers are few
 MAX_BYTES = 10_000_000
 
 
 def model_of(page: str) -> dict[str, Any]:
     """What a page answers with: weights, tokenizers, settings, rules."""
-    found = re.search(r'<script type="application/json" id="living">(.*?)</script>', page, re.DOTALL)
-    return {} if found is None else json.loads(found[1])
+    found = {name: re.search(rf'id="{name}">(.*?)</script>', page, re.DOTALL) for name in ("weights", "living")}
+    weights, living = (unpack(one[1]) if one else b"{}" for one in found.values())
+    return {**json.loads(living), "weights": weights}
 
 
 def bundled_model() -> dict[str, Any]:
     """The same of the package."""
     packed = pack_model(Translator.load())
-    return json.loads(json.dumps({**packed, "weights": compress(packed["weights"])}))
+    weights = packed.pop("weights")
+    return {**json.loads(json.dumps(packed)), "weights": weights}
 
 
 def main() -> None:
@@ -40,7 +43,9 @@ def main() -> None:
         print(f"{FILE.name} answers as the package does; nothing is written.")
         return
     translator = Translator.load()
-    page = page_html(walk(translator, [SENTENCE]), translator, run="en-de", run_option="", first="translate")
+    page = page_html(
+        walk(translator, [SENTENCE]), translator, run="en-de", run_option="", first="translate", dense=True
+    )
     FILE.write_text(page, encoding="utf-8")
     print(f"{FILE.name}: {FILE.stat().st_size / 1e6:.2f} MB")
 

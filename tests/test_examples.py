@@ -76,6 +76,16 @@ def test_two_models_decide_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_words_are_said_and_each_sound_names_its_letter(tmp_path: Path) -> None:
+    told = run("spelling_to_sounds.py", tmp_path, Path("600"))
+    shown = re.findall(r"^(right|wrong)  (\w+) +(.*?)  +(.*)$", told, re.M)
+    assert len(shown) == 10
+    assert [one[0] for one in shown].count("right") >= 5
+    assert "ɲ←ñ" in shown[1][3]
+    assert "Preset words: 100 % of the sources are one word" in told
+
+
+@pytest.mark.slow
 def test_the_notebook_runs_and_shows_what_it_was_saved_with(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     cells = json.loads((EXAMPLES / "look_inside.ipynb").read_text("utf-8"))["cells"]

@@ -96,6 +96,59 @@ for width, longest in reached.items():
 assert reached[16] < reached[64] < reached[512]
 
 # %% [markdown]
+# ## Two tables of one name
+#
+# The slip has a reason. The code that the authors published, tensor2tensor, divides the exponents by one less:
+# frequency i is $10000^{-i / (d_\text{model}/2 - 1)}$. Its last wavelength is 10000 · 2π: the sentence describes the
+# code, the formula does not. (The code also writes all sines first and then all cosines, which is only another order
+# of columns.) Marian took the table from there, and with it nearly every small translation model in use, such as
+# OPUS-MT and those of Firefox. Programs that convert these models, Hugging Face's and CTranslate2's, compute the
+# formula of the paper. So the same weights meet another table than they were trained with. Here it is a setting,
+# `model.sinusoid`.
+
+# %%
+TABLES = {"paper": frequencies(D), "tensor2tensor": frequencies(D, "tensor2tensor")}
+for name, found in TABLES.items():
+    print(f"{name:13} from 1 to {float(1 / found[-1]):,.1f}, in units of 2π")
+i = torch.arange(D // 2, dtype=torch.float64)
+other = 10_000.0 ** (-i / (D / 2 - 1))
+assert torch.allclose(TABLES["tensor2tensor"], other, rtol=1e-12, atol=0)
+lesson.states("3.5", "longest wavelength in tensor2tensor, in 2π", 10_000.0, float(1 / other[-1]), within=1e-6)
+
+# %% [markdown]
+# The clocks of the two tables differ a little; in a narrow model they differ more. On the left is the sine of one
+# clock in a model 64 wide, the size of a student; on the right, how far apart the two tables are at each position, on
+# average over all clocks:
+
+# %%
+narrow = {name: torch.arange(60.0)[:, None] * frequencies(64, name).float() for name in TABLES}
+fig, (left, right) = plt.subplots(1, 2, figsize=(7, 2.8))
+for (name, angle), line in zip(narrow.items(), ("-", ":"), strict=True):
+    left.plot(torch.sin(angle[:, 8]), line, label=name)
+left.set_xlabel("position")
+left.set_ylabel("sine of clock 8 (d_model 64)")
+left.legend(fontsize=8)
+differences = {}
+for width, line in ((64, "-"), (512, ":")):
+    one, two = (torch.arange(60.0)[:, None] * frequencies(width, name).float() for name in TABLES)
+    differences[width] = ((one.sin() - two.sin()) ** 2 + (one.cos() - two.cos()) ** 2).mean(1).sqrt()
+    right.plot(differences[width], line, label=f"d_model {width}")
+right.set_xlabel("position")
+right.set_ylabel("difference of a pair")
+right.legend(fontsize=8)
+fig.tight_layout()
+plt.show()
+plt.close("all")
+for width, row in differences.items():
+    print(f"d_model {width:3}: pairs at position 20 are {float(row[20]):.2f} apart, on a circle of radius 1")
+assert float(differences[64][20]) > 2 * float(differences[512][20])
+assert float(differences[64][0]) == 0.0
+
+# %% [markdown]
+# That is enough to move the log-probability of a sentence by some hundredths, and to change some translations: see
+# [Exchange](../../exchange.md#sinusoids), where it is measured on models that Marian trained.
+
+# %% [markdown]
 # ## Why relative positions should be easy
 #
 # The paper's reason: for each fixed offset k, the vector at pos + k is a linear function of the vector at pos. It

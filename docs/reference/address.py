@@ -47,7 +47,7 @@ def _read_published(repository: str, urls: Mapping[str, str]) -> str:
 
 
 def _try_line(address: str) -> str:
-    words = "type a sentence, switch off a head and watch the translation change."
+    words = "type a text and read its translation, then look inside: switch off a head and watch it change."
     if address and "://" not in address:  # next to the page: Markdown would look for a page of that name
         return f'<strong><a href="{address}">Try it without installing</a></strong>: {words}'
-    return f"**[Try it without installing]({address or 'docs/page.md#without-installing'})**: {words}"
+    return f"**[Try it without installing]({address or 'docs/translator.html'})**: {words}"

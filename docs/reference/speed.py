@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from reference.gpu import gpu_section
+from reference.marian import marian_section
 from reference.markdown import code, page, table
 from reference.measurements import USUAL, bundled_bleu, interval, read, versions
 from reference.pictures import picture
@@ -42,6 +43,7 @@ def speed_page() -> str:
         *_students(),
         *gpu_section("decoding", "sentences/s"),
         *training_sections(),
+        *marian_section(),
         *_memory(),
         *_tracing(),
         "## Measure it again",

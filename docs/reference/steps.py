@@ -37,7 +37,7 @@ AROUND = {
     ),
     "answer": (
         "Answer",
-        "What the model has written becomes text, and what the steps of the text took off is put back, under `answer.`.",
+        "What the model has written becomes text, and what was taken off the source is put back, under `answer.`.",
     ),
     "dropout": (
         "Dropout",

@@ -98,9 +98,15 @@ def write_living_page(path: Path) -> float:
     """The living page of the bundled model; returns its MB."""
     from glassformer import Translator
     from glassformer.explain import walk
+    from glassformer.explain.page.writer import page_html
 
     path.parent.mkdir(parents=True)
-    return len(walk(Translator.load(), [SENTENCE]).to_page(path, run="en-de", run_option="").encode()) / 1e6
+    translator = Translator.load()
+    page = page_html(
+        walk(translator, [SENTENCE]), translator, run="en-de", run_option="", dense=True, first="translate"
+    )
+    path.write_text(page, encoding="utf-8")
+    return path.stat().st_size / 1e6
 
 
 def embed_living_page(lesson: str, size_mb: float) -> str:

@@ -18,7 +18,7 @@ from ray import serve
 from glassformer.bundled import find_run
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
-from glassformer.serving.server import close_serving, open_serving
+from glassformer.serving.server import open_serving
 
 
 class Replica:
@@ -38,7 +38,7 @@ class Replica:
         self.app = make_app(serving)
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        close_serving(serving)
+        serving.models.close()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -1,11 +1,12 @@
 """The commands that show: ``trace``, ``explore``, ``diff``."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import isfile, join
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -56,6 +57,13 @@ class ShownOptions:
             raise ConfigError(
                 f"{', '.join(ignored)}: found with --verify or --edit, which print a report. Drop one of both."
             )
+
+    def print(self, walk: "Walk", console: Console) -> None:
+        """Print it."""
+        from glassformer.explain.render.terminal import print_walk
+
+        unfolded = self.all_layers or self.layer is not None or self.head is not None
+        print_walk(walk, console, values=self.values, all_layers=unfolded, sentence=self.sentence, ids=self.ids)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +122,6 @@ def trace(
 
         print_merges([from_shell(text) for text in texts], merges, Console())
         return
-    from glassformer.explain.render.terminal import print_walk
     from glassformer.explain.walks import WalkRequest
 
     request = WalkRequest(
@@ -143,8 +150,7 @@ def trace(
 
         print_effect(find_changes(made.plain, made.walk, made.walk.translator.tgt_tokenizer), made.plain, console)
     else:
-        unfolded = shown.all_layers or shown.layer is not None or shown.head is not None
-        print_walk(walked, console, values=shown.values, all_layers=unfolded, sentence=shown.sentence, ids=shown.ids)
+        shown.print(walked, console)
         if console.is_terminal and not (shown.values or shown.only):
             typer.echo("\nThe numbers of some:  --only '*cross_attention.weights' --values", err=True)
             typer.echo(f"All, in a browser:    glassformer explore {quote(texts[0])} --open", err=True)
@@ -163,20 +169,34 @@ def explore(
     [bold]glassformer explore "I am hungry." --open[/bold]
     [bold]glassformer explore "A man sleeps." --run runs/first --out first.html[/bold]
     """
-    from glassformer.explain.walks import WalkRequest
-
-    check_outputs({"--out": out})
-    place = opt.run_or_bundled(run)
-    sources = _read_texts(texts or [EXAMPLE])
     targets = [from_shell(text) for text in tgt] if tgt else None
-    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
-    text = made.walk.to_page(out, run=place.name, run_option="" if run is None else f"--run {quote(str(run))}")
-    address = out.absolute().as_uri()
-    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    address = write_page(run, out, _read_texts(texts or [EXAMPLE]), targets, device=device)
     if open_it:
         import webbrowser
 
         webbrowser.open(address)
+
+
+def write_page(
+    run: Path | None,
+    out: Path,
+    sources: Sequence[str] = (EXAMPLE,),
+    targets: Sequence[str] | None = None,
+    *,
+    device: str = "auto",
+    first: Literal["translate", "inside"] = "inside",
+) -> str:
+    """Write the page of a run, which opens with the ``first`` view, and print its address, which is returned."""
+    from glassformer.explain.walks import WalkRequest
+
+    check_outputs({"--out": out})
+    place = opt.run_or_bundled(run)
+    made = WalkRequest(run=place, sources=sources, targets=targets, device=device).make()
+    option = "" if run is None else f"--run {quote(str(run))}"
+    text = made.walk.to_page(out, run=place.name, run_option=option, first=first)
+    address = out.absolute().as_uri()
+    typer.echo(f"{out}: {len(text.encode()) / 1e6:.1f} MB. Open it in a browser: {address}")
+    return address
 
 
 def _read_texts(texts: list[str]) -> list[str]:

@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from glassformer.cli import options as opt
+from glassformer.cli.explain import write_page
 from glassformer.cli.options import argument, option
+from glassformer.errors import ConfigError
 from glassformer.interop.programs import export_model, export_targets, import_sources, read_model
 
 _SOURCE = (
@@ -19,7 +21,9 @@ _POSITIONS = (
     "paper, which Hugging Face's conversion has"
 )
 _SHORTLIST = "Lexical shortlist of a Marian model: lines of target, source and probability, or Marian's .bin of them"
-_PROGRAM = f"For which: {' or '.join(export_targets())}"
+_PAGE = "html"  # of --to: no program, but one file that translates in a browser
+_PROGRAM = f"For which: {', '.join(export_targets())}; or {_PAGE}: one file that translates offline in any browser"
+_OUT = f"The new directory; with --to {_PAGE} the file"
 _QUANTIZATION = f"With --to {' or '.join(export_targets('quantization'))}: int8, int8_float32, float16 ..."
 _LANGS = f"With --to {' or '.join(export_targets('langs'))}, for a run that does not say its languages: en-de"
 
@@ -60,16 +64,27 @@ def import_model(
 
 def export(
     to: Annotated[str, option(_PROGRAM, "--to", metavar="PROGRAM")],
-    out: Annotated[Path, option("The new directory", metavar="DIR", parser=opt.new_directory)],
+    out: Annotated[
+        Path, option(f"The new directory; with --to {_PAGE} a file", metavar="DIR", parser=opt.new_directory)
+    ],
     run: Annotated[Path | None, argument("The run; the bundled one by default", "RUN")] = None,
     quantization: Annotated[str | None, option(_QUANTIZATION, metavar="TYPE")] = None,
     langs: Annotated[str | None, option(_LANGS, metavar="SRC-TGT")] = None,
 ) -> None:
-    """Write a run as a model of another program.
+    """Write a run as a model of another program, or as a page that translates.
 
     [bold]glassformer export runs/first --to transformers --out first-hf[/bold]
     [bold]glassformer export runs/first --to ctranslate2 --quantization int8 --out first-ct2[/bold]
+    [bold]glassformer export runs/first --to html --out translator.html[/bold]
     """
+    targets = [*export_targets(), _PAGE]
+    if to not in targets:
+        raise ConfigError(f"--to: found {to!r}, expected {' or '.join(targets)}. Choose one of these.")
+    if to == _PAGE:
+        if quantization is not None or langs is not None:
+            raise ConfigError("--quantization, --langs: found with --to html, which takes neither. Leave them out.")
+        write_page(run, out, first="translate")
+        return
     for note in export_model(opt.run_or_bundled(run), to, out, quantization=quantization, langs=langs):
         typer.echo(f"note: {note}", err=True)
     typer.echo(str(out))

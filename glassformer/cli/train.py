@@ -1,7 +1,7 @@
 """The commands that train: ``train``, ``diversify``, ``distill``, ``shortlist``."""
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,8 +105,9 @@ def train(
     with join_world() as world:
         request = TrainRequest.make(
             run=run, data={"task": task, "mix": mix, **text.names()}, config_file=config, model=model, init=init,
-            preset=preset, overrides=settings.overrides(), force=force, verbose=verbose,
+            preset=preset, overrides=settings.overrides(), force=force,
         )  # fmt: skip
+        request = replace(request, verbose=verbose)
         for number, member in enumerate(request.members(seeds), 1):
             if seeds > 1 and RunDirectory(member.run).is_trained:
                 continue

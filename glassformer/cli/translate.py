@@ -123,7 +123,6 @@ def translate(
     [bold]glassformer translate "I love you, too."[/bold]
     [bold]glassformer translate "A man sleeps." --run runs/first --beam 5 --n-best 3[/bold]
     [bold]glassformer translate --input in.txt.gz --run runs/first --run runs/second > out.txt[/bold]
-    [bold]glassformer translate --input words.test --columns 1 --run runs/sounds[/bold]
     [bold]glassformer translate --input app.po --out app.de.po --run runs/first --memory old.tmx[/bold]
     [bold]glassformer translate --input 'shards/*.txt' --out translated --engine ctranslate2 --run runs/first[/bold]
     """

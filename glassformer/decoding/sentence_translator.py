@@ -67,7 +67,8 @@ class SentenceTranslator:
         """The translation of each sentence, with the codes that it has."""
 
         def search(texts: Sequence[NumberedText], with_attention: bool) -> list[Translation]:
-            return self._search(self._inputs(texts, sentences), options, attention or with_attention)
+            inputs = self._inputs(texts, sentences)
+            return self._search(inputs, options, attention or with_attention, mean=not attention)
 
         keeps_numbers = check_content or self._languages is not None
         is_checked = keeps_numbers and options.keep_codes and not options.sample
@@ -152,8 +153,10 @@ class SentenceTranslator:
             for (number, _), source in zip(texts, sources, strict=True)
         ]
 
-    def _search(self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool) -> list[Translation]:
-        """The translation of each input as it is read."""
+    def _search(
+        self, inputs: Sequence[ModelInput], options: DecodeConfig, attention: bool, *, mean: bool
+    ) -> list[Translation]:
+        """The translation of each input as it is read; ``mean``: of the attention the last layer is enough."""
         numbers = [number for number, one in enumerate(inputs) if not one.source.is_empty]
         results = {n: self._result(one.source, [EMPTY]) for n, one in enumerate(inputs) if one.source.is_empty}
         lengths = [len(one.source.ids) for one in inputs]
@@ -163,7 +166,7 @@ class SentenceTranslator:
             max_efficient_sources=engine.max_efficient_sources,
         )  # fmt: skip
         batches = [[inputs[number] for number in batch] for batch in plan]
-        for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention):
+        for batch_number, of_batch, name in self._batches.translate(batches, options, attention=attention, mean=mean):
             for number, hypotheses in zip(plan[batch_number], of_batch, strict=True):
                 results[number] = self._result(inputs[number].source, hypotheses, name)
             self.used_engines.add(name)
@@ -200,14 +203,14 @@ class BatchTranslator:
         self._tokenizer = tokenizer
 
     def translate(
-        self, batches: Sequence[Sequence[ModelInput]], options: DecodeConfig, *, attention: bool
+        self, batches: Sequence[Sequence[ModelInput]], options: DecodeConfig, *, attention: bool, mean: bool = False
     ) -> Iterator[tuple[int, list[list[Hypothesis]], str]]:
         """The number of each batch, in any order, with the hypotheses of its sentences and the name of the engine.
 
         With ``attention`` the best hypothesis of each sentence has the cross-attention of the first model.
         """
         # Which sample is best is known only after they were detokenized and compared.
-        jobs = [self._job(batch, options, attention=attention and not options.mbr) for batch in batches]
+        jobs = [self._job(batch, options, attention=attention and not options.mbr, mean=mean) for batch in batches]
         for number, result in self.engine.search(jobs):
             hypotheses = [self._hypotheses(candidates, options) for candidates in result.candidates]
             if attention:
@@ -252,7 +255,9 @@ class BatchTranslator:
         yield best.text[len(given) :]
         return best
 
-    def _job(self, sources: Sequence[ModelInput], options: DecodeConfig, *, attention: bool) -> SearchJob:
+    def _job(
+        self, sources: Sequence[ModelInput], options: DecodeConfig, *, attention: bool, mean: bool = False
+    ) -> SearchJob:
         config = self.engine.config
         return SearchJob(
             sources=[one.source.ids for one in sources],
@@ -261,6 +266,7 @@ class BatchTranslator:
             options=replace(options, n_best=options.rows_per_source, mbr=0) if options.mbr else options,
             constraints=[one.constraints for one in sources],
             attention=attention,
+            mean_attention=mean,
         )
 
     def _hypotheses(self, candidates: Sequence[Output], options: DecodeConfig) -> list[Hypothesis]:

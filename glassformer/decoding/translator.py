@@ -257,7 +257,7 @@ class Translator:
             start += len(texts_read)
 
     def stream(
-        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0, check_content: bool = False
+        self, text: str | Request, options: DecodeConfig | None = None, *, start: int = 0
     ) -> Generator[str, None, Translation]:
         """The translation of one text in pieces, each as soon as it is certain; joined they are its best output.
 
@@ -275,8 +275,8 @@ class Translator:
         )
         results, shown = list[Translation](), ""
         for sentence in of_request.sentences:
-            if not can_be_streamed(sentence.parts, numbers=not check_content):  # its codes have no place yet
-                results += self._sentences.translate([sentence], options, check_content=check_content)
+            if not can_be_streamed(sentence.parts):  # its codes have no place yet
+                results += self._sentences.translate([sentence], options)
                 continue
             done, written = [one.parts for one in results], ""
             pieces = self._sentences.stream(sentence, options)

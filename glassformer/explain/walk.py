@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from glassformer.decoding import Translator
 from glassformer.errors import TraceError
@@ -29,13 +29,21 @@ class Walk(WalkData):
 
     translator: Translator = field(repr=False, kw_only=True)
 
-    def to_page(self, path: str | Path | None = None, *, run: str = "", run_option: str | None = None) -> str:
+    def to_page(
+        self,
+        path: str | Path | None = None,
+        *,
+        run: str = "",
+        run_option: str | None = None,
+        first: Literal["translate", "inside"] = "inside",
+    ) -> str:
         """One HTML page that works offline, also written to ``path``; see ``page_html``.
 
-        ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` for ``path``.
+        ``TraceError`` unless the walk is one whole forced pass, ``StorageError`` for ``path``, ``ConfigError`` for a
+        page that is to translate and a model that is too large.
         """
         self._check_whole("to_page")
-        text = page_html(self, self.translator, run=run, run_option=run_option, dense=True)
+        text = page_html(self, self.translator, run=run, run_option=run_option, first=first, dense=True)
         if path is not None:
             write_text(path, text)
         return text

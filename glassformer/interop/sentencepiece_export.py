@@ -25,6 +25,7 @@ from glassformer.text.tokenizer.tokenizer import UNK_ID, Tokenizer
 
 _UNIGRAM, _BPE = 1, 2
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+_JOINERS = "\u200c\u200d"
 _DROPPED = "\u00ad\u200b\u2060\ufeff"
 # Letters of byte-level BPE, a space as SentencePiece has it, and in Unicode's private use three alphabets more.
 _LETTERS = {value: character for character, value in BYTE_VALUES.items()} | {0x20: SPACE}
@@ -58,9 +59,6 @@ class SentencePieceExport:
     """The id of each in the source's tokenizer; several pieces may have one."""
     target: list[str]
     """The entries of the target's tokenizer, by id, as the model decodes them."""
-
-
-_JOINERS = "\u200c\u200d"
 
 
 def to_sentencepiece(src: Tokenizer, tgt: Tokenizer) -> SentencePieceExport:
@@ -115,9 +113,7 @@ def _unigram_pieces(parts: dict[str, Any]) -> Iterator[Piece]:
         is_found = not entry.startswith(UNREACHABLE) and SPACE not in entry[1:]
         if number >= len(CONTROL_TOKENS) and is_found:  # of the others a model only decodes the names
             yield Piece(entry, score, _NORMAL, number)
-    if not _is_imported(parts) and not any(
-        entry == "<" for entry, _ in vocab
-    ):  # it is cut off, also from others that are unknown
+    if not _is_imported(parts) and all(entry != "<" for entry, _ in vocab):  # it is cut off, also from unknown ones
         yield Piece("<", 0.0, _USER_DEFINED, UNK_ID)
 
 
@@ -245,11 +241,7 @@ def _sentence_starts(tokenizer: Tokenizer) -> Iterator[tuple[str, str]]:
     every = "".join(tokenizer.to_text([number]) for number in range(len(CONTROL_TOKENS), tokenizer.size))
     letters = [one for one in sorted(set(every)) if one.isalpha() and one < "\u1200"]
     capitals = [one for one in letters if one.isupper()]
-    starts = (
-        *capitals,
-        *(one for one in letters if one > "\u0590"),
-        *_OPENERS,
-    )  # from Hebrew on there are no capitals
+    starts = [*capitals, *(one for one in letters if one > "\u0590"), *_OPENERS]  # from Hebrew on without capitals
     for end in (end + closer for end in _ENDS for closer in _CLOSERS):
         yield from ((end + start, f"{end} {start}") for start in starts)
     for first in letters:

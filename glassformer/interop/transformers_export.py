@@ -35,8 +35,15 @@ _EPS = 1e-5  # of its layer norms
 def export_transformers(run: LoadedRun, directory: Path) -> list[str]:
     """Write the run to a new directory; or ``ConfigError``."""
     check_exportable(run.config.model)
+    model, tokenizers = run.config.model, (run.src_tokenizer, run.tgt_tokenizer)
     with write_whole(directory, "--out") as temporary:
-        _write(run, temporary)
+        save_file(export_weights(run.model), temporary / WEIGHTS_FILE, {"format": "pt"})
+        _write_json(temporary / "config.json", model_settings(model))
+        _write_json(temporary / FILE, search_settings(run.config.decode, model, padding_of(model)))
+        _write_tokenizer(temporary, tokenizers[0].json, model)
+        if tokenizers[0].digest != tokenizers[1].digest:
+            (temporary / "target").mkdir()
+            _write_tokenizer(temporary / "target", tokenizers[1].json, model)
     return _notes(run)
 
 
@@ -75,20 +82,6 @@ def export_weights(model: Transformer) -> dict[str, Tensor]:
         sines_first = torch.cat([table[:, 0::2], table[:, 1::2]], dim=1)
         theirs |= {f"model.{side}.embed_positions.weight": sines_first for side in ("encoder", "decoder")}
     return {name: value.contiguous().clone() for name, value in theirs.items()}
-
-
-def _write(run: LoadedRun, directory: Path) -> None:
-    save_file(export_weights(run.model), directory / WEIGHTS_FILE, {"format": "pt"})
-    files = {
-        "config.json": model_settings(run.config.model),
-        FILE: search_settings(run.config.decode, run.config.model, padding_of(run.config.model)),
-    }
-    for name, values in files.items():
-        _write_json(directory / name, values)
-    _write_tokenizer(directory, run.src_tokenizer.json, run.config.model)
-    if run.tgt_tokenizer.digest != run.src_tokenizer.digest:
-        (directory / "target").mkdir()
-        _write_tokenizer(directory / "target", run.tgt_tokenizer.json, run.config.model)
 
 
 def _write_json(path: Path, values: Any) -> None:

@@ -58,22 +58,20 @@ async def metrics(context: RequestContext) -> Response:
 
 async def spec(context: RequestContext) -> dict[str, Any]:
     """This description, as OpenAPI has it."""
-    kinds = {one.asked for one in ENDPOINTS if one.asked is not None}
-    _, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    kinds = [Any if one.asked is None else one.asked for one in ENDPOINTS]
+    schemas, components = schema_components(kinds, ref_template="#/components/schemas/{name}")
     paths: dict[str, dict[str, Any]] = {}
-    for one in ENDPOINTS:
+    for one, schema in zip(ENDPOINTS, schemas, strict=True):
         names = re.findall(r"{(\w+)}", one.path)
         found: dict[str, Any] = {
             "summary": (one.handler.__doc__ or "").partition("\n")[0],
             "parameters": [{"name": name, "in": "path", "required": True, "schema": {}} for name in names],
             "responses": {"200": {"description": "the answer"}, "default": {"description": "why not"}},
         }
-        if one.asked is not None:
-            schema = {"$ref": f"#/components/schemas/{one.asked.__name__}"}
-            found["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        body = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
         for method in one.methods.lower().split():
-            own = {name: value for name, value in found.items() if method == "post" or name != "requestBody"}
-            paths.setdefault(one.path, {})[method] = own | {"operationId": f"{method} {one.path}"}
+            own = found | {"operationId": f"{method} {one.path}"} | (body if method == "post" else {})
+            paths.setdefault(one.path, {})[method] = own
     about = {"title": "glassformer", "version": __version__, "description": "Machine translation"}
     return {"openapi": "3.1.0", "info": about, "paths": paths, "components": {"schemas": components}}
 

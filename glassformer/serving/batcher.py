@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from glassformer.decoding.engines.engine import Engine, SearchResult
 from glassformer.decoding.search.job import SearchJob, check_wanted
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.middleware import Metrics
 
 _MAX_SOURCES, _MAX_TOKENS = 32, 1024  # of a batch; more are not faster
 _CLOSING_S = 5.0
@@ -75,9 +74,20 @@ class Batcher:
             began = time.monotonic()
             for one in batch:
                 self._metrics.queue_seconds.observe(began - one.came)
-            self._run(batch)
+            try:
+                ((_, found),) = batch[0].engine.search([_merge([one.job for one in batch])])
+            except Exception as error:
+                for one in batch:
+                    one.future.set_exception(error)
+                continue
+            start = 0
+            for one in batch:
+                own = slice(start, start + len(one.job.sources))
+                part = replace(found, candidates=found.candidates[own], attention=found.attention[own])
+                one.future.set_result(part)
+                start = own.stop
             self._metrics.batch_seconds.observe(time.monotonic() - began)
-            self._metrics.batch_texts.observe(sum(len(one.job.sources) for one in batch))
+            self._metrics.batch_texts.observe(len(found.candidates))
             if time.monotonic() - self._trimmed > _TRIM_S:
                 self._trimmed = time.monotonic()
                 trim_memory()
@@ -99,22 +109,6 @@ class Batcher:
                     if first.future.set_running_or_notify_cancel():
                         batch.append(first)
         return batch
-
-    def _run(self, batch: Sequence[_Waiting]) -> None:
-        """Set the result of each search; an error in one of a batch is the answer to that one alone."""
-        try:
-            ((_, found),) = batch[0].engine.search([_merge([one.job for one in batch])])
-        except Exception as error:
-            for one in batch if len(batch) > 1 else ():
-                self._run([one])
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-            return
-        candidates, attention = iter(found.candidates), iter(found.attention)
-        for one in batch:
-            size = len(one.job.sources)
-            part = replace(found, candidates=list(islice(candidates, size)), attention=list(islice(attention, size)))
-            one.future.set_result(part)
 
 
 def _merge(jobs: Sequence[SearchJob]) -> SearchJob:
@@ -145,15 +139,8 @@ class BatchedEngine:
         return getattr(self._engine, name)
 
     def search(self, jobs: Sequence[SearchJob]) -> Iterator[tuple[int, SearchResult]]:
-        """See ``Engine``; one more of the jobs than there are threads wait or run at a time."""
-        started = deque["Future[SearchResult]"]()
-        try:
-            for number in range(len(jobs) + self.workers):
-                if number < len(jobs):
-                    check_wanted()
-                    started.append(self._batcher.put(self._engine, jobs[number]))
-                if number >= self.workers:
-                    yield number - self.workers, started.popleft().result()
-        finally:
-            for one in started:
-                one.cancel()
+        """See ``Engine``; as many of the jobs as there are threads wait or run at a time."""
+        for start in range(0, len(jobs), self.workers):
+            check_wanted()
+            futures = [self._batcher.put(self._engine, job) for job in jobs[start : start + self.workers]]
+            yield from ((number, future.result()) for number, future in enumerate(futures, start))

@@ -26,7 +26,7 @@ from glassformer.errors import GlassformerError
 from glassformer.serving.access import Access
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.http_errors import INTERNAL, HTTPError, bad_request, error_body
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.middleware import Metrics
 from glassformer.serving.models import Models
 from glassformer.serving.parameters import Upload, read_parameters
 from glassformer.serving.service import Options, Service

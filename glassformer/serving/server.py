@@ -17,7 +17,7 @@ from glassformer.serving.batcher import Batcher
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.endpoint import Serving
 from glassformer.serving.languages import read_models
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.middleware import Metrics
 from glassformer.serving.models import Models
 from glassformer.text.corpus.workers import available_cores
 

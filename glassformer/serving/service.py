@@ -36,7 +36,7 @@ from glassformer.text.steps.sentences import read_sentences
 from glassformer.text.steps.step import Step, TextOptions
 
 T = TypeVar("T")
-_AT_ONCE = 48  # requests for each thread with an engine: enough for two full batches
+_AT_ONCE = 64  # requests for each thread with an engine: two full batches
 _MAX_STREAMED = 32  # sentences that are translated before the next piece of a stream
 _TO_SENTENCES = STEPS[: STEPS.index(read_sentences) + 1]
 UNCHANGED = "is in the target language and stays as it is"

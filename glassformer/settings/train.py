@@ -55,7 +55,9 @@ class TrainConfig(Section):
     sharding: Literal["none", "full"] = knob(
         "none", "each of several processes holds the whole model, or a shard of every weight, gradient and moment"
     )
-    metric: Literal["chrf", "bleu", "exact_match", "word_error_rate", "symbol_error_rate", "loss"] = knob(
+    metric: Literal[
+        "chrf", "bleu", "exact_match", "word_error_rate", "symbol_error_rate", "edit_distance", "loss"
+    ] = knob(
         "chrf", "decides which checkpoint is best and which model is kept; tasks with one answer set exact_match"
     )
     validate_every: int = knob(0, "updates between validations; 0: an epoch, but at least 50 updates", high=10**9)

@@ -58,6 +58,8 @@ def test_codes_of_documents_stand_where_they_belong(tmp_path: Path) -> None:
         ".md": [
             ("请看[书](book.md)或[图](map.md)吧。", "x请看[书](book.md)或[图](map.md)吧。"),
             ("Two `bird`s here.", "xTwo `bird`s xhere."),
+            ("\\****bold.**.", "\\****xbold.**."),
+            ("\\~~~~red~~ dog", "\\~~~~xred~~ xdog"),
             ("It is (10<sup>24</sup> kg) here.", "xIt xis (10<sup>24</sup> xkg) xhere."),
             ("We drink H<sub>2</sub>O now.", "xWe xdrink xH<sub>2</sub>O xnow."),
             ("See [1.4 `red`](r.md)<br />[Bird #15](c.md)", "xSee [1.4 `red`](r.md)<br />[xBird #15](c.md)"),

@@ -15,8 +15,8 @@ from torch import Tensor
 from glassformer.checkpoint import weights_of
 from glassformer.interop.imported_model import EOS, OUT, OUT_BIAS, SRC, TGT, UNKNOWN, separate
 from glassformer.interop.marian.model_file import SETTINGS
-from glassformer.interop.marian.names import EXPECTED, PLACES_OF_NORMS, to_marian_name
 from glassformer.interop.marian.release import DECODER
+from glassformer.interop.marian.weights import EXPECTED, PLACES_OF_NORMS, to_marian_name
 from glassformer.model.layers import ACTIVATIONS
 from glassformer.run_directory import LoadedRun
 from glassformer.settings import ModelConfig

@@ -121,8 +121,8 @@ def test_a_damaged_header_of_an_array_is_named(header, message, tmp_path):
         ("max-length-factor: 1\n", {"max_length_a": 1.0, "max_length_b": 1}, ""),
         ("n-best: true\n", {"n_best": 3}, ""),
         ("word-penalty: 0\nallow-unk: false\nmini-batch: 8\n", {}, ""),
-        ("word-penalty: 0.5\nallow-unk: true\nshortlist: [lex.gz, 50]\n", {"word_penalty": 0.5, "allow_unk": True},
-         "decoder.yml: not taken over: shortlist = ['lex.gz', 50]."),
+        ("word-penalty: 0.5\nallow-unk: true\nforce-decode: true\n", {"word_penalty": 0.5, "allow_unk": True},
+         "decoder.yml: not taken over: force-decode = True."),
     ],
 )  # fmt: skip
 def test_the_search_of_a_release_comes_in(lines, expected, note, release, tmp_path):

@@ -236,6 +236,18 @@ def test_with_its_shortlist_a_model_runs_in_ctranslate2(tmp_path):
         assert [found.translate([line], options)[0].text.strip() for line in lines(place / "test.en")] == expected
 
 
+@pytest.mark.parametrize(
+    "given",
+    ["lex.s2t.gz", "{a: 1}", "7", "[7]", "[lex.s2t.gz, x]", "[lex.s2t.gz, null]", "[lex.s2t.gz, .inf]", "[none.gz]"],
+)
+def test_an_odd_shortlist_in_decoder_yml_is_refused_in_words(given, tmp_path):
+    (tmp_path / "decoder.yml").write_text(f"models: [model.npz]\nvocabs: [vocab.spm]\nshortlist: {given}\n")
+    for file in ("model.npz", "vocab.spm", "lex.s2t.gz"):
+        (tmp_path / file).write_bytes((MODELS / "spm" / file).read_bytes())
+    with pytest.raises(GlassformerError, match=r"shortlist"):
+        import_marian(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["lex.s2t.gz", "lex.s2t.bin"])
 def test_a_damaged_shortlist_is_refused_in_words(name, tmp_path):
     chance, data = random.Random(2), (MODELS / "spm" / name).read_bytes()

@@ -12,7 +12,7 @@ from glassformer.bundled import BUNDLED
 from glassformer.serving.app import make_app
 from glassformer.serving.config import ServeConfig
 from glassformer.serving.endpoint import Serving
-from glassformer.serving.metrics import Metrics
+from glassformer.serving.middleware import Metrics
 from glassformer.serving.server import open_serving
 
 Connect = Callable[..., TestClient]

@@ -1,6 +1,7 @@
 """LibreTranslate's contract: every row of what its clients send and read, and every text of an error."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -227,3 +228,5 @@ def test_the_description_has_every_contract(client):
     spec = client.get("/spec").json()
     assert {"/translate", "/v1/translate", "/v2/translate", "/v1/chat/completions"} <= set(spec["paths"])
     assert "TranslateRequest" in spec["components"]["schemas"]
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(spec)))
+    assert named <= set(spec["components"]["schemas"])

@@ -164,3 +164,14 @@ def test_an_answer_is_explained_by_its_walk_and_by_a_page(explained):
 def test_what_cannot_be_explained_is_refused(client):
     assert client.get("/v1/explain?text=a&source=en&target=en").status_code == 400
     assert client.post("/v1/explain", json=HOUSE | {"text": "Two\nlines."}).status_code == 400
+
+
+@pytest.mark.parametrize(("target", "token"), [("de", ">>deu<<"), ("ES", ">>spa<<")])
+def test_a_request_chooses_its_target_of_a_model_of_several(client, serving, monkeypatch, target, token):
+    models = serving.models
+    (path,) = models.translators
+    monkeypatch.setattr(models.translators[path], "targets", ("deu", "spa"))
+    monkeypatch.setattr(models, "languages", models.languages.with_targets({path: ("deu", "spa")}))
+    found = translate(client, target=target, n_best=2)
+    assert "".join(found["source_tokens"]).replace("▁", "").startswith(token)
+    assert not any("target language" in flag for flag in found["flags"])

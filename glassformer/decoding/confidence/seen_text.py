@@ -1,25 +1,71 @@
-"""What learned sources are made of, and what else a text has.
+"""What learned sources are made of, and what else a text has: character n-grams, characters, words.
 
-Counted once, at the end of a training, and kept with the run.
+Counted once, at the end of a training, and kept with the run. Case and amounts of white space do not matter.
 """
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 from glassformer.decoding.confidence.bloom_filter import BloomFilter, frequent
-from glassformer.decoding.confidence.ngrams import NgramTable, fold
 from glassformer.text.scripts import split_words
 
+ORDERS = (1, 2, 3, 4)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _USUAL = 0.99  # quantile of sources' shares of unseen n-grams
 _NEARLY_ALL = 0.999  # quantile of sources' lengths
 _MAX_CHARACTERS = 20_000
 _KNOWN_SHARE = 0.4  # of words; another language has fewer ...
 _MIN_UNKNOWN = 2  # ... and more unknown ones: one may be a name
+
+
+def fold(text: str) -> str:
+    """A text without case and compatible forms of characters."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).lower()
+
+
+def ngrams(text: str, order: int) -> Iterator[str]:
+    """The n-grams of a text with a space at both ends; of a shorter text itself."""
+    plain = f" {' '.join(fold(text).split())} "
+    return (plain[start : start + order] for start in range(max(1, len(plain) - order + 1)))
+
+
+@dataclass(frozen=True)
+class NgramTable:
+    """N-grams of one order that a text has at least twice."""
+
+    order: int
+    seen: BloomFilter
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], order: int) -> Self:
+        """The table of these texts."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(ngrams(text, order))
+        return cls(order, BloomFilter.from_texts(frequent(counts)))
+
+    def unseen(self, text: str) -> float:
+        """The share of the text's n-grams that are not in the table, 0 to 1."""
+        found = list(ngrams(text, self.order))
+        return self.seen.missing(found) / len(found)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"order": self.order, "bits": self.seen.to_text()}
+
+    @classmethod
+    def from_mapping(cls, values: Any) -> Self:
+        """What ``to_mapping`` made; else ``ValueError``."""
+        if not isinstance(values, dict) or values.keys() != {"order", "bits"}:
+            raise ValueError("ngrams: expected order and bits")
+        if type(values["order"]) is not int or values["order"] not in ORDERS:
+            raise ValueError(f"ngrams: expected an order from {ORDERS}")
+        return cls(values["order"], BloomFilter.from_text(values["bits"]))
 
 
 def find_words(text: str) -> list[str]:
@@ -102,7 +148,7 @@ class SeenText:
 
     def _has(self, word: str) -> bool:
         """Whether a word, or each part around its apostrophe, was seen."""
-        return word in self.words or ("'" in word and all(part in self.words for part in word.split("'")))
+        return word in self.words or all(part in self.words for part in word.split("'"))
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -103,7 +103,8 @@ class AutoEngine:
             for at, result in fast.search([replace(jobs[number], attention=False) for number in equal]):
                 job = jobs[equal[at]]
                 if job.attention:
-                    weights = self.attention(job, [best.ids for best, *_ in result.candidates])
+                    ids = [best.ids for best, *_ in result.candidates]
+                    weights = self.attention(job, ids, mean=job.mean_attention)
                     result = replace(result, attention=weights)
                 yield equal[at], result
         others = [number for number in range(len(jobs)) if number not in equal]

@@ -73,11 +73,10 @@ def doubt_missing(attempt: Attempt, words: Sequence[str]) -> Attempt:
     return replace(attempt, translation=replace(attempt.translation, doubt=Doubt("missing", tuple(words))))
 
 
-def can_be_streamed(source: Parts, *, numbers: bool) -> bool:
-    """Whether nothing is restored in a text: it has no codes and, unless ``numbers`` may, no numbers and signs."""
+def can_be_streamed(source: Parts) -> bool:
+    """Whether a text has no codes, whose places would have to be found."""
     draft = make_draft(source)
-    is_plain = draft is not None and source == (draft.text,)
-    return is_plain and (numbers or mark_numbers(source) == source)
+    return draft is not None and source == (draft.text,)
 
 
 def translate_parts(

@@ -56,6 +56,8 @@ class SearchJob:
     constraints: Sequence[Constraints] | None = None
     attention: bool = False
     """Whether each best candidate's cross-attention is wanted."""
+    mean_attention: bool = False
+    """Whether the mean of the last layer's heads is enough, for which no engine need load PyTorch."""
 
 
 class SearchStoppedError(Exception):

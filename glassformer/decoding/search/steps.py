@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from glassformer.decoding.search.job import check_wanted
 from glassformer.errors import ConfigError
 from glassformer.model import Transformer
-from glassformer.model.cache import BeamCache, DecoderCache, RowOrder
+from glassformer.model.cache import BeamCache, RowOrder
 from glassformer.model.masks import Mask
 from glassformer.settings import DecodeConfig, ModelConfig
 from glassformer.trace import capture, is_tracing, note
@@ -70,6 +70,7 @@ class DecoderSteps:
     """
 
     fills_gaps = False
+    _new_cache = staticmethod(Transformer.new_cache)
 
     def __init__(
         self, model: Transformer, src_ids: Int[Tensor, "rows src"], options: DecodeConfig | None = None
@@ -83,7 +84,7 @@ class DecoderSteps:
         self._memory, src_mask = _encode(model, src_ids)
         self.device = self._memory.device
         self._memory_mask = Mask.from_visible(src_mask)
-        self._cache = self._new_cache() if options.cache else None
+        self._cache = self._new_cache(model) if options.cache else None
         self._prefix = src_ids.new_empty(len(src_ids), 0)
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
@@ -95,9 +96,6 @@ class DecoderSteps:
         log_probs = token_log_probs(self._decode(read)[:, -1], self.config)
         note("search.next_log_probs", log_probs, "batch vocab")
         return log_probs
-
-    def _new_cache(self) -> DecoderCache:
-        return self._model.new_cache()
 
     def _decode(self, read: Int[Tensor, "batch tgt"]) -> Float[Tensor, "batch tgt vocab"]:
         check_wanted()
@@ -143,11 +141,8 @@ class BeamSteps(DecoderSteps):
     """Each source's hypotheses as slots of one row: no keys are copied."""
 
     fills_gaps = True
-
+    _new_cache = staticmethod(Transformer.new_beam_cache)
     _cache: BeamCache
-
-    def _new_cache(self) -> BeamCache:
-        return self._model.new_beam_cache()
 
     def next_log_probs(self, ids: Int[Tensor, "rows"]) -> Float[Tensor, "rows vocab"]:
         """See ``Steps``."""

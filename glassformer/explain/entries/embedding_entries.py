@@ -31,7 +31,10 @@ _PRINTED = "The answers to all sentences of the text, with what its steps have t
 add("answer.printed", "Text as printed", _PRINTED, "answers → steps, undone → text", NOT_IN_PAPER, compute=_derive)
 
 # How a text becomes tokens. What they count is given: the tokenizer has no equation.
-_NFC = "One spelling for texts that look the same (Unicode NFC); the number counts its characters."
+_NFC = (
+    "One spelling for texts that look the same (Unicode NFC, NFD with text.decompose); the number counts its "
+    "characters."
+)
 _PIECES = "The pieces of the text that are spelled one by one; the number counts them."
 _MERGES = "The merges or look-ups that turn each pre-token into tokens; the number counts them."
 for _side, _owner in (("src", "Source's"), ("tgt", "Target's")):

@@ -4,7 +4,6 @@
 """
 
 import base64
-import gzip
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -15,9 +14,9 @@ from importlib.resources.abc import Traversable
 from posixpath import dirname, join, normpath
 from typing import Any, Literal
 
-import numpy as np
-
 from glassformer.decoding import Translator
+from glassformer.errors import ConfigError
+from glassformer.explain.page.packing import pack
 from glassformer.explain.page.page_record import MAX_NUMBERS, Block, record_mapping
 from glassformer.explain.page.weights import MAX_PARAMETERS, count_parameters, pack_model
 from glassformer.explain.recording.walk_data import WalkData
@@ -43,8 +42,6 @@ _STYLES = (
     "translate",
 )
 
-_FORBIDDEN = [0, ord("\r"), ord("<")]
-
 FRAME_HEIGHT = 760  # pixels
 MAX_FRAME_NUMBERS = 1_200_000
 """The float32 numbers of a notebook's page: 5 MB."""
@@ -66,23 +63,24 @@ def page_html(
 
     ``run``: the model's name; ``run_option``: in commands (None: Python); ``most``: numbers; ``first``: the view that
     it opens with; ``dense``: with fewer bytes, by characters that a file may have, and a notebook would escape.
+    ``ConfigError`` for a page that is to translate and a model that is too large.
     """
     block = Block(most)
     still = _why_recorded(translator)
+    if still and first == "translate":
+        raise ConfigError(
+            f"page: {still[0].lower()}{still[1:]} Expected a smaller model: distill it, or serve this one."
+        )
     record = {**record_mapping(walk, block), "run": run, "run_option": run_option, "still": still}
-    packed = {"values": block.to_bytes()}
+    scripts = {"record": _to_json(record), "values": block.to_bytes()}
     if translator is not None and not still:
         living = pack_model(translator)
-        packed["weights"] = living.pop("weights")
-        packed["living"] = json.dumps({**living, "worker": _worker_source()}, separators=(",", ":")).encode()
-    write = _seven_bits if dense else _base64
-    scripts = [_script(name, "text/plain", write(gzip.compress(data, mtime=0))) for name, data in packed.items()]
-    scripts.insert(0, _json_script("record", record))
+        scripts |= {"weights": living.pop("weights"), "living": _to_json(living), "worker": _worker_source().encode()}
     return _PAGE.format(
         title=escape(f"glassformer: {walk.sentences.sources[0]}"[:120]),
         css="\n".join(_read(f"styles/{name}.css") for name in _STYLES),
         import_map=import_map({name: _read(name) for name in _modules() if not _is_of_worker(name)}),
-        scripts="\n".join(scripts),
+        scripts="\n".join([_script(name, pack(data, dense=dense)) for name, data in scripts.items()]),
         start=_START,
         first=first,
     )
@@ -114,26 +112,6 @@ def _why_recorded(translator: Translator | None) -> str:
     return f"The recorded pass: the model has {parameters / 1e6:.0f} million parameters, too many to compute here."
 
 
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _seven_bits(data: bytes) -> str:
-    """Seven bits a character, after the number of bytes, for ``unpack`` in ``assets/record/weights.js``.
-
-    Where HTML has no such character, or it could end a script, it is one with the next from U+0080 on.
-    """
-    bits = np.unpackbits(np.frombuffer(data, np.uint8))
-    padding = np.ones(7 + -len(bits) % 7, np.uint8)
-    codes = np.packbits(np.concatenate([bits, padding]).reshape(-1, 7), axis=1)[:, 0].astype(np.uint32) >> 1
-    alone = np.ones(len(codes), bool)
-    for place in np.flatnonzero(np.isin(codes, _FORBIDDEN)).tolist():
-        if alone[place]:
-            codes[place] = 128 * (1 + _FORBIDDEN.index(codes[place])) + codes[place + 1]
-            alone[place + 1] = False
-    return f"{len(data)}:{codes[alone].astype('<u4').tobytes().decode('utf-32-le')}"
-
-
 _PAGE = """<!doctype html>
 <html lang="en" data-first="{first}">
 <head>
@@ -160,13 +138,12 @@ worker-src blob:">
 """
 
 
-def _json_script(name: str, value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _script(name, "application/json", text.replace("<", "\\u003c"))
+def _to_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _script(name: str, kind: str, text: str) -> str:
-    return f'<script type="{kind}" id="{name}">{text}</script>'
+def _script(name: str, text: str) -> str:
+    return f'<script type="text/plain" id="{name}">{text}</script>'
 
 
 def _read(name: str) -> str:

@@ -18,7 +18,7 @@ from glassformer.errors import ConfigError
 from glassformer.interop.ctranslate2 import check_choices
 from glassformer.interop.imported_model import MARIAN_EPS, NEVER, OUT, OUT_BIAS, SRC, TGT, separate
 from glassformer.interop.marian.model_file import SETTINGS, write_npz
-from glassformer.interop.marian.names import (
+from glassformer.interop.marian.weights import (
     ACTIVATION_OF,
     EXPECTED,
     OUT_BIAS_NAME,

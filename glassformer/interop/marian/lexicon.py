@@ -31,15 +31,17 @@ def read_lexicon(
     """
     tgt = sides[1].entries
     try:
-        first, best, threshold = [float(limit) for limit in limits] + [_FIRST, _BEST, _THRESHOLD][len(limits) :]
+        first, best, threshold = [*map(float, limits), *(_FIRST, _BEST, _THRESHOLD)[len(limits) :]]
         with open_to_read(path) as stream:
             is_binary = stream.read(8) == _MAGIC.to_bytes(8, "little")
         if is_binary:
             first, found = _read_binary(read_bounded(path, _LARGEST), len(tgt))
         else:
             found = _read_text(path, sides, int(best), threshold)
-    except (OSError, ValueError, OverflowError, TextError) as error:
+        frequent = range(min(int(first), len(tgt)))
+    except (OSError, ValueError, TypeError, OverflowError, TextError) as error:
         raise CheckpointError(f"{path}: cannot be read as a shortlist: {error!s:.200}. Copy it again.") from error
+    # Padding, which theirs lacks, is both <pad> and <s>, so that there is a row more than entries.
     ours = [{theirs: number for number, theirs in enumerate(side.rows()[: len(side.entries) + 1])} for side in sides]
     written = {number for number, entry in enumerate(tokenizers[1].entries()) if not any(map(str.isspace, entry))}
 
@@ -51,8 +53,7 @@ def read_lexicon(
         for source, number in ours[0].items()
         if shared or source in found
     }
-    frequent = targets(range(min(int(first), len(tgt))))
-    return Shortlist(frequent, candidates, (tokenizers[0].digest, tokenizers[1].digest))
+    return Shortlist(targets(frequent), candidates, (tokenizers[0].digest, tokenizers[1].digest))
 
 
 def _read_text(path: Path, sides: tuple[Vocabulary, Vocabulary], best: int, threshold: float) -> Candidates:

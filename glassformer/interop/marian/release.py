@@ -32,9 +32,16 @@ from glassformer.interop.imported_model import (
 )
 from glassformer.interop.marian.lexicon import read_lexicon
 from glassformer.interop.marian.model_file import ENDINGS, SETTINGS, read_model_file
-from glassformer.interop.marian.names import ACTIVATION_OF, EXPECTED, PLACES_OF_NORMS, SIZES, SUBLAYERS
 from glassformer.interop.marian.text_files import read_entries, read_text, read_yaml
-from glassformer.interop.marian.weights import name_weights, widest_ffn
+from glassformer.interop.marian.weights import (
+    ACTIVATION_OF,
+    EXPECTED,
+    PLACES_OF_NORMS,
+    SIZES,
+    SUBLAYERS,
+    name_weights,
+    widest_ffn,
+)
 from glassformer.settings import ModelConfig
 from glassformer.text.tokenizer.sentencepiece import SentencePieceModel
 from glassformer.text.tokenizer.tokenizer import Tokenizer, Tokenizers
@@ -122,10 +129,10 @@ def _find_files(
     vocabularies = list(vocab) or _named_files(decoder, "vocabs", directory, place, name)
     if len(vocabularies) > 2:
         raise ConfigError(f"{place}: found {len(vocabularies)} vocabularies, expected one of the source, one target.")
-    if shortlist is None and decoder.get("shortlist"):
-        shortlist = _named_files(
-            {**decoder, "shortlist": decoder["shortlist"][:1]}, "shortlist", directory, place, name
-        )[0]
+    given = decoder.get("shortlist")
+    if shortlist is None and given:
+        named = {"shortlist": given[:1] if isinstance(given, list) else given}
+        (shortlist,) = _named_files(named, "shortlist", directory, place, name)
     return _Files(model, (vocabularies[0], vocabularies[-1]), decoder, name, place, shortlist)
 
 
@@ -171,7 +178,8 @@ def _import(files: _Files, positions: str) -> ImportedModel:
     source = {"path": str(files.place), "architecture": "Marian", "starts_with": "a vector of zeros"}
     shortlist = None
     if files.shortlist is not None:
-        limits = (files.decoder.get("shortlist") or [])[1:4]
+        given = files.decoder.get("shortlist")
+        limits = given[1:4] if isinstance(given, list) else []
         shared = files.vocabularies[0] == files.vocabularies[1]
         shortlist = read_lexicon(files.shortlist, limits, (src, tgt), tokenizers, shared=shared)
         engine = "CTranslate2, which has no SSRU" if config.model.autoregressive_sublayer == "ssru" else "CTranslate2"

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -46,6 +46,10 @@ class ChunkEncoder:
     tokenizers: Tokenizers
     config: TextConfig
     valid_share: float
+
+    def for_validation(self) -> "ChunkEncoder":
+        """The same that holds nothing out, and joins no pairs."""
+        return replace(self, valid_share=0.0, config=replace(self.config, joined=0))
 
     @property
     def vocab(self) -> int:

@@ -253,8 +253,7 @@ def _build(
     encoding = map(note_seen, stage("encoding", map(_normalize, pairs())))
     train_counts, split_off = encode_pairs(encoding, encoder, directory / "train", workers)
     valid_text = given or list(dict.fromkeys(split_off))
-    as_they_are = replace(encoder, valid_share=0.0, config=replace(config, joined=0))
-    valid_counts, _ = encode_pairs(valid_text, as_they_are, directory / "valid", 1)
+    valid_counts, _ = encode_pairs(valid_text, encoder.for_validation(), directory / "valid", 1)
     _check_kept(train_counts, valid_counts, config)
     # ASCII escapes: UTF-8 has no lone surrogates.
     with (directory / "valid.jsonl").open("x", encoding="ascii", newline="\n") as stream:

@@ -14,6 +14,7 @@ from glassformer.text.corpus.corpus import Pair
 Unit = Literal["sentences", "words", "symbols"]
 
 _SAMPLE = 1000  # lines by which a text is judged
+_FEWEST = 10  # different sources; fewer say nothing of a text
 _MOST = 0.5  # of the lines have one word each
 _LONGEST_WORD = 25  # characters, in the median
 _FORM = 2.0  # spaces in the mean: a form of a word, with its auxiliary
@@ -52,7 +53,9 @@ def _letters(symbol: str) -> int:
 
 
 def find_units(pairs: Sequence[Pair]) -> tuple[Unit, Unit]:
-    """The units of sources and targets; both are sentences if one of them is."""
+    """The units of sources and targets; both are sentences if one of them is, or if few pairs are different."""
+    if len({pair.src for pair in pairs[:_SAMPLE]}) < _FEWEST:
+        return "sentences", "sentences"
     src = Lines.count(pair.src for pair in pairs).unit
     tgt = Lines.count((pair.tgt for pair in pairs), few_words=True).unit
     return ("sentences", "sentences") if "sentences" in (src, tgt) else (src, tgt)

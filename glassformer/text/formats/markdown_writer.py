@@ -53,6 +53,7 @@ def _escaping(translated: Sequence[Part], parts: Sequence[Part]) -> Callable[[st
 
     def escape(text: str, edges: Sequence[str]) -> str:
         first, last = (len(edge) if edge in own_edges else 0 for edge in edges)
+        last = min(last, len(text) - first)  # a text of one sign is at both
         inner = _escape_markdown(text[first : len(text) - last], source, unused)
         return text[:first] + inner + text[len(text) - last :]
 

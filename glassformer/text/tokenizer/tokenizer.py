@@ -156,12 +156,13 @@ class Tokenizer:
         return [(int(start), int(end)) for start, end in encoding.offsets]
 
     def unknown_symbols(self, text: str) -> tuple[str, ...]:
-        """The symbols or characters of ``text`` that are not in the vocabulary, each once; of other kinds none."""
+        """The symbols of ``text``, or those marked among its characters, that the vocabulary lacks, each once."""
         if self.kind not in ("symbols", "characters") or UNK_ID not in self.to_ids(text):
             return ()
         encoding = self._library.encode(without_surrogates(text), add_special_tokens=False)
         spans = zip(encoding.ids, encoding.offsets, strict=True)
-        return tuple(dict.fromkeys(text[start:end].strip() for number, (start, end) in spans if number == UNK_ID))
+        unknown = [text[start:end].strip() for number, (start, end) in spans if number == UNK_ID]
+        return tuple(dict.fromkeys(one for one in unknown if self.kind == "symbols" or len(one) > 1))
 
     def to_ids_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """``to_ids`` of each text, on all cores."""

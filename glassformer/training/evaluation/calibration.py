@@ -16,8 +16,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from glassformer.decoding.confidence.bloom_filter import BloomFilter
 from glassformer.decoding.confidence.confidence import FEATURES, Confidence, Weight, features, log_length_ratio
-from glassformer.decoding.confidence.ngrams import ORDERS, NgramTable
-from glassformer.decoding.confidence.seen_text import SeenText
+from glassformer.decoding.confidence.seen_text import ORDERS, NgramTable, SeenText
 from glassformer.decoding.translation import Translation
 from glassformer.decoding.translator import Translator
 from glassformer.errors import TextError

@@ -14,6 +14,7 @@ from glassformer.text.corpus.units import Lines, Unit, split_symbols
 from glassformer.text.scripts import is_mostly_unspaced
 
 Texts = Sequence[str]
+Compute = Callable[[Texts, Texts], tuple[float, str]]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Metric:
     name: str
     title: str
     meaning: str
-    compute: Callable[[Texts, Texts], tuple[float, str]] | None
+    compute: Compute | None
     resampled: Callable[[Texts], BLEU | CHRF] | None = None
     unit: str = ""
     higher_is_better: bool = True
@@ -94,48 +95,20 @@ def _edit_distance(outputs: Texts, references: Texts) -> tuple[float, str]:
     return _edits(outputs, references)[0] / len(references), ""
 
 
-WORDS: tuple[Unit, ...] = ("words", "symbols")
+def _of_words(name: str, title: str, meaning: str, compute: Compute, unit: str = " %") -> Metric:
+    return Metric(name, title, meaning, compute, unit=unit, higher_is_better=False, fits=("words", "symbols"))
+
+
+ALL: tuple[Unit, ...] = ("sentences", "words", "symbols")
 METRICS = {
     metric.name: metric
     for metric in (
         _sacrebleu("bleu", "BLEU", "words in common with the right translation", _bleu),
         _sacrebleu("chrf", "chrF", "letters in common", lambda _: CHRF()),
-        Metric(
-            "exact_match", "exact", "sentences exactly right", _exact_match, unit=" %", fits=("sentences", *WORDS)
-        ),
-        Metric(
-            "word_error_rate",
-            "WER",
-            "words that are not exactly right",
-            _word_error_rate,
-            unit=" %",
-            higher_is_better=False,
-            fits=WORDS,
-        ),
-        Metric(
-            "symbol_error_rate",
-            "SER",
-            "symbols to change for each of the right ones",
-            _symbol_error_rate,
-            unit=" %",
-            higher_is_better=False,
-            fits=WORDS,
-        ),
-        Metric(
-            "n_best_accuracy",
-            "n-best",
-            "an output of the n best is exactly right",
-            None,
-            unit=" %",
-            fits=("sentences", *WORDS),
-        ),
-        Metric(
-            "edit_distance",
-            "edits",
-            "symbols to change in a word",
-            _edit_distance,
-            higher_is_better=False,
-            fits=WORDS,
-        ),
+        Metric("exact_match", "exact", "sentences exactly right", _exact_match, unit=" %", fits=ALL),
+        _of_words("word_error_rate", "WER", "words that are not exactly right", _word_error_rate),
+        _of_words("symbol_error_rate", "SER", "symbols to change for each of the right ones", _symbol_error_rate),
+        _of_words("edit_distance", "edits", "symbols to change in a word", _edit_distance, unit=""),
+        Metric("n_best_accuracy", "n-best", "an output of the n best is right", None, unit=" %", fits=ALL),
     )
 }

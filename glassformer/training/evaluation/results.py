@@ -98,8 +98,8 @@ class Scores:
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         counts = {"sentences": self.sentences, "limited": self.limited}
-        values = {name: self.values[name] for name in self.fitting}
-        return {**values, "signatures": dict(self.signatures), **counts}
+        shown = [name for name in self.values if {"sentences", self.unit} & set(METRICS[name].fits)]
+        return {**{name: self.values[name] for name in shown}, "signatures": dict(self.signatures), **counts}
 
     def format(self, *metrics: str, separator: str = "  ") -> str:
         """Titles and values of these ``metrics``, or of all that fit the text."""

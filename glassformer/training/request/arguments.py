@@ -52,7 +52,6 @@ class TrainRequest:
         preset: str | None = None,
         overrides: Sequence[str] = (),
         force: bool = False,
-        verbose: bool = False,
     ) -> "TrainRequest":
         """Merge the settings; later ones win: the defaults, the task's, the preset's, the TOML file's, the arguments.
 
@@ -97,7 +96,7 @@ class TrainRequest:
         pair = config.text.language_pair
         others = None if mix is None else FileSource(Path(mix)).take_languages(pair)
         source = source.take_languages(pair) if isinstance(source, FileSource) else source
-        return cls(run, source, config, initial, others, force, choice, verbose)
+        return cls(run, source, config, initial, others, force, choice)
 
     def members(self, seeds: int) -> "list[TrainRequest]":
         """The requests for an ensemble of so many models, each with its seed and its directory; of one, this."""

@@ -44,7 +44,7 @@ PRESETS = {
                 "norm": "pre", "dropout": 0.3, "positions": "relative", "relative_clip": 4,
             },
             "train": {
-                "optimizer": "adam", "precision": "auto", "cooldown": 0.0,
+                "optimizer": "adam", "precision": "auto", "cooldown": 0.25,
                 "batch_tokens": 512, "schedule": "inverse_sqrt", "peak_rate": 1e-3, "warmup": 300,
                 "label_smoothing": 0.1, "metric": "exact_match", "max_updates": 3000, "validate_every": 500,
                 "valid_translations": 1000, "patience": 0,

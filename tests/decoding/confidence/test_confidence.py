@@ -15,8 +15,7 @@ from glassformer import DecodeConfig, Translator
 from glassformer.bundled import BUNDLED
 from glassformer.cli.main import app
 from glassformer.decoding.confidence.confidence import FEATURES, Confidence, Weight, features
-from glassformer.decoding.confidence.ngrams import NgramTable
-from glassformer.decoding.confidence.seen_text import SeenText
+from glassformer.decoding.confidence.seen_text import NgramTable, SeenText
 from glassformer.decoding.translation import REASONS, Doubt, Hypothesis
 from glassformer.documents import FileTranslator
 from glassformer.errors import CheckpointError, StorageError

@@ -5,8 +5,7 @@ import base64
 import pytest
 
 from glassformer.decoding.confidence.bloom_filter import MAX_BITS, BloomFilter
-from glassformer.decoding.confidence.ngrams import NgramTable, ngrams
-from glassformer.decoding.confidence.seen_text import SeenText, find_words
+from glassformer.decoding.confidence.seen_text import NgramTable, SeenText, find_words, ngrams
 
 TEXTS = ["The old man doesn't walk to the house.", "She walks to the café, the old house 12."] * 2
 SEEN = SeenText.from_texts(NgramTable.from_texts(TEXTS, 3), [*TEXTS, "once"], TEXTS)

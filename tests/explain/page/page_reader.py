@@ -1,24 +1,12 @@
 """A written page read back: its JSON, and the numbers of each tap."""
 
-import base64
-import gzip
 import json
 import re
 from typing import Any
 
 import numpy as np
 
-
-def unpack(text: str) -> bytes:
-    """What the page unpacks: gzip in base64, or with seven bits a character."""
-    size, colon, rest = text.partition(":")
-    if not colon:
-        return gzip.decompress(base64.b64decode(text))
-    codes = [
-        code for one in rest for code in ([one] if one < "\x80" else ["\0\r<"[(ord(one) >> 7) - 1], ord(one) & 127])
-    ]
-    sevens = "".join([f"{code if isinstance(code, int) else ord(code):07b}" for code in codes])
-    return gzip.decompress(int(sevens[: 8 * int(size)], 2).to_bytes(int(size), "big"))
+from glassformer.explain.page.packing import unpack
 
 
 class PageReader:
@@ -26,7 +14,7 @@ class PageReader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.record: dict[str, Any] = json.loads(self.script("record"))
+        self.record: dict[str, Any] = json.loads(unpack(self.script("record")))
         self.numbers = np.frombuffer(unpack(self.script("values")), dtype="<f4")
 
     def script(self, name: str) -> str:

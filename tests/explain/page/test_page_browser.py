@@ -1,7 +1,5 @@
 """The page in a headless Chromium, opened from disk with the network blocked: what a person sees and does."""
 
-import base64
-import gzip
 import json
 import re
 from dataclasses import replace
@@ -16,13 +14,14 @@ pytest.importorskip("playwright.sync_api", reason="the browser tests need Playwr
 
 from axe_playwright_python.sync_playwright import Axe
 from browsing import go, living, longest_task_ms, open_page, until
-from page_reader import PageReader, unpack
+from page_reader import PageReader
 
 from glassformer.decoding import SearchJob, Translator
 from glassformer.decoding.search.search import search
 from glassformer.decoding.search.steps import DecoderSteps
 from glassformer.decoding.sentences import read_source_sentences
 from glassformer.explain import Walk, walk
+from glassformer.explain.page.packing import pack, unpack
 from glassformer.interop.marian.release import import_marian
 from glassformer.model import Transformer
 from glassformer.settings import DecodeConfig, ModelConfig
@@ -234,7 +233,7 @@ def test_what_the_model_reads_is_said_where_something_else_was_typed(browser, bu
         living(page)
         type_text(page, "Where is {city}? 😀", "Where is Tom?")
         assert page.inner_text(".reads").startswith(
-            "The model reads “Where is Tom?”; glassformer translate puts the codes back"
+            "The model reads “Where is Tom?”; glassformer translate restores {name}"
         )
         type_text(page, "12345")
         assert page.inner_text(".reads").startswith("glassformer translate copies")
@@ -242,6 +241,7 @@ def test_what_the_model_reads_is_said_where_something_else_was_typed(browser, bu
         assert page.query_selector(".reads") is None
         page.fill("#text", " ")
         until(page, "document.querySelector('#edits').textContent.startsWith('Type a sentence')")
+        assert page.inner_text("#band").strip() == ""
 
 
 def test_layers_heads_and_steps_count_from_0(browser, small_file):
@@ -756,8 +756,8 @@ def test_a_choice_that_the_page_does_not_know_leaves_the_recorded_pass(browser, 
     text = bundled_file.read_text(encoding="utf-8")
     strange = tmp_path / "strange.html"
     packed = PageReader(text).script("living")
-    changed = gzip.compress(unpack(packed).replace(b'"norm":"pre"', b'"norm":"sideways"', 1))
-    strange.write_text(text.replace(packed, base64.b64encode(changed).decode(), 1), encoding="utf-8")
+    changed = pack(unpack(packed).replace(b'"norm":"pre"', b'"norm":"sideways"', 1))
+    strange.write_text(text.replace(packed, changed, 1), encoding="utf-8")
     with open_page(browser, strange) as page:
         page.wait_for_selector("#typing .left-out")
         assert "recorded pass only" in page.inner_text("#typing")

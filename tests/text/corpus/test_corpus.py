@@ -222,7 +222,9 @@ def test_a_large_tmx_is_streamed(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a", "a.doc", "a.gz", "a.tsv.bak"])
 def test_an_unknown_ending_lists_the_known_ones_at_once(name):
-    with pytest.raises(TextError, match=r"\.tsv, \.csv, \.jsonl, \.po, \.pot, \.mo, \.tmx"):
+    with pytest.raises(
+        TextError, match=r"\.tsv, \.train, \.dev, \.test, \.gold, \.csv, \.jsonl, \.po, \.pot, \.mo, \.tmx"
+    ):
         read_pairs(Path(name))
 
 

@@ -26,13 +26,16 @@ def test_the_unit_is_found_by_the_lines(texts: list[str], unit: str) -> None:
 
 def test_both_sides_are_words_or_neither_is() -> None:
     def units(sources: list[str], targets: list[str]) -> tuple[str, str]:
-        return find_units([Pair(*both) for both in zip(sources * 3, targets * 3, strict=False)])
+        return find_units(
+            [Pair(f"{src}{number}", tgt) for number in range(9) for src, tgt in zip(sources, targets, strict=False)]
+        )
 
     assert units(WORDS, SOUNDS) == ("words", "symbols")
     assert units(SOUNDS, WORDS) == ("symbols", "words")
     assert units(["3 May 2026", "May the 4th, 2026"], ["2026-05-03", "2026-05-04"]) == ("sentences", "sentences")
     assert units(FORMS, ["hasta gitmiş olacak", "gider", "gelmiyor muydu"]) == ("words", "words")
     assert units(SENTENCES, WORDS) == ("sentences", "sentences")
+    assert find_units([Pair("house", "h aʊ s")] * 20) == ("sentences", "sentences"), "one word says nothing"
 
 
 def test_symbols_are_split_as_they_are_written() -> None:

@@ -27,14 +27,16 @@ def test_only_what_fits_is_shown() -> None:
     values = dict.fromkeys(METRICS, 1.0)
     assert Scores(values, {}, 1).format() == "BLEU 1.0  chrF 1.0  exact 1.0 %  n-best 1.0 %"
     assert Scores(values, {}, 1, unit="symbols").fitting == [
-        "exact_match", "word_error_rate", "symbol_error_rate", "n_best_accuracy", "edit_distance",
+        "exact_match", "word_error_rate", "symbol_error_rate", "edit_distance", "n_best_accuracy",
     ]  # fmt: skip
 
 
 def test_a_source_with_several_right_answers_is_one_item() -> None:
     pairs = [Pair("read", "ɹ iː d"), Pair("read", "ɹ ɛ d"), Pair("red", "ɹ ɛ d")]
-    examples = make_examples(pairs, ["ɹ ɛ d"] * 3)
-    assert [(one.source, one.reference, one.is_exact) for one in examples] == [
+    others = [Pair(f"re{letter}", "ɹ ɛ") for letter in "abcfghijk"]
+    examples = make_examples([*pairs, *others], ["ɹ ɛ d"] * 12)
+    assert len(examples) == 11
+    assert [(one.source, one.reference, one.is_exact) for one in examples[:2]] == [
         ("read", "ɹ ɛ d", True), ("red", "ɹ ɛ d", True),
     ]  # fmt: skip
     assert len(make_examples([Pair("I am here.", "Ja."), Pair("I am here.", "Nein.")], ["Ja."] * 2)) == 2

@@ -168,9 +168,9 @@ def test_a_training_ends_with_words_and_a_page(corpus, small_config, tmp_path, l
     held_out = len(outcome.final.examples)
     assert held_out == outcome.final.scores.sentences > 10
     text = "\n".join(lines.lines)
-    assert f"Of {held_out} held-out sentences, which this training has not seen, " in text
+    assert f"Of {held_out} held-out words, which this training has not seen, " in text
     assert "Chosen for 383 pairs: 1 + 1 layers of width 32" in text
-    assert "ppl (among how many words it hesitates)" in text
+    assert "ppl (among how many symbols it hesitates)" in text
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert f"400 pairs were read; the model learned from 383, and {held_out} were held out." in page
     run = RunDirectory(tmp_path / "run")

@@ -160,8 +160,9 @@ function byHead(stored, [, heads, positions, width]) {
 
 /** Everything that the page was written with. @param {Document} page */
 export async function readEmbedded(page) {
-  const about = JSON.parse(page.getElementById("record")?.textContent ?? "{}");
-  const { buffer } = await unpack(page.getElementById("values")?.textContent ?? "");
+  const texts = ["record", "values"].map((id) => page.getElementById(id)?.textContent ?? "");
+  const [json, { buffer }] = await Promise.all(texts.map(unpack));
+  const about = JSON.parse(new TextDecoder().decode(json));
   const numbers = new Float32Array(/** @type {ArrayBuffer} */ (buffer));
   const records = about.sentences.map((/** @type {any} */ sentence) => {
     /** @type {Map<string, Tap>} */

@@ -67,7 +67,7 @@ export function readWeights(file) {
   return found;
 }
 
-/** What `explain/page/writer.py` has packed: gzip in base64, or with seven bits a character.
+/** What `explain/page/packing.py` has packed: gzip in base64, or with seven bits a character.
  * @param {string} text @returns {Promise<Uint8Array>} */
 export async function unpack(text) {
   const bytes = /^\d+:/.test(text) ? fromSevenBits(text) : fromBase64(text);

@@ -16,7 +16,7 @@ const sureness = (chance) =>
 export class Alternatives {
   /** @param {{engine: () => import("./result.js").Engine, options: () => import("./result.js").Options,
    *   choose: (meaning: Meaning, sentence: Sentence) => void, say: (message: string) => void,
-   *   why: (meaning: Meaning) => unknown, language: () => string}} hooks */
+   *   why: (meaning: Meaning) => {inside: () => unknown, address?: string}, language: () => string}} hooks */
   constructor(hooks) {
     this.hooks = hooks;
     this.stop = new AbortController();
@@ -68,7 +68,7 @@ export class Alternatives {
       ...(word ? [element("h3", {}, "In its place"), others, own] : []),
       element("h3", {}, "The whole sentence"),
       whole,
-      element("button.why", { onclick: () => this.hooks.why(meaning) }, word ? "Why this word?" : "Why?"),
+      this.whyOf(meaning),
     );
     own.addEventListener("keydown", (event) => {
       const value = /** @type {HTMLInputElement} */ (own).value.trim();
@@ -77,6 +77,14 @@ export class Alternatives {
     this.show(at);
     const first = word ? this.list(others, meaning, word) : null;
     Promise.resolve(first).then(() => this.list(whole, meaning));
+  }
+
+  /** The way to what made the word: a page of the server, or the second view. @param {Meaning} meaning */
+  whyOf(meaning) {
+    const words = meaning.word ? "Why this word?" : "Why?";
+    const { inside, address } = this.hooks.why(meaning);
+    if (address) return element("a.why", { href: address, target: "_blank", rel: "noopener" }, words);
+    return element("button.why", { onclick: inside }, words);
   }
 
   /** Below the word, or above where there is more room; on a phone the style sheet has it at the bottom.

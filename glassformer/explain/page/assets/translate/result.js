@@ -20,7 +20,7 @@
  * @typedef {{directions: {source: string, target: string}[], names?: Record<string, string>, limit?: number,
  *   translate: (texts: string[], options: Options) => Promise<Result[]>,
  *   refine?: (texts: string[], results: Result[], options: Options) => Promise<Result[]>,
- *   explain?: (sentence: Sentence, word: Word | null, options: Options) => unknown,
+ *   explain?: (sentence: Sentence, word: Word | null, options: Options) => string,
  *   files?: {endings: string[], translate: (file: File, options: Options) => Promise<Done>}}} Engine
  * @typedef {{source: string, start: number, gap: string}} Piece of the text: where it starts, what stands before it
  */

@@ -153,11 +153,10 @@ export class ServerEngine {
   }
 
   /** The address of a page on the sentence. @param {import("./result.js").Sentence} sentence
-   * @param {import("./result.js").Word | null} word @param {Options} options @returns {Promise<string>} */
-  async explain(sentence, word, { source, target, signal }) {
-    const text = sentence.source.replace(/\s+/g, " ");
-    const { page } = await (await this.post("v1/explain", { text, source, target }, signal)).json();
-    return `${this.base}${page.replace(/^\//, "")}#why&step=${word?.token ?? 0}`;
+   * @param {import("./result.js").Word | null} word @param {Options} options */
+  explain(sentence, word, { source = "", target }) {
+    const asked = new URLSearchParams({ text: sentence.source.replace(/\s+/g, " "), source, target });
+    return `${this.base}v1/explain?${asked}#why&step=${word?.token ?? 0}`;
   }
 
   /** @param {File} file @param {Options} options @returns {Promise<import("./result.js").Done>} */

@@ -12,7 +12,7 @@ const TIME = "(?:\\p{Nd}+:)?\\p{Nd}+:\\p{Nd}\\p{Nd}(?:[,.]\\p{Nd}+)?";
 const TIMES = new RegExp(`(?<![^\\n])[ \\t]*${TIME}[ \\t]*-->[ \\t]*${TIME}(?![\\p{Nd}:,.])[^\\n]*`, "gu");
 const DAMAGED =
   /(?<![^\n])(?:(?=[^\n]*\p{Nd}:\p{Nd})[^\n]*-->|[ \t]*\p{Nd}+:\p{Nd}\p{Nd}:\p{Nd}\p{Nd}[,.]\p{Nd}+[ \t]*-)[^\n]*/u;
-const BLOCK = /(?:(?<![^\n])[^\S\n]*\S[^\n]*(?:\n|(?![^])))+/gu;
+const BLOCK = /(?:(?<![^\n])[^\S\n]*\S[^\n]*(?:\n|(?![^])))+/g;
 const NUMBER = /\n[ \t]*\p{Nd}+\s*(?![^])/u;
 const NUMBER_LINE = /^[ \t]*\p{Nd}+[ \t]*\r?\n/u;
 const TAG = "</?[A-Za-z][^<>\\n]*>|<\\p{Nd}[\\p{Nd}:.]*>|\\{\\\\[^\\{\\}\\n]*\\}";
@@ -153,7 +153,7 @@ function cueBlocks(text, start, end, isSubrip) {
   const first = start + text.slice(start, end).indexOf("\n") + 1;
   if (first === start) return [];
   if (!isSubrip) {
-    const empty = /(?<![^\n])\r?(?![^\n])/u.exec(text.slice(first, end));
+    const empty = /(?<![^\n])\r?(?![^\n])/.exec(text.slice(first, end));
     return [[first, empty ? first + empty.index : end]];
   }
   const number = end < text.length ? NUMBER.exec(text.slice(first - 1, end)) : null;

@@ -394,19 +394,11 @@ export class TranslateView {
     if (found?.matches(".t-word")) this.output.reach(found);
   }
 
-  /** To what made the word. @param {Meaning} meaning */
-  async why(meaning) {
+  /** The way to what made the word. @param {Meaning} meaning */
+  why(meaning) {
     const { sentence, word = null } = meaning;
-    if (this.inside) return this.inside(this.text, meaning);
-    const tab = window.open("about:blank", "_blank");
-    try {
-      const address = await this.engine.explain?.(sentence, word, this.options());
-      if (tab && address) tab.location.replace(String(address));
-    } catch (error) {
-      tab?.close();
-      this.say(/** @type {Error} */ (error).message);
-    }
-    return undefined;
+    const address = this.engine.explain?.(sentence, word, this.options());
+    return { inside: () => this.inside?.(this.text, meaning), address };
   }
 
   /** @param {[number, number][][]} ranges of the sentence and of its words, in the text */

@@ -14,7 +14,7 @@ import { normalizeSource } from "./tokenizer.js";
 /** @typedef {import("./draft.js").Draft} Draft */
 /** @typedef {import("./translator.js").TranslatedText} TranslatedText */
 /** @typedef {import("./translator.js").TranslatedSentence} TranslatedSentence */
-/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
+/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: string[][],
  *   greedy?: boolean}} Options differAt: the word behind the prefix that the alternatives do not have */
 /** @typedef {{text: string, ids: number[], log_prob: number, score: number, truncated: boolean, logProbs: number[]}}
  *   Hypothesis logProbs: of each id */
@@ -71,8 +71,9 @@ const stepOptions = ({ rules, decode, plainSigns, ...worker }) => ({
 
 export class TextTranslator {
   /** @param {import("./worker.js").PageWorker} worker @param {Options} options */
-  constructor(worker, { nBest = 1, prefix = "", differAt = "", greedy = false, target = "" }) {
+  constructor(worker, { nBest = 1, prefix = "", differAt = "", glossary = [], greedy = false, target = "" }) {
     this.worker = worker;
+    this.glossary = glossary;
     this.differAt = differAt;
     this.prefix = prefix.trim();
     const { decode } = worker;
@@ -98,7 +99,7 @@ export class TextTranslator {
     let written = "";
     for (const [at, sentence] of read.entries()) {
       const before = written;
-      const steps = this.sentence(sentence, at ? "" : this.prefix);
+      const steps = this.withTerms(sentence, at ? "" : this.prefix);
       let step = steps.next();
       for (; !step.done; step = steps.next()) yield step.value ? [number, before + step.value] : null;
       const { flags, ...one } = step.value;
@@ -110,6 +111,31 @@ export class TextTranslator {
       if (next) yield [number, written];
     }
     return { text: written, sentences, check: [...check] };
+  }
+
+  /** The same with the terms of the glossary that it lacks: each stands where its word was, and the rest follows.
+   * @param {Sentence} sentence @param {string} prefix
+   * @returns {Generator<string | null, TranslatedSentence & {flags: string[]}>} */
+  *withTerms(sentence, prefix) {
+    const { unspaced } = this.worker.rules.first;
+    let found = yield* this.sentence(sentence, prefix);
+    const asked = this.glossary.map(([term, ...forms]) => ({
+      term,
+      forms,
+      at: findTerm(sentence.source, term, unspaced),
+    }));
+    const terms = asked
+      .filter(({ at, forms }) => at && forms.length)
+      .sort((left, right) => Number(left.at?.[0]) - Number(right.at?.[0]));
+    const isMet = (/** @type {string[]} */ forms) => forms.some((form) => findTerm(found.text, form, unspaced));
+    for (const { forms, at } of terms) {
+      const [start, end] = at ?? [0, 0];
+      const word = found.words.find(({ sources }) => sources.some((one) => one[0] < end && one[1] > start));
+      if (word && !isMet(forms)) found = yield* this.sentence(sentence, found.text.slice(0, word.start) + forms[0]);
+    }
+    const lost = terms.filter(({ forms }) => !isMet(forms));
+    const flags = lost.map(({ term, forms }) => `the term '${term}' is not translated as '${forms[0]}'`);
+    return { ...found, flags: [...found.flags, ...flags] };
   }
 
   /** Yields what is certain of the translation. @param {Sentence} sentence @param {string} prefix
@@ -303,6 +329,17 @@ export class TextTranslator {
       return { text: word, start, end, confidence: own < 0 ? 1 : Math.exp(sure[own]), sources };
     });
   }
+}
+
+/** Where a term stands as words of their own; in small letters it may be written in any. @param {string} text
+ * @param {string} term @param {RegExp} unspaced a character of a script without spaces */
+function findTerm(text, term, unspaced) {
+  const border = (/** @type {string} */ edge, /** @type {string} */ look) =>
+    unspaced.test(edge) ? "" : `(?${look}[\\p{L}\\p{M}\\p{N}_])`;
+  const exact = term.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+  const pattern = `${border(term.slice(0, 1), "<!")}${exact}${border(term.slice(-1), "!")}`;
+  const found = new RegExp(pattern, term === term.toLowerCase() ? "ui" : "u").exec(text);
+  return found && [found.index, found.index + found[0].length];
 }
 
 /** The log-probability of each id of a candidate.

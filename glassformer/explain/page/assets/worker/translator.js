@@ -13,24 +13,27 @@ import { unpack } from "../record/weights.js";
  * start, end: of its source, in the text that was given */
 /** @typedef {{text: string, sentences: TranslatedSentence[], check: string[]}} TranslatedText
  * check: in words, what should be looked at */
-/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: [string, string][],
+/** @typedef {{target?: string, nBest?: number, prefix?: string, differAt?: string, glossary?: string[][],
  *   greedy?: boolean, signal?: AbortSignal, onPartial?: (index: number, text: string) => void}} TranslateOptions
  * prefix: what the answer to each text begins with; greedy: faster than the search of the run */
-/** @typedef {{living: string, weights: string}} ModelData what `page/weights.py` makes, packed */
+/** @typedef {{living: string, weights: string, worker: string}} ModelData what `page/weights.py` makes, and the
+ * source of the worker, packed */
 /** @typedef {{resolve: (value: any) => void, reject: (reason: Error) => void, onPartial?: (...given: any[]) => void}}
  *   Waiting */
 
 /** The model that a file carries; null if it has none. @param {Document} document @returns {ModelData | null} */
 export function readModelData(document) {
-  const [living, weights] = ["living", "weights"].map((id) => document.getElementById(id)?.textContent);
-  return living && weights ? { living, weights } : null;
+  const [living, weights, worker] = ["living", "weights", "worker"].map(
+    (id) => document.getElementById(id)?.textContent,
+  );
+  return living && weights && worker ? { living, weights, worker } : null;
 }
 
 /** Start the worker and load the model. @param {ModelData} data @returns {Promise<ModelEngine>} */
 export async function openModelEngine(data) {
-  const [living, weights] = await Promise.all([unpack(data.living), unpack(data.weights)]);
-  const { worker, ...packed } = JSON.parse(new TextDecoder().decode(living));
-  const engine = new ModelEngine({ ...packed, weights }, worker);
+  const [living, weights, worker] = await Promise.all([data.living, data.weights, data.worker].map(unpack));
+  const toText = (/** @type {Uint8Array} */ bytes) => new TextDecoder().decode(bytes);
+  const engine = new ModelEngine({ ...JSON.parse(toText(living)), weights }, toText(worker));
   engine.loaded = await engine.call("load", engine.living);
   return engine;
 }
