@@ -16,9 +16,9 @@ _NAMES = {
 }  # fmt: skip
 _WHAT = {
     "before": "Adam, equation 3 with 500 updates of warm-up, the last quarter falling to zero, float32",
-    "bf16": "the same with products in bfloat16",
-    "muon": "Muon for the matrices of the layers; 0.004 after 100 updates; the last quarter falling to zero",
-    "now": "the same with the last half falling to zero: the defaults",
+    "bf16": "`before` (on dates the task's own curve) with products in bfloat16",
+    "muon": "bfloat16, Muon for matrices of the layers, 0.004 after 100 updates, the last quarter falling to zero",
+    "now": "`muon` with the last half falling to zero: the defaults with `--max-minutes`",
 }
 
 
@@ -40,7 +40,12 @@ def race() -> Iterator[str]:
     order = sorted(groups, key=lambda key: (list(_NAMES).index(key[0]), list(_WHAT).index(key[2]), key[1]))
     head = ["course", "recipe", "updates", "ms an update", "minutes", "loss", "score", "seeds"]
     yield table(head, (_row(key, groups[key], kept["cost_ms"]) for key in order))
-    yield "\n".join(f"- {code(name)}: {what}" for name, what in _WHAT.items() if any(key[2] == name for key in order))
+    yield "\n".join(f"- {code(name)}: {what}" for name, what in _WHAT.items())
+    slow = [
+        f"{cost['before']:.0f} ms on {_NAMES[course]} ({cost['bf16']:.0f} in bfloat16)"
+        for course, cost in kept["cost_ms"].items()
+    ]
+    yield f"An update of `before`, in float32, took {', '.join(slow)}."
 
 
 def _row(key: tuple[str, int, str], found: list[dict[str, Any]], cost: dict[str, dict[str, float]]) -> list[str]:

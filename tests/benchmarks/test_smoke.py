@@ -16,7 +16,7 @@ PARTS = {"decoding_ceiling", "decoding_systems", "turns"}  # processes that othe
 ELSEWHERE = {"gpu"}  # has a test of its own
 LONG = {  # at least ten seconds of a core, even with the smallest sizes
     "busy_cores", "decoding", "decoding_growth", "decoding_revisions", "engines", "faults", "fine_tuning", "large_corpus",
-    "memory", "multi30k", "mutants", "page", "page_steps", "pareto", "positions_scan", "proof_cost", "serving_soak",
+    "memory", "multi30k", "mutants", "page", "page_steps", "pareto", "positions_scan", "proof_cost", "race", "serving_soak",
     "small_data", "startup", "tasks", "trace_cost", "training", "training_end_to_end", "training_loop",
     "training_step", "verification",
 }  # fmt: skip

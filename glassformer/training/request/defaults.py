@@ -60,7 +60,8 @@ def train_defaults(config: RunConfig, given: Collection[str], run: Path) -> RunC
             del found["cooldown"]  # half of a training whose end is known; else it would last twice as long
         if config.train.sharding == "full":
             found["optimizer"] = "adam"  # a step of Muon needs whole matrices
-        if pick_device(config.train.device).type == "cpu" and cpu_has_bf16():
+        device = config.train.device
+        if device in {"auto", "cpu"} and pick_device(device).type == "cpu" and cpu_has_bf16():
             found["precision"] = "bf16"
     taken = {*given, *(_CURVE if _CURVE & set(given) else ())}
     return replace(config, train=replace(config.train, **{key: found[key] for key in found.keys() - taken}))
