@@ -75,10 +75,10 @@ class Alignment:
         # Of words with equally many votes the first.
         found = [Counter(each).most_common(1)[0][0] if len(each) > 1 else next(iter(each), None) for each in votes]
         if self._same:
-            src = [self._source[slice(*span)] for span in self.src_words]
-            tgt = [self.text[slice(*span)] for span in self.tgt_words]
-            for word in set(self._same).intersection(src, tgt):
-                found[tgt.index(word)] = src.index(word)
+            read = [self._source[slice(*span)] for span in self.src_words]
+            written = [self.text[slice(*span)] for span in self.tgt_words]
+            for word in set(self._same).intersection(read, written):
+                found[written.index(word)] = read.index(word)
         return found
 
     def src_in(self, span: Span) -> list[int]:
