@@ -115,11 +115,12 @@ def real_texts() -> Iterator[str]:
     """How many numbers and pages come back as they were, and how many texts of real files are named."""
     results = json.loads((RESULTS / "real_texts.json").read_text("utf-8"))
     numbers, before, files = results["numbers"], results["numbers_before"], results["files"]
+    to_check, named = (files[name] / files["texts"] for name in ("to_check", "printed"))
     yield (
-        f"`benchmarks/real_texts.py`, by the bundled model: of {numbers['texts']} typed texts with amounts, times and "
-        f"dates {numbers['as they were']} have each number with its value, its currency and its space, "
+        f"`benchmarks/real_texts.py`, by the bundled model: of {numbers['texts']} typed texts with amounts, times "
+        f"and dates {numbers['as they were']} have each number with its value, its currency and its space, "
         f"{numbers['flagged']} of the others are doubted, {numbers['silent'] or 'none'} is wrong without a word; at "
         f"{results['before']} they were {before['as they were']}, {before['flagged']} and {before['silent']}. Of "
-        f"{files['texts']:,} texts of {files['files']} real English files {files['to_check'] / files['texts']:.0%} are "
-        f"to be checked, most of them only doubtful; {files['printed'] / files['texts']:.0%} are named without `-v`."
+        f"{files['texts']:,} texts of {files['files']} real English files {to_check:.0%} are "
+        f"to be checked, most of them only doubtful; {named:.0%} are named without `-v`."
     )

@@ -77,8 +77,8 @@ class Alignment:
         if self._same:
             read = [self._source[slice(*span)] for span in self.src_words]
             written = [self.text[slice(*span)] for span in self.tgt_words]
-            for word in set(self._same).intersection(read, written):
-                found[written.index(word)] = read.index(word)
+            for same in set(self._same).intersection(read, written):
+                found[written.index(same)] = read.index(same)
         return found
 
     def src_in(self, span: Span) -> list[int]:
