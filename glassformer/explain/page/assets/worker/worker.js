@@ -206,16 +206,23 @@ const CALLS = new Set([
 
 /** The jobs that are wanted. @type {Set<unknown>} */
 const wanted = new Set();
-const channel = new MessageChannel();
 /** The jobs that pause, in turn. @type {((value: unknown) => void)[]} */
 const paused = [];
-channel.port1.onmessage = () => paused.shift()?.(null);
+/** Wakes the next of them; opened by the first, since an open one keeps Node.js from ending. @type {MessagePort} */
+let bell;
 /** Until what has arrived meanwhile is done. */
 const pause = () =>
   new Promise((resolve) => {
     paused.push(resolve);
-    channel.port2.postMessage(null);
+    bell ??= openBell();
+    bell.postMessage(null);
   });
+
+function openBell() {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => paused.shift()?.(null);
+  return port2;
+}
 
 /** @param {PageWorker} worker @param {any} message @param {(answer: any) => void} send */
 async function serve(worker, message, send) {
