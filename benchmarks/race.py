@@ -56,8 +56,8 @@ MUON = {**BF16, "optimizer": "muon", **CONSTANT}
 RECIPES: dict[str, dict[str, Any]] = {
     "before": BEFORE,
     "bf16": BF16,
-    "muon": MUON,
-    "now": {**MUON, "cooldown": 0.5},
+    "now": MUON,
+    "long cooldown": {**MUON, "cooldown": 0.5},
 }
 COST_UPDATES, COST_WARM_UP = 12, 3
 

@@ -17,8 +17,8 @@ _NAMES = {
 _WHAT = {
     "before": "Adam, equation 3 with 500 updates of warm-up, the last quarter falling to zero, float32",
     "bf16": "`before` (on dates the task's own curve) with products in bfloat16",
-    "muon": "bfloat16, Muon for matrices of the layers, 0.004 after 100 updates, the last quarter falling to zero",
-    "now": "`muon` with the last half falling to zero: the defaults with `--max-minutes`",
+    "now": "the defaults: bfloat16, Muon for matrices of the layers, 0.004 after 100 updates, the last quarter falling to zero",
+    "long cooldown": "`now` with the last half falling to zero",
 }
 
 

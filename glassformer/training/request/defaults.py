@@ -43,7 +43,7 @@ _REASONS = {
 
 
 # What won the race, on models with the norm before each sublayer: docs/training.md.
-RACED: dict[str, Any] = {"optimizer": "muon", "schedule": "constant", "warmup": 100, "cooldown": 0.5}
+RACED: dict[str, Any] = {"optimizer": "muon", "schedule": "constant", "warmup": 100}
 _CURVE = {"schedule", "peak_rate", "warmup"}  # who sets one of them begins with the paper's curve
 _PAPERS_WARMUP = 500  # of the curve that has, by equation 3, the peak that won
 
@@ -56,8 +56,6 @@ def train_defaults(config: RunConfig, given: Collection[str], run: Path) -> RunC
     found = _settings_of(run)
     if not found and config.model.norm == "pre":
         found = {**RACED, "peak_rate": round((config.model.d_model * _PAPERS_WARMUP) ** -0.5, 4)}
-        if not config.train.max_minutes:
-            del found["cooldown"]  # half of a training whose end is known; else it would last twice as long
         if config.train.sharding == "full":
             found["optimizer"] = "adam"  # a step of Muon needs whole matrices
         device = config.train.device
