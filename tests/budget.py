@@ -17,18 +17,18 @@ OTHERS = "all other files"
 BUDGET = {
     "model": 1_690,
     "trace": 700,
-    "text": 7_410,
-    "interop": 3_040,
-    "decoding": 5_500,
-    "training": 4_760,
-    "explain": 8_130,
-    "documents": 930,
-    "cli": 2_190,
-    "serving": 2_620,
-    OTHERS: 2_450,
-    ASSETS: 9_960,
+    "text": 7_790,
+    "interop": 3_130,
+    "decoding": 5_660,
+    "training": 5_320,
+    "explain": 8_640,
+    "documents": 940,
+    "cli": 2_320,
+    "serving": 2_310,
+    OTHERS: 2_490,
+    ASSETS: 14_060,
 }
-ALL_PYTHON = 39_370
+ALL_PYTHON = 40_940
 
 
 def count_lines() -> dict[str, int]:

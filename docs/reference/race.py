@@ -17,7 +17,7 @@ _NAMES = {
 _WHAT = {
     "before": "Adam, equation 3 with 500 updates of warm-up, the last quarter falling to zero, float32",
     "bf16": "`before` (on dates the task's own curve) with products in bfloat16",
-    "now": "the defaults: bfloat16, Muon for matrices of the layers, 0.004 after 100 updates, the last quarter falling to zero",
+    "now": "the defaults: bfloat16, Muon for the layers, 0.004 after 100 updates, the last quarter falling to zero",
     "long cooldown": "`now` with the last half falling to zero",
 }
 

@@ -90,10 +90,10 @@ class ColumnOptions:
 
     def find(self, recorded: Mapping[str, str] | None = None) -> "Columns | None":
         """The columns that are named, or those that a run has ``recorded``."""
-        from glassformer.training.request.data import read_columns
+        from glassformer.text.columns import Columns
 
         named = {"columns": self.columns, "separator": self.separator}
-        return read_columns({**(recorded or {}), **{key: one for key, one in named.items() if one is not None}})
+        return Columns.read({**(recorded or {}), **{key: one for key, one in named.items() if one is not None}})
 
 
 @dataclass(frozen=True, kw_only=True)

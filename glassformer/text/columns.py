@@ -1,10 +1,10 @@
 """Columns of a table: which of them hold source and target, by the names in its first row."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from glassformer.errors import ConfigError, TextError
 from glassformer.text.languages import Languages, choose_languages, find_language, same_language
@@ -79,12 +79,22 @@ class Columns:
         sources = source.split("+") if source else []
         if not text.strip(": ") or ":" in target or not all(map(str.strip, sources)):
             raise ConfigError(
-                f"--columns: found {text!r:.60}, expected columns such as 1:2, 1+3:2 (texts and their features, to "
+                f"columns: found {text!r:.60}, expected some such as 1:2, 1+3:2 (texts and their features, to "
                 "targets) or English:German. Give numbers where a name has a sign of these."
             )
         if not separator.strip():
-            raise ConfigError(f"--separator: found {separator!r}, expected the sign between features, such as ;")
+            raise ConfigError(f"separator: found {separator!r}, expected the sign between features, such as ;")
         return cls(tuple(sources), target or None, separator)
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self | None:
+        """The columns that ``data`` names as the options do; ``ConfigError`` for a separator alone."""
+        columns, separator = data.get("columns"), data.get("separator")
+        if columns is None and separator is not None:
+            raise ConfigError(
+                "separator: found without columns, which name features to separate. Name them, such as 1+3:2."
+            )
+        return None if columns is None else cls.parse(str(columns), separator or ";")
 
     def join(self, cells: Sequence[str]) -> str:
         """The text of a row's source cells, with each feature as a symbol in parentheses: walk (V) (PST)."""
@@ -149,6 +159,6 @@ def find_columns(
     if header and any(lower[after : after + 1]):
         raise TextError(
             f"column {columns.sources[0]!r}: found {first[after]!r:.50} after it, expected to know which takes "
-            f"the translation. Write --columns {columns}:NAME, or a number, {len(first) + 1} for a new one."
+            f"the translation. Write {columns}:NAME, or a number, {len(first) + 1} for a new one."
         )
     return FoundColumns(sources, after, header)

@@ -28,6 +28,7 @@ from glassformer.run_directory import RunDirectory
 SMALL = [
     "--set", "model.d_model=32", "--set", "model.n_heads=2", "--set", "model.d_ff=48", "--set", "model.n_encoder_layers=1",
     "--set", "model.n_decoder_layers=1", "--set", "text.tokenizer=characters", "--set", "train.warmup=20",
+    "--set", "train.optimizer=adam",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ GENERATING = {"search", "sampling", "scoring", "batching"}
 # What each command offers, and the fields of these stages that have no effect in it.
 OFFERED = {
     translate: (GENERATING, set()),
-    evaluate: (GENERATING, {"n_best"}),
+    evaluate: (GENERATING, set()),
     trace: (GENERATING - {"batching"}, {"mbr"}),
     score: (
         {"scoring", "batching"},

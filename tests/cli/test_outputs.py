@@ -23,6 +23,7 @@ READ = {
 # Every other option that names a path, and the words that the command needs beside it.
 FILES = {
     "translate --out": ("--input", "a.txt"),
+    "translate --report": ("--input", "a.txt", "--out", "b.out"),
     "evaluate --out": ("--src", "a.txt", "--ref", "b.txt"),
     "trace --json": ("A",),
     "trace --markdown": ("A",),
@@ -35,7 +36,7 @@ RUNS = {
     "distill --run": ("bundled", "a.tsv"),
     "demo --run": (),
 }
-INPUTS = {"serve --run", "import --vocab"}
+INPUTS = {"serve --run", "import --vocab", "import --shortlist"}
 IN_A_RUN = {"shortlist --run", "average --run"}  # which there has to be: the lock or the first step says it
 
 

@@ -23,11 +23,11 @@ MESSAGE = "{{VAR, plural, =1 {{{}}} other {{<x id='N'/> {}}}}}"
 PARTS = '<mrk mtype="seg" mid="1">{}</mrk> <mrk mtype="seg" mid="2">{}</mrk>'
 FILES = [
     # What is read, and what is left as it is.
-    (".txt", "Open My_file now.", "Öffnen Sie My_file jetzt!"),
+    (".txt", "Open My_file now.", "Mach My_file jetzt auf."),
     (".txt", "Is the key Ctrl_a free?", "Ist der Schlüssel Ctrl_a kostenlos?"),
     (".po", '#, c-format\nmsgid "The file took %.3fs."\nmsgstr ""\n', "%.3fs"),
     (".po", "msgid \"cannot open file '%s': %s\"\nmsgstr \"\"\n", "kann nicht die Datei öffnen '%s': %s"),
-    (".txt", "Open [%s]: {name}!", "Öffnen [%s]: {name}!"),
+    (".txt", "Open [%s]: {name}!", "Mach auf [%s]: {name}!"),
     (".md", "## The house is big {#house}\n", "## Das Haus ist groß {#house}\n"),
     unit("<source><?pi x?>I am hungry.</source>", "<?pi x?>Ich habe Hunger."),
     # Sentences that touch at a tag.
@@ -94,7 +94,7 @@ TYPED = [
     ("There are 1,000,000 people.", "Es sind 1.000.000 Leute."),
     ("There are 898,435 people here.", "Es gibt hier 898.435 Menschen."),
     ("We meet at 8 pm.", "Wir treffen uns um 8 pm."),
-    ("She paid £3.50 for 2 books.", "Sie zahlte 3,50 £ für 2 Bücher."),
+    ("It costs £3.50.", "Es kostet £3,50."),
     ("We have dogs…", "Wir haben Hunde…"),
     ("“I am tired,” she said.", '„Ich bin müde", sagte sie.'),
 ]

@@ -222,9 +222,9 @@ def test_what_is_not_done_is_refused_by_name(client, messages, more, status, mes
         ("Translate to German: The house is small.", GERMAN),
         ("Translate the text between <<< and >>>:\n<<<The house is small.>>>", GERMAN),
         ("Translate each line into German:\n- The house is small.\n- Where is Tom?", "- Das Haus ist klein.\n- Wo ist Tom?"),
-        ("Only the result counts.", "Das Ergebnis zählt nur."),
+        ("Only Tom knows it.", "Nur Tom weiß es."),
         ("<name>The house is small.</name>", "<name>Das Haus ist klein.</name>"),
-        ("Nobody: The house is small.", "Niemand: Das Haus ist klein."),
+        ("Somebody: The house is small.", "Jemand: Das Haus ist klein."),
     ],
 )  # fmt: skip
 def test_of_a_prompt_the_text_alone_is_translated(client, message, wanted):

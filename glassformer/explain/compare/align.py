@@ -12,7 +12,7 @@ from glassformer.errors import TraceError
 from glassformer.explain.addresses import resolved_axes
 from glassformer.trace import Step
 
-POSITIONS = ("src", "tgt", "position", "query", "key")
+POSITIONS = ("src", "tgt", "position", "query", "key", "character")
 _KEPT = ("k_cached", "v_cached")
 _STEPS = ("query", "tgt", "position", "key")  # joined along the first of these
 

@@ -53,7 +53,7 @@ def read_pairs(
         )
     if columns is not None and "columns" not in file_format.options:
         takers = ", ".join(endings(lambda each: "columns" in each.options))
-        raise TextError(f"--columns: found with {path}, expected a table ending in {takers}. Leave it out.")
+        raise TextError(f"columns: found with {path}, expected a table ending in {takers}. Leave it out.")
     return (Pair(*sides) for sides in reader(path, **_choice(file_format, languages, columns)))
 
 

@@ -80,7 +80,7 @@ def read_sources(path: Path, columns: Columns) -> Iterator[str]:
         found = find_columns(first[1][:-1], replace(columns, target=columns.target or str(MAX_COLUMNS)), path=path)
         for number, row in rows if found.header else chain([first], rows):
             if len(row) - 1 <= max(found.sources):
-                raise TextError(f"{path}:{number}: found {len(row) - 1} columns, expected --columns {columns}.")
+                raise TextError(f"{path}:{number}: found {len(row) - 1} columns, expected columns {columns}.")
             yield _source(row, found, columns)
 
 
@@ -151,7 +151,7 @@ def _describe_columns(
     else:
         names = " to ".join(_numbers(found))
     said = f"columns {names}"
-    advice = "holds numbers or names of messages, expected texts: name others with --columns, or in a header"
+    advice = "holds numbers or names of messages, expected texts: name other columns, or write a header"
     for place in (sources[0], target) if columns is None else ():
         cells = [cell.strip() for row in rows[1:] or rows for cell in row[place : place + 1] if cell.strip()]
         if cells and all(map(_ID.fullmatch, cells)):

@@ -11,9 +11,10 @@ from glassformer.errors import CheckpointError, ConfigError, RunError, TextError
 from glassformer.run_directory import MEMBER, RunDirectory
 from glassformer.settings import RunConfig, TextConfig, TrainConfig, named_model
 from glassformer.settings.section import apply_overrides, check_known, read_toml
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.evaluation.metrics import METRICS
-from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText
 from glassformer.training.request.defaults import FEW_PAIRS, default_model, language_settings, train_defaults
 from glassformer.training.request.fine_tuning import InitialModel
 from glassformer.training.request.presets import NO_CHOICE, Choice, Settings, choose_preset
@@ -233,4 +234,4 @@ def make_source(data: Mapping[str, Any]) -> TrainingText:
         raise ConfigError("--src: found alone, expected --tgt with it: the translations, line for line.")
     names = {"pairs": "src", "valid": "valid_src"}
     files = {names.get(key, key): Path(value) for key, value in data.items() if key not in _NO_PATHS}
-    return FileSource(**files, turned=False, languages=None, columns=read_columns(data))
+    return FileSource(**files, turned=False, languages=None, columns=Columns.read(data))

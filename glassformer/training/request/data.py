@@ -1,6 +1,6 @@
 """Where pairs come from, and an endless stream of batches. Section 5.1."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -78,7 +78,7 @@ class FileSource:
         if self.tgt is not None and self.valid_src is not None and self.valid_tgt is None:
             raise ConfigError("--valid-src: found alone, expected --valid-tgt with it.")
         if self.tgt is not None and self.columns is not None:
-            raise ConfigError("--columns: found with --src and --tgt, expected one file of pairs. Leave it out.")
+            raise ConfigError("columns: found with src and tgt, expected one file of pairs. Leave it out.")
 
     def pairs(self) -> Iterator[Pair]:
         """A new stream of all training pairs."""
@@ -132,16 +132,6 @@ class FileSource:
     def _read(self, src: Path, tgt: Path | None) -> Iterator[Pair]:
         pairs = read_pairs(src, tgt, self.languages, self.columns)
         return (Pair(pair.tgt, pair.src) for pair in pairs) if self.turned else pairs
-
-
-def read_columns(data: Mapping[str, Any]) -> Columns | None:
-    """The columns that ``data`` names as the options do; ``ConfigError`` for a separator alone."""
-    columns, separator = data.get("columns"), data.get("separator")
-    if columns is None and separator is not None:
-        raise ConfigError(
-            "--separator: found without --columns, which name features to separate. Add --columns 1+3:2."
-        )
-    return None if columns is None else Columns.parse(str(columns), separator or ";")
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from glassformer.model.transformer import Transformer
 from glassformer.run_directory import DISTILLED, RunDirectory
 from glassformer.settings import LIMITS, ModelConfig, RunConfig
 from glassformer.settings.section import apply_overrides
+from glassformer.text.columns import Columns
 from glassformer.text.corpus.corpus import Pair
 from glassformer.training.reporting.run_log import Display
 from glassformer.training.request.arguments import TrainRequest
-from glassformer.training.request.data import FileSource, TaskSource, TrainingText, read_columns
+from glassformer.training.request.data import FileSource, TaskSource, TrainingText
 from glassformer.training.request.fine_tuning import TOKENIZER_SETTINGS, InitialModel
 from glassformer.training.teachers.diversify import split_pairs
 from glassformer.training.teachers.teacher import Teacher
@@ -187,7 +188,7 @@ def recorded_source(run: Path) -> TrainingText:
         **{name: Path(place) for name, place in files.items()},
         turned=bool(data.get("turned")),
         languages=tuple(data["languages"]) if "languages" in data else None,
-        columns=read_columns(data),
+        columns=Columns.read(data),
     )
     if source.fingerprint() != data.get("fingerprint"):
         raise RunError(f"{run}: was trained on {files['src']}, which has changed since. {advice}")

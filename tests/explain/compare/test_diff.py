@@ -319,7 +319,7 @@ def test_walks_that_are_padded_differently_compare_their_tokens_alone(translator
     other = walk(translator, SOURCES[1:2], TARGETS[:1])
     first = diff_traces(alone.trace, other.trace).first
     assert first is not None
-    assert first.address.startswith("text.src_")
+    assert first.address == "text.typed"
 
 
 # 4. Runs and checkpoints.

@@ -34,7 +34,9 @@ def test_chances_and_reasons_are_those_of_python(run_js) -> None:
     for translation, (chance, reason) in zip(translations, found, strict=True):
         assert chance == pytest.approx(translation.hypotheses[0].confidence, abs=1e-9), translation
         assert reason == (None if translation.doubt is None else translation.doubt.text)
-    assert {None, *REASONS} - {"number", "symbols"} == {one.doubt and one.doubt.reason for one in translations}
+    assert {None, *REASONS} - {"number", "missing", "symbols"} == {
+        one.doubt and one.doubt.reason for one in translations
+    }
 
 
 def test_a_number_that_the_page_does_not_know_leaves_no_estimate(run_js) -> None:

@@ -37,7 +37,7 @@ def test_files_of_the_shared_tasks_are_read_as_they_are(ending: str, tmp_path: P
 def test_the_sources_alone_are_read_from_a_table_without_targets(tmp_path: Path) -> None:
     table, sheet = tmp_path / "x.test", tmp_path / "x.csv"
     table.write_text("walk\tV;PST\nsee\n")
-    with pytest.raises(TextError, match=r"x\.test:2: found 1 columns, expected --columns 1\+2"):
+    with pytest.raises(TextError, match=r"x\.test:2: found 1 columns, expected columns 1\+2"):
         list(read_sources(table, Columns.parse("1+2")))
     assert list(read_sources(table, Columns.parse("1"))) == ["walk", "see"]
     sheet.write_text("lemma,form\nwalk,\nsee,\n")
@@ -61,7 +61,7 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
         with pytest.raises(TextError, match=message):
             list(read_pairs(path, columns=Columns.parse(columns)))
     (tmp_path / "a.tmx").write_text("<tmx/>")
-    with pytest.raises(TextError, match=r"--columns: found with .*a\.tmx, expected a table ending in \.tsv"):
+    with pytest.raises(TextError, match=r"columns: found with .*a\.tmx, expected a table ending in \.tsv"):
         read_pairs(tmp_path / "a.tmx", columns=Columns.parse("1:2"))
     with pytest.raises(ConfigError, match="--separator: found ' '"):
         Columns.parse("1+3:2", " ")
