@@ -63,5 +63,5 @@ def test_columns_that_are_not_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.tmx").write_text("<tmx/>")
     with pytest.raises(TextError, match=r"columns: found with .*a\.tmx, expected a table ending in \.tsv"):
         read_pairs(tmp_path / "a.tmx", columns=Columns.parse("1:2"))
-    with pytest.raises(ConfigError, match="--separator: found ' '"):
+    with pytest.raises(ConfigError, match="separator: found ' '"):
         Columns.parse("1+3:2", " ")
