@@ -46,7 +46,7 @@ def test_the_sources_alone_are_read_from_a_table_without_targets(tmp_path: Path)
 
 @pytest.mark.parametrize("wrong", ["", ":", "1:2:3", "1+:2", "+"])
 def test_columns_of_another_form_are_refused(wrong: str) -> None:
-    with pytest.raises(ConfigError, match="expected columns such as 1:2"):
+    with pytest.raises(ConfigError, match="expected some such as 1:2"):
         Columns.parse(wrong)
 
 
