@@ -87,7 +87,7 @@ def _print_scores(scores: "Scores") -> None:
     width = max(len(METRICS[name].title) for name in scores.fitting)
     for name in scores.fitting:
         signature = scores.signatures.get(name)
-        told = f" {signature}" if signature else f"of {scores.counted.replace(',', '')}"
+        told = f" {signature}" if signature else f"of {scores.count_text.replace(',', '')}"
         typer.echo(f"{METRICS[name].title:{width}}  {METRICS[name].format(scores[name], '6.2f')}  {told}")
 
 

@@ -33,7 +33,7 @@ class _Waiting:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What all searches of a batch share."""
-        return id(self.engine), self.job.options, self.job.attention
+        return id(self.engine), self.job.options, self.job.attention, self.job.mean_attention
 
 
 class Batcher:

@@ -179,7 +179,7 @@ class Service:
             path = Path(directory) / name
             path.write_bytes(content)
             named = find_format(path).languages
-            if source == target or (named and target in self._served(named(path)[:1])):
+            if source == target or (named and target in self._read_codes(named(path)[:1])):
                 report.flagged.append(Remark(1, "", "", f"the file {UNCHANGED}"))
                 return content, report
             for model in route:
@@ -189,7 +189,7 @@ class Service:
                 path = out
             return path.read_bytes(), report
 
-    def _served(self, codes: Sequence[str]) -> list[str]:
+    def _read_codes(self, codes: Sequence[str]) -> list[str]:
         """The served languages of a file's codes."""
         known = self.models.languages
         return [known.read(code) for code in codes if code.partition("-")[0].lower() in map(str.lower, known.codes)]

@@ -233,7 +233,7 @@ def _report(trainer: Trainer, final: Validation) -> None:
     for line in lines:
         trainer.display.log(line)
     title = f"The training of {run.path.absolute().name}"
-    headline = f"{final.scores.format(separator=', ')} on {final.scores.counted.replace(' ', ' held-out ')}"
+    headline = f"{final.scores.format(separator=', ')} on {final.scores.count_text.replace(' ', ' held-out ')}"
     facts = {
         "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "command": without_surrogates(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),

@@ -5,7 +5,7 @@ The page takes them from here, so that none is copied by hand.
 
 import re
 from itertools import count, product
-from re import _parser  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]  # what a pattern says has no public name
 from string import ascii_lowercase
 from typing import Any
 

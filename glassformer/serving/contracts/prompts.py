@@ -59,7 +59,7 @@ def read_prompt(message: str) -> Prompt:
     """Read a message; ``HTTPError`` for one whose instruction cannot be told from its text."""
     text = message
     if _is_instruction(message):
-        text = next((inner for before, inner in _wrapped(message.rstrip()) if _is_instruction(before)), message)
+        text = next((inner for before, inner in _find_inner(message.rstrip()) if _is_instruction(before)), message)
     prompt = _read_json(text) or Prompt(text.split(_PART), _PART.join)
     if any(map(_is_instruction, prompt.texts)):
         raise bad_request(_REFUSED)
@@ -70,7 +70,7 @@ def _is_instruction(text: str) -> bool:
     return any(map(_INSTRUCTION.search, (text[:_LOOKED_AT], text[-_LOOKED_AT:])))
 
 
-def _wrapped(message: str) -> Iterator[tuple[str, str]]:
+def _find_inner(message: str) -> Iterator[tuple[str, str]]:
     """Each way in which a text may stand in a message: what is before it, and the text."""
     for opening, closing in _MARKS.items():
         before, mark, inner = message.removesuffix(closing).rpartition(opening)

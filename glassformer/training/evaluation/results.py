@@ -91,7 +91,7 @@ class Scores:
         return [name for name in self.values if self.unit in METRICS[name].fits]
 
     @property
-    def counted(self) -> str:
+    def count_text(self) -> str:
         """How many sentences or words they are of, in words."""
         return f"{self.sentences:,} {'sentences' if self.unit == 'sentences' else 'words'}"
 

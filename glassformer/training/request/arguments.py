@@ -81,8 +81,6 @@ class TrainRequest:
         if initial is None:
             base: dict[str, Any] = {"model": {"name": model or default_model(source, run)}}
             merged = _merge_settings([base, language_settings(source), task_settings, chosen, values], model, changes)
-            if not TextConfig.from_mapping(merged.get("text", {})).joint:  # what two vocabularies can share
-                merged["model"].setdefault("tie_embeddings", "target")
             config = train_defaults(RunConfig.from_mapping(merged), merged.get("train", {}), run)
         else:
             if model is not None:
