@@ -68,8 +68,8 @@ The other files hold every setting, the counters of the training, the confidence
 
 The model learned from {n_wide} pairs: {n_train} of Tatoeba, whose sources have {median_words} words in the median
 and {most_words} at most, what was made from them, the phrasebook and the written pairs. {n_valid} pairs chose each
-model but the last, and fitted the confidence. {n_test} are held out for the scores below: no source and no target of theirs is in
-training, nor one with the same words but for case, punctuation and names. Tatoeba's sentences are not part of
+model but the last, and fitted the confidence. {n_test} are held out for the scores below: no source and no target of
+theirs is in training, nor one with the same words but for case, punctuation and names. Tatoeba's sentences are not part of
 glassformer.
 
 ## How it was made
@@ -92,8 +92,8 @@ glassformer average --run build/face/pronouns --last 1
 Each line of `en-de-large.tsv.gz` has an English sentence of Tatoeba, a tab, and its German translation. An
 interrupted command continues when it is given again.{trial}
 
-The last training is kept as it ended. Validation alone would have kept the model before it (loss 1.062, then 1.069), and
-the score on the held-out pairs had been seen when the choice was made: it is slightly selected.
+The last training is kept as it ended. Validation alone would have kept the model before it (loss 1.062, then
+1.069), and the score on the held-out pairs had been seen when the choice was made: it is slightly selected.
 
 Each training after the first started from the packed files of the model before. Each was done once, with one seed and
 one CPU thread, PyTorch {torch}, while other programs ran as well.
