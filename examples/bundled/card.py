@@ -69,8 +69,8 @@ The other files hold every setting, the counters of the training, the confidence
 The model learned from {n_wide} pairs: {n_train} of Tatoeba, whose sources have {median_words} words in the median
 and {most_words} at most, what was made from them, the phrasebook and the written pairs. {n_valid} pairs chose each
 model but the last, and fitted the confidence. {n_test} are held out for the scores below: no source and no target of
-theirs is in training, nor one with the same words but for case, punctuation and names. Tatoeba's sentences are not part of
-glassformer.
+theirs is in training, nor one with the same words but for case, punctuation and names. Tatoeba's sentences are not
+part of glassformer.
 
 ## How it was made
 
