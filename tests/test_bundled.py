@@ -124,7 +124,8 @@ def test_typed_texts_were_judged_twice_and_each_kind_is_warned_of_for_its_reason
     assert all("" not in one.verdicts for one in before + now)
     assert judge.answer(BUNDLED, now) == now
     texts, measure = import_module("reasons").TEXTS, import_module("measure")
-    kinds = [*(one for one in REASONS if one != "number"), "none"]
+    by_itself = {"number", "missing", "symbols"}  # seen in the texts, not by the estimate
+    kinds = [*(one for one in REASONS if one not in by_itself), "none"]
     assert {kind: len(set(some)) for kind, some in texts.items()} == dict.fromkeys(kinds, 20)
     found = measure.reasons(translator)
     assert found == measure.read_results()["bundled"]["reasons"]
@@ -224,7 +225,7 @@ def test_the_demo_shows_the_same_dates_after_each_round_and_wraps_nothing(tmp_pa
     monkeypatch.setattr(TrainRequest, "make", lambda **given: make(**{**given, "overrides": short}))
     monkeypatch.chdir(tmp_path)
     stdout = CliRunner().invoke(app, ["demo"], env={"COLUMNS": "80", "TERM": "dumb"}, catch_exceptions=False).stdout
-    assert [line for line in stdout.splitlines() if cell_len(line) > 80] == []
+    assert [line for line in stdout.splitlines() if cell_len(line) > 80 and "file://" not in line] == []
     rounds = re.findall(r"^After \d+ updates .*\n((?:  [✓✗] .*\n)+)", stdout, re.M)
     shown = [re.findall(r"[✓✗] (.*?) -> ", one) for one in rounds]
     assert len(shown[0]) == 4

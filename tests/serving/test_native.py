@@ -1,10 +1,13 @@
 """Our own contract: what the model and the documents have, for programs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+
+from glassformer.explain.page.packing import unpack
 
 HOUSE = {"text": "The house is small.", "source": "en", "target": "de"}
 GERMAN = "Das Haus ist klein."
@@ -155,7 +158,8 @@ def test_an_answer_is_explained_by_its_walk_and_by_a_page(explained):
     assert found["text"] == GERMAN
     page = client.get(found["page"])
     assert page.headers["content-type"].startswith("text/html")
-    assert GERMAN.split()[1] in page.text
+    record = re.search(r'id="record">(.*?)</script>', page.text, re.DOTALL)
+    assert GERMAN.split()[1] in unpack(record[1]).decode()
     again = client.post("/v1/explain", json=HOUSE).json()
     assert (again["ids"], again["log_prob"]) == (found["ids"], found["log_prob"])
     assert "decoder.layers.0.cross_attention.weights" in json.dumps(found["walk"])

@@ -132,7 +132,7 @@ def verdict_lines(
     by = "the loss on the validation text"
     if has_scores:
         by = f"{count:,} validation {'sentence' if scores.unit == 'sentences' else 'word'}{'s' if count > 1 else ''}"
-    order = [name for name in TrainConfig.choices("metric") if name in scores.fitting]  # the default first
+    order = [name for name in TrainConfig.choices("metric") if name in {metric, *scores.fitting} & METRICS.keys()]
     lines = [f"The final model is chosen by {by}:"]
     for verdict in verdicts:
         found, mark = verdict.validation, "  <- kept" if verdict is chosen else ""
