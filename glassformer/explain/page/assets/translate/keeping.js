@@ -120,11 +120,9 @@ export class GlossaryTable {
   }
 
   later() {
+    remember(this.name, this.complete.length ? this.complete : null);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => {
-      remember(this.name, this.complete.length ? this.complete : null);
-      this.changed();
-    }, PAUSE_MS);
+    this.timer = setTimeout(() => this.changed(), PAUSE_MS);
   }
 
   /** A line for each term: the term, a tab, its translation, other forms after further tabs. @param {string} text */
