@@ -214,7 +214,7 @@ def measure(
     One without ``url`` says it in its first line; ``path`` is a checkout, by default this one.
     """
     began = time.perf_counter()
-    environment = os.environ | ({} if path is None else {"PYTHONPATH": str(path)})
+    environment = os.environ | ({} if path is None else {"PYTHONPATH": str(path), "PYTHONSAFEPATH": "1"})
     process = subprocess.Popen(
         command, stderr=subprocess.DEVNULL if url else subprocess.PIPE, text=True, env=environment
     )
