@@ -1,4 +1,4 @@
-"""Batches: searches of all clients wait in one queue, and threads run those of one kind together.
+"""Batches: what all clients ask of engines waits in one queue, and threads run what is of one kind together.
 
 A request has only a few searches in the queue at a time, so that a short text does not wait for all of a long one.
 """
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 from glassformer.decoding.engines.engine import Engine, SearchResult
@@ -23,17 +24,20 @@ _TRIM_S = 10.0  # between two trims of memory; one takes about 20 ms
 
 @dataclass(eq=False)
 class _Waiting:
-    """A search that an engine is to run, and the future of its result; one that is cancelled is not run."""
+    """A search for an engine, or the attention for ``outputs``, and its future; one that is cancelled is not run."""
 
     engine: Engine
     job: SearchJob
-    future: "Future[SearchResult]" = field(default_factory=Future)
+    outputs: Sequence[Sequence[int]] | None = None
+    mean: bool = False
+    future: "Future[Any]" = field(default_factory=Future)
     came: float = field(default_factory=time.monotonic)
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What all searches of a batch share."""
-        return id(self.engine), self.job.options, self.job.attention, self.job.mean_attention
+        """What all of a batch share."""
+        job = self.job
+        return id(self.engine), job.options, job.attention, job.mean_attention, self.outputs is None, self.mean
 
 
 class Batcher:
@@ -51,9 +55,11 @@ class Batcher:
         """Whether something runs what waits."""
         return not self._is_closed and all(thread.is_alive() for thread in self.threads)
 
-    def put(self, engine: Engine, job: SearchJob) -> "Future[SearchResult]":
-        """The future result of a job."""
-        one = _Waiting(engine, job)
+    def put(
+        self, engine: Engine, job: SearchJob, outputs: Sequence[Sequence[int]] | None = None, *, mean: bool = False
+    ) -> "Future[Any]":
+        """The future ``SearchResult`` of a job, or the attention for its ``outputs``."""
+        one = _Waiting(engine, job, outputs, mean)
         with self._changed:
             self._waiting.append(one)
             self._changed.notify()
@@ -75,19 +81,15 @@ class Batcher:
             for one in batch:
                 self._metrics.queue_seconds.observe(began - one.came)
             try:
-                ((_, found),) = batch[0].engine.search([_merge([one.job for one in batch])])
+                found = _run(batch)
             except Exception as error:
                 for one in batch:
                     one.future.set_exception(error)
                 continue
-            start = 0
-            for one in batch:
-                own = slice(start, start + len(one.job.sources))
-                part = replace(found, candidates=found.candidates[own], attention=found.attention[own])
-                one.future.set_result(part)
-                start = own.stop
+            for one, result in zip(batch, found, strict=True):
+                one.future.set_result(result)
             self._metrics.batch_seconds.observe(time.monotonic() - began)
-            self._metrics.batch_texts.observe(len(found.candidates))
+            self._metrics.batch_texts.observe(sum(len(one.job.sources) for one in batch))
             if time.monotonic() - self._trimmed > _TRIM_S:
                 self._trimmed = time.monotonic()
                 trim_memory()
@@ -111,6 +113,19 @@ class Batcher:
         return batch
 
 
+def _run(batch: Sequence[_Waiting]) -> list[Any]:
+    """The results of all, computed as one."""
+    first, job = batch[0], _merge([one.job for one in batch])
+    ends = accumulate(len(one.job.sources) for one in batch)
+    owns = [slice(end - len(one.job.sources), end) for one, end in zip(batch, ends, strict=True)]
+    if first.outputs is not None:
+        outputs = [output for one in batch for output in one.outputs or ()]
+        weights = first.engine.attention(job, outputs, mean=first.mean)
+        return [weights[own] for own in owns]
+    ((_, found),) = first.engine.search([job])
+    return [replace(found, candidates=found.candidates[own], attention=found.attention[own]) for own in owns]
+
+
 def _merge(jobs: Sequence[SearchJob]) -> SearchJob:
     """One job of the sources of all."""
     return replace(
@@ -130,7 +145,7 @@ def trim_memory() -> None:
 
 
 class BatchedEngine:
-    """An engine whose searches run in common batches, whoever asks for them; the rest is the engine's own."""
+    """An engine whose work is done in common batches, whoever asks for it; the rest is the engine's own."""
 
     def __init__(self, engine: Engine, batcher: Batcher) -> None:
         self._engine, self._batcher, self.workers = engine, batcher, len(batcher.threads)
@@ -144,3 +159,8 @@ class BatchedEngine:
             check_wanted()
             futures = [self._batcher.put(self._engine, job) for job in jobs[start : start + self.workers]]
             yield from ((number, future.result()) for number, future in enumerate(futures, start))
+
+    def attention(self, job: SearchJob, outputs: Sequence[Sequence[int]], *, mean: bool = False) -> list[Any]:
+        """See ``Engine``."""
+        weights: list[Any] = self._batcher.put(self._engine, job, outputs, mean=mean).result()
+        return weights

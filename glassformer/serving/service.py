@@ -6,7 +6,7 @@ Where no model leads from one language to another, two do, by way of a third lan
 import threading
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, TypeVar
@@ -73,7 +73,12 @@ class Options(Struct, kw_only=True):
         changes |= {} if self.beam is None else {"beam": self.beam}
         changes |= {"n_best": self.n_best} if self.n_best > 1 else {}
         changes |= {"tgt_language": target} if translator.targets else {}
-        return translator.config.with_changes(changes)
+        return _change(translator.config, tuple(changes.items()))
+
+
+@lru_cache(256)
+def _change(config: DecodeConfig, changes: tuple[tuple[str, Any], ...]) -> DecodeConfig:
+    return config.with_changes(dict(changes))
 
 
 def translate(
