@@ -1,16 +1,20 @@
-"""From texts to their translations: a request is the work of a thread, as a document is; its searches share batches.
+"""From texts to their translations: requests of one kind are one call in a thread, and searches share batches.
 
 Where no model leads from one language to another, two do, by way of a third language.
 """
 
+import asyncio
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal, TypeVar
 
+import msgspec
 from anyio import CapacityLimiter, to_thread
 from msgspec import Meta, Struct
 
@@ -36,7 +40,8 @@ from glassformer.text.steps.sentences import read_sentences
 from glassformer.text.steps.step import Step, TextOptions
 
 T = TypeVar("T")
-_AT_ONCE = 64  # requests for each thread with an engine: two full batches
+_AT_ONCE = 64  # calls for each thread with an engine
+_SHARED_TEXTS, _SHARED_CHARACTERS = 32, 4000  # of requests in one call; a longer one has a call to itself
 _MAX_STREAMED = 32  # sentences that are translated before the next piece of a stream
 _TO_SENTENCES = STEPS[: STEPS.index(read_sentences) + 1]
 UNCHANGED = "is in the target language and stays as it is"
@@ -105,12 +110,23 @@ def translate(
     return [one.without_attention() for one in found]
 
 
+@dataclass
+class _Asked:
+    """The texts of a request for a model, and the future of their translations."""
+
+    texts: Sequence[str]
+    options: Options
+    translations: "asyncio.Future[list[Translation]]"
+
+
 class Service:
     """Translates by the models of a server."""
 
     def __init__(self, models: Models, config: ServeConfig) -> None:
         self.models, self._config, self.waiting = models, config, 0
         self._limiter = CapacityLimiter(_AT_ONCE * len(models.batcher.threads))
+        self._asked = dict[tuple[Path, str, bytes], deque[_Asked]]()
+        self._tasks, self._answering = set[asyncio.Task[None]](), 0
 
     def check_room(self) -> None:
         """Raise ``HTTPError`` if too much is waiting."""
@@ -121,6 +137,15 @@ class Service:
         self, texts: Sequence[str], source: str, target: str, options: Options, markup: Sequence[Step] = ()
     ) -> list[Translation]:
         """The translation of each text; raises ``HTTPError`` for what the models cannot do."""
+        self.waiting += len(texts)
+        try:
+            return await self._translate(texts, source, target, options, markup)
+        finally:
+            self.waiting -= len(texts)
+
+    async def _translate(
+        self, texts: Sequence[str], source: str, target: str, options: Options, markup: Sequence[Step]
+    ) -> list[Translation]:
         route, found = self.models.languages.route(source, target), list(map(_copy, texts))
         if len(route) > 1 and (options.glossary or options.memory):
             raise bad_request(
@@ -132,22 +157,64 @@ class Service:
             given = model.token, texts, options if is_last else Options(format=options.format), markup
             if is_last and options.needs_torch:
                 later = await self.models.call(translate, model.path, *given, seconds=self._config.time_limit_s)
+            elif markup or options.memory or len(texts) > _SHARED_TEXTS or sum(map(len, texts)) > _SHARED_CHARACTERS:
+                later = await self._call(partial(translate, self.models.translators[model.path], *given))
             else:
-                later = await self._call(partial(translate, self.models.translators[model.path], *given), len(texts))
+                later = await self._share(model.path, *given[:3])
             found = later if model is route[0] else list(map(_follow, found, later))
             texts = [one.text for one in found]
         return found
 
-    async def _call(self, call: Callable[[], T], n_texts: int) -> T:
+    async def _call(self, call: Callable[[], T], is_wanted: Callable[[], bool] = lambda: True) -> T:
         """What a call gives in a thread; once nobody waits for it, it stops at its next search."""
         stopped = threading.Event()
-        self.waiting += n_texts
         try:
-            with searching_while(lambda: not stopped.is_set()):
+            with searching_while(lambda: is_wanted() and not stopped.is_set()):
                 return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
         finally:
             stopped.set()
-            self.waiting -= n_texts
+
+    async def _share(self, path: Path, token: str, texts: Sequence[str], options: Options) -> list[Translation]:
+        """The translation of each text, in one call with what others ask of the model with the same options."""
+        one = _Asked(texts, options, asyncio.get_running_loop().create_future())
+        self._asked.setdefault((path, token, msgspec.json.encode(options)), deque()).append(one)
+        if self._answering < len(self.models.batcher.threads):
+            self._answering += 1
+            task = asyncio.create_task(self._answer())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await one.translations
+
+    async def _answer(self) -> None:
+        """Answer what is asked, until nothing is left."""
+        try:
+            while self._asked:
+                kind = next(iter(self._asked))
+                waiting, some, size = self._asked.pop(kind), list[_Asked](), 0
+                while waiting and size + len(waiting[0].texts) <= _SHARED_TEXTS:
+                    some.append(waiting.popleft())
+                    size += len(some[-1].texts)
+                if waiting:
+                    self._asked[kind] = waiting  # behind the other kinds
+                await self._answer_some(kind[:2], [one for one in some if not one.translations.cancelled()])
+        finally:
+            self._answering -= 1  # at once: what is asked next starts another
+
+    async def _answer_some(self, model: tuple[Path, str], some: Sequence[_Asked]) -> None:
+        if not some:
+            return
+        texts = [text for one in some for text in one.texts]
+        call = partial(translate, self.models.translators[model[0]], model[1], texts, some[0].options)
+        try:
+            found = iter(await self._call(call, lambda: not all(one.translations.done() for one in some)))
+            for one in some:
+                own = list(islice(found, len(one.texts)))
+                if not one.translations.done():
+                    one.translations.set_result(own)
+        except Exception as error:
+            for one in some:
+                if not one.translations.done():
+                    one.translations.set_exception(error)
 
     async def stream(
         self, text: str, source: str, target: str, options: Options
@@ -190,7 +257,7 @@ class Service:
             for model in route:
                 translator, out = self.models.translators[model.path], path.with_stem(f"{path.stem}.{model.target}")
                 files = FileTranslator(translator, Options().settings(translator, model.token))
-                report = await self._call(partial(files.translate, path, out), 1)
+                report = await self._call(partial(files.translate, path, out))
                 path = out
             return path.read_bytes(), report
 
