@@ -24,11 +24,11 @@ BUDGET = {
     "explain": 8_640,
     "documents": 940,
     "cli": 2_320,
-    "serving": 2_310,
+    "serving": 2_400,
     OTHERS: 2_490,
     ASSETS: 14_060,
 }
-ALL_PYTHON = 40_940
+ALL_PYTHON = 41_030
 
 
 def count_lines() -> dict[str, int]:
